@@ -44,7 +44,7 @@ from meltline.ports import (
 
 _OF_STEPS = (
     "meltline.adapters.file_index.file_index",
-    "meltline.adapters.file_index.pyiceberg_index_reader",
+    "meltline.adapters.file_index.index_reader",
     "meltline.adapters.manifests.fastavro_reader",
     "meltline.adapters.orphan_scan.scanner",
     "meltline.adapters.proofs.proof_cache",
@@ -129,12 +129,12 @@ class Wiring:
         )
 
     def _ledger_reader(self, catalog: Catalog) -> LedgerReader:
-        from meltline.adapters.file_index.pyiceberg_index_reader import (  # noqa: PLC0415 - PyIceberg
+        from meltline.adapters.file_index.index_reader import (  # noqa: PLC0415 - Arrow
             IcebergLedgerReader,
         )
 
         hot = self.config.catalogs[self.config.hot]
-        return IcebergLedgerReader(hot, catalog, self.config.ledger_namespace)
+        return IcebergLedgerReader(hot, catalog, self.store, self.config.ledger_namespace)
 
     def _cold(self) -> ColdTier | None:
         store = self._cold_store

@@ -11,13 +11,18 @@ from meltline.cli.commands import parser
 from meltline.cli.output import print_error
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.garbage import collect_seldom
+from meltline.pandas_absent import do_without_pandas
 from meltline.private_words import spelt_out
+
+_LOOK = ("storage", "explain")  # these read the ledger, and start nothing
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits with its code: 0 done, 1 failed, 2 usage, 3 refused, 4 skipped."""
     collect_seldom()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in _LOOK:
+        do_without_pandas()
     sys.exit(run(words))
 
 

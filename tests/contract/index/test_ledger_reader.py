@@ -1,22 +1,25 @@
 """The file ledger read by PyIceberg: what Spark wrote, nothing yet, and where a part is gone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from meltline.adapters.catalogs.catalogs import open_catalog
-from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
+from meltline.adapters.file_index.index_reader import IcebergLedgerReader
+from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.storage import FileReference, Stage
 from meltline.domain.errors import SetupMissing
+from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership
 from meltline.ports import (
     IndexedFile,
@@ -39,10 +42,28 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     return found
 
 
-def reader(folder: Path) -> IcebergLedgerReader:
-    uri, lake = f"sqlite:///{folder}/catalog.db", f"file://{folder}/lake"
-    config = CatalogConfig("lake", "sql", uri, lake, "lake", False, {})
-    return IcebergLedgerReader(config, open_catalog(config, ObjectStores({})), "meltline")
+SMALL, NONE = 1 << 24, -1
+"""Bytes of files that are read as the steps read them, and so many that PyIceberg reads all."""
+
+
+def reader(
+    folder: Path, small: int = SMALL, name: str = "lake", lake: str = "lake"
+) -> IcebergLedgerReader:
+    uri, place, store = (
+        f"sqlite:///{folder}/catalog.db",
+        f"file://{folder}/{lake}",
+        ObjectStores({}),
+    )
+    config = CatalogConfig(name, "sql", uri, place, name, False, {})
+    return IcebergLedgerReader(config, open_catalog(config, store), store, "meltline", small)
+
+
+def path(name: str) -> str:
+    return f"file:///lake/t/{name}"
+
+
+def file(name: str) -> dict[str, object]:
+    return {"path": path(name), "key_hash": key_hash(path(name)), "kind": "data", "bytes": 7}
 
 
 def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) -> None:
@@ -64,6 +85,48 @@ def test_a_ledger_of_which_a_table_is_gone_does_not_say_that_nothing_is_stored(
         reader(tmp_path).weigh(NOTHING)
 
 
+@pytest.fixture(params=[SMALL, NONE], ids=["as the steps", "by PyIceberg"])
+def small(request: pytest.FixtureRequest) -> int:
+    """Both ways must give the same."""
+    size: int = request.param
+    return size
+
+
+def test_rows_of_one_path_are_chosen_by_every_condition(
+    catalog: SqlCatalog, tmp_path: Path, small: int
+) -> None:
+    made = {name: catalog.create_table(("meltline", name), TABLES[name]) for name in TABLES}
+    when = dict.fromkeys(("departed_at", "due_at", "recorded_at"), NOW)
+    rows: dict[str, list[dict[str, object]]] = {
+        "entries": [
+            file("a") | {"manifest_id": 1, "status": 0},
+            file("a") | {"manifest_id": 2, "status": 2},
+            file("b") | {"manifest_id": 3, "status": 1},
+        ],
+        "departures": [
+            file("a") | when | {"state": "failsafe", "written_ns": 1},
+            file("a") | when | {"state": "deleted", "written_ns": 2},
+            file("b") | when | {"state": "failsafe", "written_ns": 3},
+            file("m") | when | {"state": "failsafe", "written_ns": 4, "kind": "metadata"},
+        ],
+    }
+    for name, given in rows.items():
+        made[name].append(pa.Table.from_pylist(given, schema=TABLES[name]))
+
+    read = reader(tmp_path, small)
+    assert list(read.files(path("a"))) == [IndexedFile(1, path("a"), "data", 7)]
+    assert [file.manifest_id for file in read.files()] == [1, 3]
+
+    def departed(*asked: Any) -> dict[str, str]:
+        return {d.path: str(d.state) for d in read.departures(*asked)}
+
+    assert departed() == {path("a"): "deleted", path("b"): "failsafe", path("m"): "failsafe"}
+    assert departed({FileKind.METADATA}, path("a")) == {path("a"): "deleted", path("m"): "failsafe"}
+    assert departed({FileKind.METADATA}) == {path("m"): "failsafe"}
+    assert departed(frozenset(), path("b")) == {path("b"): "failsafe"} and departed(()) == {}
+    assert not read.snapshots() and list(read.spans(path("a"))) == []
+
+
 # --- what Spark wrote ----------------------------------------------------------------------------
 
 
@@ -72,9 +135,21 @@ class Book:
     """A ledger's tables on Spark, and what reads them."""
 
     tables: Any
-    reader: IcebergLedgerReader
-    spark: Any
-    space: str
+    folder: Path
+    name: str
+    small: int
+
+    @property
+    def reader(self) -> IcebergLedgerReader:
+        return reader(self.folder, self.small, self.name, "warehouse")
+
+    @property
+    def spark(self) -> Any:
+        return self.tables.spark
+
+    @property
+    def space(self) -> str:
+        return f"{self.name}.meltline"
 
     def snapshot(self, number: int, **known: object) -> dict[str, object]:
         """A row of `snapshots` as this release writes it."""
@@ -87,31 +162,29 @@ class Book:
         self.tables.append(table, rows, f"{table} {key_hash(str(rows))}")
 
 
-def path(name: str) -> str:
-    return f"file:///lake/t/{name}"
-
-
 def change(name: str, snapshot: int, since: int, until: int | None = None) -> dict[str, object]:
     return {"table_uuid": "t", "snapshot_id": snapshot, "manifest_id": 1, "path": path(name),
             "key_hash": key_hash(path(name)), "kind": "data", "bytes": 1 << "abcdef".index(name),
             "since": since, "until": until}  # fmt: skip
 
 
-def book_in(root: Path, name: str) -> Book:
+def book_in(root: Path, name: str, small: int = SMALL) -> Book:
     from meltline.adapters.index_tables.tables_io import LedgerTables
     from tests.spark.setups.warehouse import Warehouse
 
     warehouse = Warehouse.empty(root, name)
     tables = LedgerTables(warehouse.spark, ObjectStores({}), name, "meltline")
     tables.prepare()
-    uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
-    config = CatalogConfig(name, "sql", uri, lake, name, False, {})
-    reader = IcebergLedgerReader(config, open_catalog(config, ObjectStores({})), "meltline")
-    return Book(tables, reader, warehouse.spark, f"{name}.meltline")
+    return Book(tables, root, name, small)
+
+
+@pytest.fixture
+def book(written: Book, small: int) -> Book:
+    return replace(written, small=small)
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Book:
     """Three snapshots by changes, of which one departed later; one that was read wholly."""
     made = book_in(tmp_path_factory.mktemp("book"), "book")
     lines = [{"sequence_number": n, "by_changes": True} for n in (1, 2, 3)]
@@ -167,8 +240,8 @@ def test_what_lines_refer_to_is_weighed(book: Book) -> None:
 
 
 @pytest.mark.spark
-def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path) -> None:
-    older = book_in(tmp_path, "earlier")
+def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path, small: int) -> None:
+    older = book_in(tmp_path, f"earlier{small > 0}", small)
     for column in ("sequence_number", "by_changes", "live_files", "live_bytes", "list_sha256"):
         older.spark.sql(f"ALTER TABLE {older.space}.snapshots DROP COLUMN {column}")
     older.spark.sql(f"ALTER TABLE {older.space}.manifests DROP COLUMN whole")
@@ -187,8 +260,8 @@ def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-def test_a_ledger_whose_changes_are_gone_says_so(tmp_path: Path) -> None:
-    cut = book_in(tmp_path, "cut")
+def test_a_ledger_whose_changes_are_gone_says_so(tmp_path: Path, small: int) -> None:
+    cut = book_in(tmp_path, f"cut{small > 0}", small)
     cut.append("snapshots", cut.snapshot(1, sequence_number=1, by_changes=True))
     cut.spark.sql(f"DROP TABLE {cut.space}.changes")
     uses = {"t": [(1, FileReference("t", Stage.ACTIVE))]}

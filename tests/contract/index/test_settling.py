@@ -101,7 +101,7 @@ def on_spark(root: Path, kind: Callable[[type], type] = lambda tables: tables) -
     """A ledger of its own, which settles whatever there is."""
     from meltline.adapters.catalogs.catalogs import open_catalog
     from meltline.adapters.file_index.file_index import spark_file_ledger
-    from meltline.adapters.file_index.pyiceberg_index_reader import IcebergLedgerReader
+    from meltline.adapters.file_index.index_reader import IcebergLedgerReader
     from meltline.adapters.index_tables.tables_io import LedgerTables
     from tests.spark.setups.warehouse import Warehouse
 
@@ -112,8 +112,9 @@ def on_spark(root: Path, kind: Callable[[type], type] = lambda tables: tables) -
     ledger.upkeep.prepare()
     uri, lake = f"sqlite:///{root}/catalog.db", f"file://{root}/warehouse"
     config = CatalogConfig(name, "sql", uri, lake, name, False, {})
-    catalog = open_catalog(config, ObjectStores({}))
-    return Kept(ledger, IcebergLedgerReader(config, catalog, "meltline"), rows)
+    store = ObjectStores({})
+    reader = IcebergLedgerReader(config, open_catalog(config, store), store, "meltline")
+    return Kept(ledger, reader, rows)
 
 
 def test_what_was_deleted_long_ago_is_told_of_but_not_read_again(kept: Kept) -> None:

@@ -4,15 +4,21 @@ import json
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
+from meltline.adapters.index_tables.schema import TABLES
+from meltline.adapters.manifests.path_hash import key_hash
 from meltline.cli.main import run
 from tests.command_home import TABLE, make_home
 
 ROOT = Path(__file__).resolve().parents[3]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TYPER = {"typer", "annotated_doc", "shellingham", "rich"}
 PYDANTIC = {
     "pydantic",
@@ -26,15 +32,19 @@ DECIDING = (
     TYPER | PYDANTIC | {"yaml", "sqlalchemy", "obstore", "tenacity", "xxhash", "cython_runtime"}
 )
 """What it takes to ask and to change a SQL catalog and the control ledger."""
+ARROW = {"pyarrow", "numpy", "fastavro", "cramjam", "dateutil"}
 ENGINES = {"pyspark", "py4j", "great_expectations", "airflow", "pandas", "numpy", "alembic"}
 
 SCRIPT = """
 import io, json, sys
 from contextlib import redirect_stdout
 before = set(sys.modules)
-from meltline.cli.main import run
+from meltline.cli.main import main
 with redirect_stdout(io.StringIO()) as said:
-    code = run(sys.argv[1:])
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
 print(json.dumps([code, said.getvalue(), sorted(set(sys.modules) - before)]))
 """
 
@@ -78,6 +88,7 @@ def test_help_and_version_load_no_command(words: str, answer: str, loaded: set[s
         "meltline.cli.output",
         *(name for name in modules if name.startswith("meltline.domain")),
         "meltline.garbage",
+        "meltline.pandas_absent",
         "meltline.private_words",
         "meltline.version",
     }
@@ -127,9 +138,67 @@ def test_commands_that_decide_load_no_reader_of_files(
     assert packages(modules) <= DECIDING
 
 
-@pytest.mark.parametrize("words", [("storage",), ("show", "plan", "last"), ("explain", TABLE)])
+@pytest.mark.parametrize("words", [("show", "plan", "last"), ("explain", TABLE)])
 def test_commands_that_look_load_no_engine(words: tuple[str, ...], tmp_path: Path) -> None:
     home = make_home(tmp_path)
     _, _, modules = loaded_by(*words, config=home.folder / "meltline.yaml")
     assert packages(modules) & ENGINES == set()
     assert not any(name.startswith("meltline.cli.run") for name in modules)
+
+
+FILE = "file:///lake/air/t/data/a.parquet"
+
+
+def write_ledger(folder: Path) -> None:
+    """The ledger's tables, of which one holds a file that has departed."""
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/w"
+    )
+    catalog.create_namespace("meltline")
+    made = {name: catalog.create_table(("meltline", name), TABLES[name]) for name in TABLES}
+    when = dict.fromkeys(("departed_at", "due_at", "recorded_at"), NOW)
+    file = {"path": FILE, "key_hash": key_hash(FILE), "kind": "data", "bytes": 700}
+    row = file | when | {"owner": "gone", "state": "failsafe", "written_ns": 1}
+    made["departures"].append(pa.Table.from_pylist([row], schema=TABLES["departures"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [(("storage",), "lake.air.`it's t`"), (("explain", FILE), "failsafe")],
+    ids=["storage", "explain"],
+)
+def test_commands_that_read_the_ledger_load_arrow_alone(
+    words: tuple[str, ...], answer: str, tmp_path: Path
+) -> None:
+    home = make_home(tmp_path)
+    write_ledger(tmp_path)
+    code, said, modules = loaded_by(*words, config=home.folder / "meltline.yaml")
+    assert code == 0 and answer in said
+    assert packages(modules) <= DECIDING | ARROW
+    assert not any(
+        name.startswith(("meltline.app.doctor", "meltline.app.run.")) for name in modules
+    )
+
+
+LARGE = """
+from meltline.pandas_absent import do_without_pandas
+do_without_pandas()
+import sys
+from pathlib import Path
+from tests.contract.index.test_ledger_reader import NONE, reader
+print(*(d.path for d in reader(Path(sys.argv[1]), NONE).departures()))
+assert "pandas" not in sys.modules and "pyiceberg.table" in sys.modules
+"""
+
+
+def test_what_is_left_to_pyiceberg_is_read_without_pandas_too(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    write_ledger(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE, str(tmp_path)],
+        env={"PYTHONPATH": f"{ROOT / 'include'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [FILE], done.stderr

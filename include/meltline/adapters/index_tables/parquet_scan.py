@@ -6,7 +6,6 @@ Parquet files whose columns carry Iceberg's ids, that adds up to what its snapsh
 else `NotPlain` is raised, and Spark is asked instead.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from meltline.adapters.index_tables.file_parts import (
     TableFiles,
 )
 from meltline.adapters.index_tables.scan_query import Bounds, Question, ordered, shaped
+from meltline.adapters.index_tables.table_now import INTEGERS, TableNow
 from meltline.adapters.manifests.avro_container import AvroFile, Record
 from meltline.domain.iceberg.files import EntryStatus
 
@@ -36,8 +36,6 @@ _WHOLE = 512 * 1024  # bytes: of a larger file only those columns are read that 
 _THREADS = 8
 _SMALL = 2 * 1024 * 1024  # bytes that are decoded before threads would have started
 _FIELD_ID = b"PARQUET:field_id"
-_INTEGERS = ("int", "long", "timestamptz")
-_KINDS = (*_INTEGERS, "string")
 _LISTED = {"manifest_path", "content", "added_files_count", "existing_files_count"}
 _ENTRY = {"status", "data_file"}
 _PAIR = {"key", "value"}
@@ -48,41 +46,6 @@ _FILE = {
 
 Part = TypeVar("Part")
 Outcome = TypeVar("Outcome")
-
-
-@dataclass(frozen=True)
-class TableNow:
-    """A table of the ledger at one of its snapshots.
-
-    Attributes:
-        fields: Its columns: name, id, and type in Iceberg's words, empty where bounds of such a
-            type are not used.
-        manifest_list: Where the snapshot's manifest list lies.
-        files: How many data files the snapshot has by its summary; likewise `rows`.
-    """
-
-    fields: Mapping[str, tuple[int, str]]
-    manifest_list: str
-    files: int
-    rows: int
-
-    @classmethod
-    def of(cls, schema: str, snapshot: str) -> "TableNow":
-        """From Iceberg's JSON. Raises NotPlain."""
-        columns = json.loads(schema)["fields"]
-        if any("initial-default" in column for column in columns):  # older files stand for that
-            raise NotPlain
-        fields = {
-            column["name"]: (column["id"], column["type"] if column["type"] in _KINDS else "")
-            for column in columns
-        }
-        document = json.loads(snapshot)
-        try:
-            summary = document["summary"]
-            files, rows = int(summary["total-data-files"]), int(summary["total-records"])
-            return cls(fields, document["manifest-list"], files, rows)
-        except (KeyError, ValueError) as missing:
-            raise NotPlain from missing
 
 
 @dataclass(frozen=True)
@@ -117,6 +80,11 @@ class LedgerFiles:
         """Takes the store, and how many bytes of files to remember."""
         self._parts = FileParts(store, remembered)
         self._manifests: dict[str, dict[str, Sequence[DataFile]]] = {}
+
+    def answer_at(self, name: str, location: str, question: Question) -> pa.Table:
+        """The same of the table as a metadata file has it. Raises NotPlain."""
+        table = TableNow.of_metadata(self._parts.whole(location))
+        return self.answer(name, table, question) if table else question.answer.empty_table()
 
     def answer(
         self, name: str, table: TableNow, question: Question, *, of_any_size: bool = False
@@ -256,7 +224,7 @@ def _bound(raw: bytes | None, kind: str) -> int | str | None:
             return raw.decode()
         except UnicodeDecodeError as damaged:
             raise NotPlain from damaged
-    return int.from_bytes(raw, "little", signed=True) if kind in _INTEGERS else None
+    return int.from_bytes(raw, "little", signed=True) if kind in INTEGERS else None
 
 
 # --- Parquet files -----------------------------------------------------------------------------

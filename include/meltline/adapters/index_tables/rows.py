@@ -1,4 +1,4 @@
-"""Rows of the file ledger turned into facts, the same for Spark's reading and PyIceberg's."""
+"""Rows of the file ledger turned into facts, the same for every way of reading them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,26 @@ if TYPE_CHECKING:  # slow to import, and commands that only edit a table do with
     import pyarrow as pa
 
 
+PLANNED_FILE = ("path", "kind", "bytes", "owner", "due_at")
+"""The columns of a plan's item."""
+DEPARTURE = (
+    "path",
+    "kind",
+    "bytes",
+    "owner",
+    "plan_id",
+    "departed_at",
+    "due_at",
+    "state",
+    "recorded_at",
+)
+"""The columns of a departure."""
+
+
 def planned_files(rows: "pa.Table") -> list[PlannedFile]:
     """Plan items from ledger rows, in their order."""
     kinds = {str(kind): kind for kind in FileKind}
-    columns = _columns(rows, "path", "kind", "bytes", "owner", "due_at")
+    columns = _columns(rows, *PLANNED_FILE)
     return [
         PlannedFile(path, kinds[kind], size, owner, due_at)
         for path, kind, size, owner, due_at in zip(*columns, strict=True)
@@ -23,18 +39,7 @@ def departures(rows: "pa.Table") -> list[Departure]:
     """Departures from ledger rows, in their order."""
     kinds = {str(kind): kind for kind in FileKind}
     states = {str(state): state for state in DepartureState}
-    columns = _columns(
-        rows,
-        "path",
-        "kind",
-        "bytes",
-        "owner",
-        "plan_id",
-        "departed_at",
-        "due_at",
-        "state",
-        "recorded_at",
-    )
+    columns = _columns(rows, *DEPARTURE)
     return [
         Departure(path, kinds[kind], size, owner, plan, departed, due, states[state], recorded)
         for path, kind, size, owner, plan, departed, due, state, recorded in zip(

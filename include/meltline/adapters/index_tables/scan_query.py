@@ -1,22 +1,19 @@
 """A question to one of the ledger's tables: which columns of which rows.
 
-It is asked in two ways, of the table's files in this process (`ledger_files`) and of Spark, and
-both must give the same rows. Conditions hold as SQL has it: null is never equal, less or more.
+It is asked in more than one way, of the table's files in this process (`parquet_scan`) and of Spark
+(`spark_scan`), or of PyIceberg where there is none, and all must give the same rows. Conditions
+hold as SQL has it: null is never equal, less or more.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, reduce
-from operator import and_
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
 
 Op = Literal["=", "<", "<=", ">", ">=", "in", "is null", "not null"]
 Condition = tuple[str, Op, Any]
@@ -148,18 +145,6 @@ class Question:
         mask = reduce(pc.and_kleene, masks)
         return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
-    def by_spark(self, table: DataFrame, ids: Callable[[str, pa.Array], DataFrame]) -> pa.Table:
-        """The answer, by Spark. `ids` makes a frame of many numbers, to be joined with."""
-        present = set(table.columns)
-        for name in {*self.columns, *self.tested} - present:  # an older ledger's table lacks it
-            kind = from_arrow_type(self.schema.field(name).type)
-            table = table.withColumn(name, F.lit(None).cast(kind))
-        if self.where:
-            table = table.where(reduce(and_, (_column(*condition) for condition in self.where)))
-        if self.among is not None:
-            table = table.join(ids(*self.among), self.among[0], "leftsemi")
-        return shaped(table.select(*self.columns).toArrow(), self.answer)
-
 
 def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The same rows in these columns' order and types; a column that they lack is null."""
@@ -185,32 +170,12 @@ def _holds(column: pa.ChunkedArray, op: Op, operand: Any) -> pa.ChunkedArray:
     if op == "not null":
         return pc.is_valid(column)
     if op == "in":
-        values = [_plain(scalar) for scalar in operand if scalar is not None]
+        values = [plain(scalar) for scalar in operand if scalar is not None]
         return pc.is_in(column, pa.array(values, column.type))
-    return _COMPARED[op](column, pa.scalar(_plain(operand), column.type))
+    return _COMPARED[op](column, pa.scalar(plain(operand), column.type))
 
 
-def _column(name: str, op: Op, operand: Any) -> Column:
-    column = F.col(name)
-    if op == "is null":
-        return column.isNull()
-    if op == "not null":
-        return column.isNotNull()
-    if op == "in":
-        return column.isin([_plain(scalar) for scalar in operand if scalar is not None])
-    return _BY_SPARK[op](column, F.lit(_plain(operand)))
-
-
-_BY_SPARK: Mapping[str, Callable[[Column, Any], Column]] = {
-    "=": lambda column, operand: column == operand,
-    "<": lambda column, operand: column < operand,
-    "<=": lambda column, operand: column <= operand,
-    ">": lambda column, operand: column > operand,
-    ">=": lambda column, operand: column >= operand,
-}
-
-
-def _plain(scalar: Any) -> Any:
+def plain(scalar: Any) -> Any:
     """An enumeration's value without its class, which libraries do not all see through."""
     if isinstance(scalar, str):
         return str(scalar)

@@ -15,9 +15,11 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from meltline.adapters.index_tables.file_parts import NotPlain, TableFiles
 from meltline.adapters.index_tables.hash_prints import footer_prints
-from meltline.adapters.index_tables.parquet_scan import LedgerFiles, TableNow
+from meltline.adapters.index_tables.parquet_scan import LedgerFiles
 from meltline.adapters.index_tables.scan_query import Condition, Question
 from meltline.adapters.index_tables.schema import TABLES
+from meltline.adapters.index_tables.spark_scan import answer_by_spark
+from meltline.adapters.index_tables.table_now import TableNow
 from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import quote_part
@@ -101,7 +103,7 @@ class LedgerTables:
         if local is not None:
             return local
         question = Question.of(TABLES[table], columns, where, among)
-        return question.by_spark(self.read(table), self.ids)
+        return answer_by_spark(question, self.read(table), self.ids)
 
     def look_here(
         self,

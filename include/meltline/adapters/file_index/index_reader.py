@@ -1,0 +1,246 @@
+"""Reads the file ledger's Iceberg tables in this process: answers come without starting a JVM.
+
+Commands ask it that mostly find no ledger, or only whether there is one: nothing that starts slowly
+is loaded before a table has been found.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from meltline.adapters.index_tables.file_parts import TableFiles
+from meltline.adapters.index_tables.rows import (
+    DEPARTURE,
+    PLANNED_FILE,
+    departures,
+    newest_rows,
+    planned_files,
+)
+from meltline.adapters.manifests.path_hash import key_hash
+from meltline.config.load import CatalogConfig
+from meltline.domain.errors import SetupMissing, TableNotFound
+from meltline.domain.iceberg.files import Departure, EntryStatus, FileKind, PlannedFile, SideFile
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import (
+    Catalog,
+    IndexedFile,
+    IndexedSnapshot,
+    IndexedSpan,
+    SnapshotKey,
+    UsageQuery,
+    UsageTotals,
+)
+
+if TYPE_CHECKING:  # slow to import
+    import pyarrow as pa
+
+    from meltline.adapters.file_index.ledger_rows import LedgerRows
+    from meltline.adapters.index_tables.scan_query import Condition
+
+_SMALL = 16 * 1024 * 1024  # bytes of files that are read here for one answer
+_SPAN = ("table_uuid", "path", "kind", "bytes", "since", "until")
+_LIVE: "Condition" = ("status", "<", int(EntryStatus.DELETED))
+_SNAPSHOT = (
+    "table_uuid",
+    "snapshot_id",
+    "committed_at",
+    "manifest_list",
+    "manifest_list_bytes",
+    "manifests",
+    "sequence_number",
+    "by_changes",
+)
+_SIDE_FILE = ("table_uuid", "path", "kind", "bytes", "snapshot_id")
+
+
+class IcebergLedgerReader:
+    """The port `LedgerReader`."""
+
+    def __init__(
+        self,
+        hot: CatalogConfig,
+        catalog: Catalog,
+        store: TableFiles,
+        namespace: str,
+        small: int = _SMALL,
+    ) -> None:
+        self._hot = hot
+        self._catalog = catalog
+        self._store = store
+        self._namespace = namespace
+        self._small = small
+
+    def registrations(self) -> set[str]:
+        """The ids of registrations of which a snapshot was ever recorded."""
+        rows = self._with_settled("snapshots", ("table_uuid",))
+        return set() if rows is None else set(rows.column("table_uuid").unique().to_pylist())
+
+    def snapshots(self) -> Sequence[IndexedSnapshot]:
+        """Every snapshot ever recorded."""
+        rows = _dicts(self._with_settled("snapshots", _SNAPSHOT))
+        recorded = sorted(map(_snapshot, rows), key=lambda s: s.by_changes)
+        # Of one that was read wholly at first, and later by its changes, either tells the truth.
+        return list({snapshot.key: snapshot for snapshot in recorded}.values())
+
+    def side_files(self) -> Sequence[SideFile]:
+        """Every metadata file and statistics file ever recorded."""
+        return [
+            SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])
+            for r in _dicts(self._with_settled("side_files", _SIDE_FILE))
+        ]
+
+    def departures(
+        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+    ) -> Sequence[Departure]:
+        """The newest row of each departed path: of all, or of some kinds and of one path."""
+        asked: list[list[Condition]] = [] if kinds is not None else [[]]
+        if kinds:
+            asked.append([("kind", "in", [str(kind) for kind in kinds])])
+        if kinds is not None and path is not None:
+            asked.append([_is("key_hash", key_hash(path))])
+        columns = (*DEPARTURE, "key_hash", "written_ns")
+        parts = [self._with_settled("departures", columns, *where) for where in asked]
+        rows = self._together(parts)
+        return [] if rows is None else departures(newest_rows(rows))
+
+    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are this path."""
+        itself = [] if path is None else [_is("manifest_id", key_hash(path))]
+        held = [_LIVE] if path is None else [_LIVE, _is("key_hash", key_hash(path))]
+        for row in _dicts(self._rows("manifests", ("manifest_id", "path", "bytes"), *itself)):
+            yield IndexedFile(row["manifest_id"], row["path"], FileKind.MANIFEST, row["bytes"])
+        for row in _dicts(self._rows("entries", ("manifest_id", "path", "kind", "bytes"), *held)):
+            yield IndexedFile(row["manifest_id"], row["path"], row["kind"], row["bytes"])
+
+    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
+        """Every file that snapshots known by changes refer to, or those that are this path."""
+        recorded = self._recorded()
+        if recorded is None:
+            return
+        where = [] if path is None else [_is("key_hash", key_hash(path))]
+        self._require("changes")
+        from meltline.adapters.index_tables.lifetimes import CHANGES, spans_of  # noqa: PLC0415 - Arrow
+
+        changes = self._with_settled("changes", CHANGES, *where)
+        for row in spans_of(changes, recorded).select(_SPAN).to_pylist():
+            yield IndexedSpan(**row)
+
+    def weigh(self, weighing: UsageQuery) -> UsageTotals:
+        """Bytes by owner and stage, of everything that manifests hold and that has departed."""
+        needed = ("entries", "manifests", "departures")
+        if not any(map(self._place, needed)):
+            return UsageTotals()
+        self._require(*needed)
+        from meltline.adapters.file_index.storage_usage import (  # noqa: PLC0415 - joins start slowly
+            CHANGE_COLUMNS,
+            DEPARTURES,
+            ENTRY_COLUMNS,
+            MANIFEST_COLUMNS,
+            weigh,
+        )
+
+        entries = self._batches("entries", ENTRY_COLUMNS, _LIVE)
+        manifests = self._rows("manifests", MANIFEST_COLUMNS)
+        departed = self._with_settled("departures", DEPARTURES.names)
+        recorded = self._recorded() if weighing.lines else None
+        changes = self._changes(CHANGE_COLUMNS) if recorded is not None else []
+        lines = chain.from_iterable(changes)
+        return weigh(weighing, entries, manifests, departed, changes=lines, recorded=recorded)
+
+    def _changes(self, columns: Sequence[str]) -> "list[Iterable[pa.RecordBatch]]":
+        """What snapshots have changed; there are some that are known by that alone."""
+        self._require("changes")
+        return [self._batches(name, columns) for name in _both("changes")]
+
+    def items(self, plan_id: str) -> Sequence[PlannedFile]:
+        """A plan's items, sorted by path."""
+        rows = self._rows("plan_items", PLANNED_FILE, _is("plan_id", plan_id))
+        return sorted([] if rows is None else planned_files(rows), key=lambda file: file.path)
+
+    def _recorded(self) -> "pa.Table | None":
+        """The snapshots that are known by what they changed; None where there are none.
+
+        A ledger of an earlier release knows nothing of such.
+        """
+        columns = ("table_uuid", "snapshot_id")
+        recorded = self._with_settled("snapshots", columns, _is("by_changes", True))
+        return recorded if recorded is not None and recorded.num_rows else None
+
+    def _with_settled(
+        self, name: str, columns: Sequence[str], *where: "Condition"
+    ) -> "pa.Table | None":
+        """Rows of a table and of those that were set aside of it; None before `init`.
+
+        In this order: a row that moves meanwhile is then read in one of them at least; it may be
+        read in both. A ledger of an earlier release has nothing set aside.
+        """
+        return self._together([self._rows(table, columns, *where) for table in _both(name)])
+
+    def _together(self, parts: Sequence["pa.Table | None"]) -> "pa.Table | None":
+        present = [part for part in parts if part is not None]
+        return self._ledger_rows.together(present) if present else None
+
+    def _rows(self, name: str, columns: Sequence[str], *where: "Condition") -> "pa.Table | None":
+        """Rows of one of the ledger's tables, in whatever order; None before `init`."""
+        location = self._place(name)
+        return None if location is None else self._ledger_rows.all(name, location, columns, where)
+
+    def _batches(
+        self, name: str, columns: Sequence[str], *where: "Condition"
+    ) -> "Iterable[pa.RecordBatch]":
+        """The same as of now, to be read part by part: there may be millions."""
+        location = self._place(name)
+        return () if location is None else self._ledger_rows.parts(name, location, columns, where)
+
+    @cached_property
+    def _ledger_rows(self) -> "LedgerRows":
+        from meltline.adapters.file_index.ledger_rows import LedgerRows  # noqa: PLC0415 - Arrow
+
+        return LedgerRows(self._hot, self._store, self._small)
+
+    def _place(self, name: str) -> str | None:
+        table = TableName(self._hot.name, (self._namespace,), name)
+        try:
+            return self._catalog.location(table)
+        except TableNotFound:
+            return None
+
+    def _require(self, *names: str) -> None:
+        """Sums over a part of the ledger would say that nothing is stored, and nothing shared."""
+        missing = sorted(name for name in names if self._place(name) is None)
+        if not missing:
+            return
+        raise SetupMissing(
+            f"tables of the file ledger are missing: {', '.join(missing)}",
+            object=f"{self._hot.name}.{self._namespace}",
+            expected="the tables that `meltline init` creates",
+            found=f"no {' and no '.join(missing)}",
+            next="restore them; or `meltline init --adopt`, which starts without their past",
+        )
+
+
+def _both(name: str) -> tuple[str, str]:
+    """A table, and what was set aside of it."""
+    return name, f"settled_{name}"
+
+
+def _dicts(rows: "pa.Table | None") -> list[dict[str, Any]]:
+    dicts: list[dict[str, Any]] = [] if rows is None else rows.to_pylist()
+    return dicts
+
+
+def _is(column: str, operand: str | int | bool) -> "Condition":
+    return column, "=", operand
+
+
+def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:
+    return IndexedSnapshot(
+        SnapshotKey(row["table_uuid"], row["snapshot_id"]),
+        row["committed_at"],
+        row["manifest_list"] or "",
+        row["manifest_list_bytes"],
+        tuple(row["manifests"]),
+        row.get("sequence_number") or 0,  # a ledger of an earlier release has neither
+        bool(row.get("by_changes")),
+    )

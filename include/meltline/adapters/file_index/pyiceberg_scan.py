@@ -1,0 +1,64 @@
+"""Rows of the ledger's tables by PyIceberg: whatever Iceberg can hold, however much of it."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    LessThan,
+    Or,
+)
+from pyiceberg.expressions import Reference as Column
+from pyiceberg.expressions.literals import literal
+from pyiceberg.table import DataScan, StaticTable
+
+from meltline.adapters.catalogs.loaded_tables import reading_regular_files
+from meltline.adapters.index_tables.scan_query import Condition, Question, plain
+from meltline.config.load import CatalogConfig
+
+
+def scanned_rows(hot: CatalogConfig, location: str, question: Question) -> pa.Table:
+    """The answer, whole; a column that the table lacks is missing.
+
+    Args:
+        hot: The catalog, for who may read its files.
+        location: Where the table's metadata lies.
+        question: What is asked.
+    """
+    return _scan(hot, location, question).to_arrow()
+
+
+def scanned_batches(
+    hot: CatalogConfig, location: str, question: Question
+) -> Iterable[pa.RecordBatch]:
+    """The same of millions of rows, which are never in memory at once."""
+    batches: Iterable[pa.RecordBatch] = _scan(hot, location, question).to_arrow_batch_reader()
+    return batches
+
+
+def _scan(hot: CatalogConfig, location: str, question: Question) -> DataScan:
+    properties = reading_regular_files(hot.properties, hot.warehouse)
+    table = StaticTable.from_metadata(location, properties)
+    present = set(table.schema().column_names)
+    # None of these conditions holds of null, which is what a column has that is not there.
+    holds = present.issuperset(question.tested)
+    where: BooleanExpression = AlwaysTrue() if holds else AlwaysFalse()
+    for condition in question.where if holds else ():
+        where = And(where, _expression(condition))
+    columns = tuple(name for name in question.columns if name in present)
+    return table.scan(row_filter=where, selected_fields=columns)
+
+
+def _expression(condition: Condition) -> BooleanExpression:
+    column, op, operand = condition
+    if op == "<":
+        return LessThan(term=Column(column), value=literal(plain(operand)))
+    values = operand if op == "in" else [operand]
+    among: BooleanExpression = AlwaysFalse()
+    for each in values:
+        among = Or(among, EqualTo(term=Column(column), value=literal(plain(each))))
+    return among
