@@ -22,8 +22,8 @@ from benchmarks.results import Figure, Outcome, ratios, seconds_of
 from benchmarks.sides import BARE, GATED, Run
 from benchmarks.single_entries import one_entry_a_block
 
-_FIRST = {BARE: 3.0, GATED: 2.0}
-_NEXT = {BARE: 15.0, GATED: 6.0}
+_FIRST = {BARE: 2.4, GATED: 2.0}
+_NEXT = {BARE: 7.0, GATED: 5.0}
 _SMALL = {BARE: 2.0, GATED: 2.0}
 _MORE_BYTES, _MORE_TIME = 1.2, 1.5
 _BASES = (200_000, 2_000_000)
