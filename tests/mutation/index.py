@@ -18,7 +18,7 @@ ALL_HERE = "tests/contract/index/test_ledger_scan.py::test_departures_are_all_re
 GROUPS = "tests/unit/plan/test_groups.py"
 FILE_LEDGER = "tests/contract/index/test_file_ledger.py"
 
-LEDGER_FILES = "tests/unit/index/test_ledger_files.py"
+TABLE_NOW = "tests/unit/index/test_table_now.py"
 READER = "tests/contract/index/test_ledger_reader.py::test_rows_of_one_path_are_chosen_by_every_condition"
 
 INDEX = (
@@ -26,11 +26,11 @@ INDEX = (
         "a table of the ledger that does not tell its snapshot is empty",
         "adapters/index_tables/table_now.py",
         "in (None, _NO_SNAPSHOT) and not document.get(\"snapshots\"):", "in (None, _NO_SNAPSHOT):",
-        (LEDGER_FILES,),
+        (TABLE_NOW,),
     ),
     Mutation(
         "of two snapshots with one number either is the ledger's", "adapters/index_tables/table_now.py",
-        "    if len(chosen) != 1:\n", "    if not chosen:\n", (LEDGER_FILES,),
+        "    if len(chosen) != 1:\n", "    if not chosen:\n", (TABLE_NOW,),
     ),
     Mutation(
         "a departed file is not asked for by its path", "adapters/file_index/index_reader.py",
