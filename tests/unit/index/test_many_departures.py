@@ -66,9 +66,10 @@ def weighed(rows: pa.Table) -> UsageTotals:
 
 
 def test_each_owner_has_what_departed_from_it_over_all_parts() -> None:
-    found = weighed(departed(range(5 * OF_A_FILE + 1)))
-    half = 5 * OF_A_FILE // 2
-    assert found.owned == {("b", Stage.FAILSAFE): half + 1, (OWNER, Stage.FAILSAFE): half}
+    even = departed(range(0, 10 * OF_A_FILE, 2))
+    odd = departed([1])  # of an owner that no part before has
+    found = weighed(pa.concat_tables([even, odd]))
+    assert found.owned == {("b", Stage.FAILSAFE): 5 * OF_A_FILE, (OWNER, Stage.FAILSAFE): 1}
 
 
 def waiting(rows: pa.Table) -> TombstoneCache:
