@@ -56,7 +56,8 @@ SANDBOX_MARK = ".meltline-sandbox"
 
 def to_stderr(line: str) -> None:
     """Progress for a person: never on stdout, which carries only the answer."""
-    print(discreet(line), file=sys.stderr, flush=True)
+    with suppress(BrokenPipeError):  # whoever read along has gone: the work goes on
+        print(discreet(line), file=sys.stderr, flush=True)
 
 
 class Wiring:

@@ -7,12 +7,11 @@ import typer
 from meltline.app.catalog.management import attach as attach_table
 from meltline.app.catalog.management import described
 from meltline.app.catalog.management import detach as detach_tables
+from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.safety.stop_switch import go as let_go_on
 from meltline.app.safety.stop_switch import stop as stop_everything
 from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
 from meltline.cli.output import answer
-from meltline.domain.errors import UsageInvalid
-from meltline.domain.iceberg.names import TableName
 
 
 def stop(
@@ -50,7 +49,7 @@ def attach(
     dry_run: DryRun = False,
 ) -> int:
     """Put a table under Meltline's care again."""
-    name = _name(table)
+    name = parse_table_name(table)
     context = wire(config).ledgers()
     if not dry_run:
         attach_table(context, name)
@@ -71,7 +70,7 @@ def detach(
     ] = "",
 ) -> int:
     """Leave tables alone: their references still count, nothing of them changes."""
-    names = [_name(table) for table in tables]
+    names = [parse_table_name(table) for table in tables]
     done = detach_tables(wire(config).ledgers(), names, reason, dry_run=dry_run)
     lines = [
         f"{detached.table}: detached."
@@ -81,16 +80,3 @@ def detach(
     documents = [{"table": detached.table, "vouched": detached.vouched} for detached in done]
     document = {"tables": documents, "managed": False, "dry_run": dry_run}
     return answer(document, lines, as_json=as_json)
-
-
-def _name(text: str) -> TableName:
-    try:
-        return TableName.parse(text)
-    except ValueError as error:
-        raise UsageInvalid(
-            f"{text} is not a table's name",
-            object=text,
-            expected="catalog.namespace.table",
-            found=text,
-            next=str(error),
-        ) from error

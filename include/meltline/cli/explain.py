@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
+from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.cli.options import AsJson, ConfigPath, ready
 from meltline.cli.output import console, print_json, print_rows, shown_instant
-from meltline.domain.errors import UsageInvalid
-from meltline.domain.iceberg.names import TableName, split_snapshot
+from meltline.domain.iceberg.names import split_snapshot
 
 
 def explain(
@@ -50,15 +50,5 @@ def _explain(context: ReadContext, subject: str) -> Explanation | list[Explanati
     if "/" in subject:
         return explain_path(context, subject)
     table, snapshot_id = split_snapshot(subject)
-    try:
-        name = TableName.parse(table)
-    except ValueError as error:
-        raise UsageInvalid(
-            f"{subject} is neither a path nor a table",
-            object=subject,
-            expected="a path, catalog.namespace.table, or catalog.namespace.table@snapshot",
-            found=subject,
-            next=str(error),
-        ) from error
-    explanations = explain_table(context, name, snapshot_id)
+    explanations = explain_table(context, parse_table_name(table), snapshot_id)
     return explanations if snapshot_id is None else explanations[0]

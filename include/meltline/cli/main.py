@@ -3,27 +3,39 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 from typer.exceptions import TyperException
 
 from meltline.cli.commands import parser
 from meltline.cli.output import print_error
-from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.domain.errors import MeltlineError, TableNotFound, UsageInvalid
 from meltline.garbage import collect_seldom
 from meltline.pandas_absent import do_without_pandas
 from meltline.private_words import spelt_out
 
+_BROKEN_PIPE = 141  # as a shell tells of a program that SIGPIPE has ended
 _LOOK = ("storage", "explain")  # these read the ledger, and start nothing
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits with its code: 0 done, 1 failed, 2 usage, 3 refused, 4 skipped."""
     collect_seldom()
+    try:
+        code = _answered(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `meltline ... | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _BROKEN_PIPE
+    sys.exit(code)
+
+
+def _answered(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in _LOOK:
         do_without_pandas()
-    sys.exit(run(words))
+    return run(words)
 
 
 def run(words: Sequence[str]) -> int:
@@ -35,7 +47,7 @@ def run(words: Sequence[str]) -> int:
         code = parser(words)(words, standalone_mode=False, prog_name="meltline")
         return code if isinstance(code, int) else 0
     except MeltlineError as error:
-        print_error(error, as_json=as_json)
+        print_error(_with_what_was_meant(error, words), as_json=as_json)
         return error.exit_code
     except typer.Exit as ended:
         return int(ended.exit_code)
@@ -46,11 +58,23 @@ def run(words: Sequence[str]) -> int:
         usage = UsageInvalid(message, object="command line", next="`meltline COMMAND --help`")
         print_error(usage, as_json=as_json)
         return usage.exit_code
+    except BrokenPipeError:
+        raise
     except Exception as unforeseen:
         if os.environ.get("MELTLINE_DEBUG"):
             raise
         print_error(_unforeseen(unforeseen), as_json=as_json)
         return 1
+
+
+def _with_what_was_meant(error: MeltlineError, words: Sequence[str]) -> MeltlineError:
+    """A name that leads nowhere is answered with those that are like it."""
+    if isinstance(error, TableNotFound):
+        from meltline.cli.similar_names import with_names_alike  # noqa: PLC0415 - asks catalogs
+
+        with suppress(Exception):  # it is the error that matters, not what else may be told
+            return with_names_alike(error, words)
+    return error
 
 
 def _unforeseen(error: Exception) -> MeltlineError:

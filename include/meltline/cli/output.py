@@ -118,6 +118,12 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     console().print(table)
 
 
+def print_notes(notes: Sequence[str]) -> None:
+    """Sentences below an answer, a line each."""
+    for note in notes:
+        console().print(note, markup=False)
+
+
 def print_plans(plans: list[Plan]) -> None:
     """Plans, a line each."""
     if not plans:

@@ -62,14 +62,27 @@ def resolve_as_of(requested: datetime | None, now: datetime, *, dry_run: bool) -
     Raises:
         AsOfInFuture: A real run was asked for a time that has not come.
     """
-    if requested is None:
-        return now
-    if requested > now and not dry_run:
+    if not dry_run:
+        require_come(requested, now, "use --dry-run to preview a day to come")
+    return now if requested is None else requested
+
+
+def require_come(instant: datetime | None, now: datetime, next: str) -> None:
+    """Refuses a time of which nobody can know anything yet; None is now.
+
+    Args:
+        instant: The time.
+        now: The wall clock.
+        next: What a person can do instead.
+
+    Raises:
+        AsOfInFuture: It has not come.
+    """
+    if instant is not None and instant > now:
         raise AsOfInFuture(
-            f"as_of {format_instant(requested)} has not come yet",
+            f"as_of {format_instant(instant)} has not come yet",
             object="as_of",
             expected=f"at most {format_instant(now)}",
-            found=format_instant(requested),
-            next="use --dry-run to preview a day to come",
+            found=format_instant(instant),
+            next=next,
         )
-    return requested

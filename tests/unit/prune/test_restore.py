@@ -10,8 +10,9 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.archive.crew import LocalCrew
 from meltline.adapters.archive.retrieval import ColdRetriever
-from meltline.app.retrieval.restore import Restored, restore
+from meltline.app.retrieval.restore import Restored, restore, take_in
 from meltline.app.services import Retrieval
+from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.archive.restored import Retrieved
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -207,3 +208,20 @@ def test_where_nobody_knows_whether_it_was_registered_its_files_stay() -> None:
         restore(ports, retrieval(lake), TARGET, NAME, snapshot_id=second)
     assert hot_files(lake) > before
     lake.check_nothing_is_missing()
+
+
+def test_a_restored_table_is_in_the_storage_report_at_once() -> None:
+    # I-3
+    lake, _ = handed_over()
+    done = bring_back(lake)
+    assert take_in(services(lake), done.table) == ""
+    (row,) = [r for r in storage_rows(totals_now(services(lake))) if r.table == done.table]
+    on_disk = sum(stored.bytes for stored in lake.store.list(done.location))
+    assert row.active_bytes == on_disk and not row.historical_bytes
+
+
+def test_a_restore_stands_where_the_ledger_cannot_take_it_in() -> None:
+    lake, _ = handed_over()
+    done = bring_back(lake)
+    lake.spoil(Table(lake, done.table).metadata_location)
+    assert take_in(services(lake), done.table)

@@ -1,9 +1,13 @@
 """From the names that people write to the objects that the catalogs hold."""
 
+from collections.abc import Iterable
+
+from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.new_names import is_there
 from meltline.app.catalog.registrations import load_standing
 from meltline.app.catalog.ways_back import refuse_dropped
 from meltline.app.services import ReadContext
+from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import (
     CatalogReadOnly,
     NamespaceNotFound,
@@ -11,8 +15,15 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.iceberg.names import TableName, quote_part, split_name
+from meltline.domain.iceberg.names import (
+    ShortName,
+    TableName,
+    quote_part,
+    split_name,
+    split_snapshot,
+)
 from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
+from meltline.domain.iceberg.similar_names import similar
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import Catalog
 
@@ -21,8 +32,19 @@ def parse_table_name(text: str) -> TableName:
     """A table's name as a person wrote it.
 
     Raises:
-        UsageInvalid: It is none.
+        TableNotFound: It leaves out its catalog or its namespace.
+        UsageInvalid: It is no name.
     """
+    try:
+        return parse_new_name(text)
+    except UsageInvalid as error:
+        if isinstance(error.__cause__, ShortName):
+            raise _short_name(text, "catalog.namespace.table") from error
+        raise
+
+
+def parse_new_name(text: str) -> TableName:
+    """The name that a person gives to a table that is not there yet. Raises UsageInvalid."""
     try:
         return TableName.parse(text)
     except ValueError as error:
@@ -39,7 +61,7 @@ def find_object(context: ReadContext, text: str, kind: ObjectKind | None = None)
 
     Raises:
         UsageInvalid: It is no name, or could be two things and `kind` does not say which.
-        TableNotFound: There is no such table, or nothing of that name at all.
+        TableNotFound: There is no such table, or nothing of that name at all: it may be short.
         ObjectDropped: There was one.
         NamespaceNotFound: There is no such schema or database.
     """
@@ -69,7 +91,7 @@ def _parts(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise _no_name(text, expected, error) from error
     if len(parts) < 2:
-        raise _no_name(text, expected, ValueError("one part"))
+        raise _short_name(text, expected)
     return parts
 
 
@@ -145,6 +167,15 @@ def require_changeable(
     return catalog
 
 
+def with_similar(error: TableNotFound, catalogs: Iterable[Catalog]) -> TableNotFound:
+    """The error of a name that leads nowhere, with what may have been meant by it."""
+    text, _ = split_snapshot(error.object)
+    names = [e.name for e in list_catalogs(catalogs).entries]
+    if alike := similar(text, (name for name in names if not is_dropped_name(name.namespace))):
+        error.next = f"did you mean {' or '.join(map(str, alike))}? {error.next}".strip()
+    return error
+
+
 def _read_only(name: ObjectName, message: str, expected: str) -> CatalogReadOnly:
     return CatalogReadOnly(
         message,
@@ -162,6 +193,16 @@ def _no_name(text: str, expected: str, error: ValueError) -> UsageInvalid:
         expected=expected,
         found=text,
         next=f"write it in full, odd parts in backticks ({error})",
+    )
+
+
+def _short_name(text: str, expected: str) -> TableNotFound:
+    return TableNotFound(
+        f"{text!r} is not a full name",
+        object=text,
+        expected=expected,
+        found=text,
+        next="write it in full: `meltline storage` lists the tables",
     )
 
 

@@ -11,7 +11,12 @@ from uuid import uuid4
 
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.recoverable import Description, describe, look_for_files
-from meltline.app.catalog.resolve import catalog_of, parse_table_name, require_changeable
+from meltline.app.catalog.resolve import (
+    catalog_of,
+    parse_new_name,
+    parse_table_name,
+    require_changeable,
+)
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
@@ -70,7 +75,7 @@ def recover(
         FilesClaimed: A purge has begun to delete files of it.
         LockHeld: A run works on the table.
     """
-    source, new = parse_table_name(text), parse_table_name(target)
+    source, new = parse_table_name(text), parse_new_name(target)
     if not reason.strip():
         raise UsageInvalid(
             "a recovery needs a reason",

@@ -134,16 +134,17 @@ def record_registrations(
         unread: Those of them of which something could not be read at all.
     """
     previous = registrations.all()
+    seen = {(table.uuid, table.name): table for table in previous}
     # Once everything was read, what a table shares is known; until then it may need any file. So
     # may one with a new snapshot that nobody could read: `add_files` names files of any table.
-    complete = {(table.uuid, table.name) for table in previous if not table.incomplete}
+    complete = {key for key, table in seen.items() if not table.incomplete}
     rows = {}
     for state in states:
         key, error = (state.uuid, state.name), skipped.get(state.name)
         incomplete = state.name in unread or (error is not None and key not in complete)
         rows[key] = replace(known_table(state, "live", now), incomplete=incomplete)
         if error:
-            rows[key] = replace(rows[key], status="unreadable", error=error.message)
+            rows[key] = _unreadable(rows[key], error, seen.get(key))
     for table in previous:
         if (table.uuid, table.name) not in rows and _is_missed(table, listings):
             rows[table.uuid, table.name] = _missed(table, skipped.get(table.name), states, now)
@@ -165,13 +166,15 @@ def _missed(
     follows the table to its new name: metadata logs are cut one day.
     """
     if error and table.status != "gone":
-        return _with_status(table, "unreadable", error.message, now)
+        return _unreadable(table, error, table)
     later = (state for state in states if state.uuid == table.uuid and comes_of(state, table))
     if state := next(later, None):
         table = replace(table, metadata_location=state.metadata_location)
-    return _with_status(table, "gone", "", now)
+    noticed_at = table.observed_at if table.status == "gone" else now
+    return replace(table, status="gone", observed_at=noticed_at, error="")
 
 
-def _with_status(table: KnownTable, status: str, error: str, now: datetime) -> KnownTable:
-    observed_at = table.observed_at if status == table.status else now
-    return replace(table, status=status, observed_at=observed_at, error=error)
+def _unreadable(table: KnownTable, error: MeltlineError, seen: KnownTable | None) -> KnownTable:
+    """The row of a table that cannot be read: it says when it was last seen as a whole."""
+    observed_at = seen.observed_at if seen else table.observed_at
+    return replace(table, status="unreadable", observed_at=observed_at, error=error.message)

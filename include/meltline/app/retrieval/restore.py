@@ -13,11 +13,13 @@ from uuid import uuid4
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.new_names import require_free, require_outer
-from meltline.app.catalog.resolve import parse_table_name, require_changeable
+from meltline.app.catalog.resolve import parse_new_name, require_changeable
 from meltline.app.clone.clone import new_identity
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.preconditions import require_datable
+from meltline.app.observe.observe import observe
 from meltline.app.retrieval.tiers import cold_pasts, only_answer
-from meltline.app.services import ColdTier, ReadContext, Retrieval
+from meltline.app.services import ColdTier, ReadContext, Retrieval, RunContext
 from meltline.domain.archive.cold_past import ColdPast
 from meltline.domain.archive.cold_paths import lies_under, mirrored
 from meltline.domain.archive.restored import Retrieved, restored_metadata
@@ -98,7 +100,7 @@ def restore(
         CommitConflict: Nobody knows whether the table was registered.
     """
     tier = require_cold(context)
-    name = parse_table_name(target)
+    name = parse_new_name(target)
     new = ObjectName(name.catalog, name.namespace, name.name)
     catalog = require_changeable(context, new)
     listing = catalog.listing()
@@ -132,6 +134,20 @@ def restore(
         bytes=files.bytes,
         rows=files.rows,
     )
+
+
+def take_in(context: RunContext, restored: TableName) -> str:
+    """Has the ledger take in what is new, so that a restored table's bytes are told at once.
+
+    Returns:
+        Why it could not; empty where it could. The table is there all the same.
+    """
+    try:
+        require_datable(context)
+        refused = observe(context).skipped.get(restored)
+    except MeltlineError as error:
+        refused = error
+    return refused.message if refused else ""
 
 
 def _answer(

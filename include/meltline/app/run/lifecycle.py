@@ -235,7 +235,7 @@ class Run:
             context.progress(f"report: no totals for today: {unlisted.message}")
         else:
             totals = history.at(None)
-            record_storage(context, totals)
+            record_storage(context, history, totals)
             lift_ended_guards(context, history, totals)
             update_auto_shares(context)
         who, lease = f"{context.who} upkeep", timedelta(minutes=10)

@@ -12,6 +12,7 @@ from meltline.app.orphans.sweep import Swept
 from meltline.app.purge.purge import PurgeResult
 from meltline.app.retention.consumer_findings import ending_consumers
 from meltline.app.retention.holds import ending_soon
+from meltline.app.run.selection import selection_notes
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
@@ -93,6 +94,7 @@ class Summary:
                 self._change(name, skipped=f"{error.message} ({error.found})")
         self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
         self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
+        self.notes += selection_notes(observation, globs)
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
 

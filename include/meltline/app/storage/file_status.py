@@ -11,7 +11,6 @@ from meltline.app.storage.references import (
     Lookup,
     References,
     left_by,
-    read_states,
 )
 from meltline.domain.deletion.storage import FileReference, Stage
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind
@@ -57,8 +56,7 @@ def standing_now(context: ReadContext, path: str | None = None) -> Standing:
     """
     reader = context.reader
     departures = reader.departures() if path is None else reader.departures(METADATA_KINDS, path)
-    states, names = read_states(context)
-    look = Lookup(states, names, reader.snapshots(), reader.side_files(), departures)
+    look = Lookup.with_departures(context, departures)
     references = References(context, look, None)
     book = _Book(references, departures)
     lines = book.take_snapshots(reader.files(path))
@@ -68,7 +66,7 @@ def standing_now(context: ReadContext, path: str | None = None) -> Standing:
     for departure in departures:
         book.depart(departure)
     newest = {location_key(departure.path): departure for departure in departures}
-    return Standing(book.files, book.foreign, newest, names)
+    return Standing(book.files, book.foreign, newest, look.names)
 
 
 _Lines = dict[str, list[tuple[IndexedSnapshot, FileReference]]]

@@ -6,17 +6,19 @@ for each file is for `standing` and `report`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 
 from meltline.app.catalog.dropped import let_go_tables
+from meltline.app.catalog.metadata import Loaded, metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import is_ledger
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.deletion.storage import FileReference, Stage
 from meltline.domain.drop.drops import is_dropped_name, read_drop
+from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, SideFile
 from meltline.domain.iceberg.locations import OwnerIndex, location_key
 from meltline.domain.iceberg.names import TableName
@@ -36,6 +38,7 @@ class Lookup:
         names: Of all tables ever known, by UUID.
         metadata_departures: Those of metadata, or of what is asked for: at least
             `METADATA_KINDS`.
+        unloaded: Why the metadata of other tables could not be had, by name.
     """
 
     states: Sequence[TableMetadata]
@@ -43,32 +46,39 @@ class Lookup:
     snapshots: Sequence[IndexedSnapshot]
     side_files: Sequence[SideFile]
     metadata_departures: Sequence[Departure]
+    unloaded: Mapping[TableName, MeltlineError] = field(default_factory=dict)
 
     @classmethod
     def at_all(cls, context: ReadContext) -> "Lookup":
         """The look that totals need. Raises CatalogUnlistable."""
-        departures = context.reader.departures(METADATA_KINDS)
+        return cls.with_departures(context, context.reader.departures(METADATA_KINDS))
+
+    @classmethod
+    def with_departures(cls, context: ReadContext, departures: Sequence[Departure]) -> "Lookup":
+        """The look for which these departures are enough. Raises CatalogUnlistable."""
+        loaded = _loaded(context)
+        states = metadata_of(loaded.values())
+        names = {table.uuid: table.name for table in context.control.registrations.all()}
+        names.update({state.uuid: state.name for state in states})
         return cls(
-            *read_states(context),
+            states,
+            names,
             context.reader.snapshots(),
             context.reader.side_files(),
             departures,
+            {at.name: why for at, why in loaded.items() if isinstance(why, MeltlineError)},
         )
 
 
-def read_states(context: ReadContext) -> tuple[list[TableMetadata], dict[str, TableName]]:
-    """Every readable table, and the names of all ever known; the ledger's own left out."""
+def _loaded(context: ReadContext) -> Loaded:
+    """Every table of every catalog, or why it could not be had; the ledger's own left out."""
     entries = [
         pointer
         for catalog in context.catalogs.values()
         for pointer in catalog.listing().entries
         if not is_ledger(context, pointer.name)
     ]
-    loaded = load_tables(context, entries).values()
-    states = [state for state in loaded if isinstance(state, TableMetadata)]
-    names = {table.uuid: table.name for table in context.control.registrations.all()}
-    names.update({state.uuid: state.name for state in states})
-    return states, names
+    return load_tables(context, entries)
 
 
 def left_by(at: datetime, departures: Iterable[Departure]) -> dict[str, Departure]:
@@ -104,7 +114,8 @@ class References:
             for snapshot_id in (*plan.snapshots, *plan.gone_snapshots)
         }
         self._left = left_by(self.at, look.metadata_departures)
-        self._current_heads = set(chain.from_iterable(map(_heads_of, self._live)))
+        self._indexed = {snapshot.key for snapshot in look.snapshots}
+        self._current_heads = set(chain.from_iterable(map(self._heads_of, self._live)))
 
     def of_snapshots(self) -> Iterator[tuple[IndexedSnapshot, FileReference]]:
         """Every snapshot that refers to files, and as what."""
@@ -165,6 +176,13 @@ class References:
                     heads.add(max(earlier, key=lambda s: s.committed_at).key)
         return heads
 
+    def _heads_of(self, state: TableMetadata) -> Iterator[SnapshotKey]:
+        """Each branch's head; where nobody has observed that one yet, the newest before it."""
+        for head in state.heads.values():
+            line = (SnapshotKey(state.uuid, s.snapshot_id) for s in state.ancestry(head))
+            observed = next((key for key in line if key in self._indexed), None)
+            yield observed or SnapshotKey(state.uuid, head)
+
     def _side_heads(self, state: TableMetadata) -> Iterable[SnapshotKey]:
         """Heads of other branches at that time: the newest of their line by then."""
         for name, head in state.heads.items():
@@ -219,10 +237,6 @@ class References:
             then = [at for at in log if not self._past or since.get(at, self._past) <= self._past]
             current.update(then[-1:])
         return current
-
-
-def _heads_of(state: TableMetadata) -> set[SnapshotKey]:
-    return {SnapshotKey(state.uuid, head) for head in state.heads.values()}
 
 
 def _is_dropped(state: TableMetadata, at: datetime) -> bool:

@@ -7,16 +7,25 @@ there from the commit that brought it until it was deleted.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from meltline.app.catalog.registrations import ENDED, UNOBSERVED
 from meltline.app.services import ReadContext
 from meltline.app.storage.references import Lookup, References
+from meltline.app.storage.unread_tables import UnreadTable, unread_tables
 from meltline.domain.deletion.storage import FileReference, Stage, StorageRow
 from meltline.domain.iceberg.locations import OwnerIndex, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import SnapshotKey, StoredObject, UsageQuery, UsageTotals, UsedFile
+from meltline.ports import (
+    KnownTable,
+    SnapshotKey,
+    StoredObject,
+    UsageQuery,
+    UsageTotals,
+    UsedFile,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,7 @@ class Totals:
         names: Of all tables ever known, by UUID.
         cold: Bytes that had been copied to cold by then, by the UUID of the hot table.
         deep: The same of the permanent store.
+        observed: When each table was last seen as a whole, by UUID.
     """
 
     at: datetime
@@ -34,6 +44,16 @@ class Totals:
     names: Mapping[str, TableName]
     cold: Mapping[str, int]
     deep: Mapping[str, int]
+    observed: Mapping[str, datetime] = field(default_factory=dict)
+
+    @property
+    def observed_at(self) -> datetime | None:
+        """When the ledger was last fed; None where it never was."""
+        return max(self.observed.values(), default=None)
+
+    def computed_at(self, uuid: str) -> datetime:
+        """When the ledger was last fed: with this table, or, where that is gone, with any."""
+        return min(self.at, self.observed.get(uuid) or self.observed_at or self.at)
 
 
 def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> list[StorageRow]:
@@ -54,7 +74,7 @@ def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> 
             deleted_bytes=owned(Stage.DELETED),
             foreign_bytes=holdings.foreign.get(uuid, 0),
             in_flight_bytes=None if in_flight is None else in_flight.get(uuid, 0),
-            computed_at=totals.at,
+            computed_at=totals.computed_at(uuid),
             cold_bytes=totals.cold.get(uuid, 0),
             deep_bytes=totals.deep.get(uuid, 0),
         )
@@ -103,7 +123,13 @@ class StorageHistory:
         weighing = UsageQuery(references.at, references.owners, manifests, used_files, paths, lines)
         holdings = self._context.reader.weigh(weighing)
         cold, deep = _archived_bytes(self._context, references.at)
-        return Totals(references.at, holdings, self._look.names, cold, deep)
+        observed = _observed(self._context.control.registrations.all())
+        return Totals(references.at, holdings, self._look.names, cold, deep, observed)
+
+    @property
+    def unread(self) -> Sequence[UnreadTable]:
+        """Tables of which nobody can tell what they have."""
+        return list(unread_tables(self._look, self._context.control.registrations.all()))
 
     @property
     def states(self) -> Sequence[TableMetadata]:
@@ -114,6 +140,15 @@ class StorageHistory:
     def indexed(self) -> frozenset[SnapshotKey]:
         """The snapshots whose files the ledger knows."""
         return frozenset(snapshot.key for snapshot in self._look.snapshots)
+
+
+def _observed(rows: Sequence[KnownTable]) -> dict[str, datetime]:
+    """When each table that stands somewhere was last seen as a whole, by UUID."""
+    seen: dict[str, datetime] = {}
+    for row in rows:
+        if row.status not in (UNOBSERVED, *ENDED):
+            seen[row.uuid] = max(row.observed_at, seen.get(row.uuid, row.observed_at))
+    return seen
 
 
 def _archived_bytes(context: ReadContext, at: datetime) -> tuple[Counter[str], Counter[str]]:
@@ -127,10 +162,14 @@ def _archived_bytes(context: ReadContext, at: datetime) -> tuple[Counter[str], C
     return cold, deep
 
 
-def record_storage(context: ReadContext, totals: Totals) -> None:
-    """Stores today's rows under today, never under another day (ML-37)."""
-    day = context.clock.now().date().isoformat()
-    context.control.storage.save(day, storage_rows(totals))
+def record_storage(context: ReadContext, history: StorageHistory, totals: Totals) -> None:
+    """Stores today's rows under today, never under another day (ML-37).
+
+    A table that nobody can read has none today: what it has is not known.
+    """
+    day, unread = context.clock.now().date().isoformat(), {table.uuid for table in history.unread}
+    rows = [row for row in storage_rows(totals) if row.table_uuid not in unread]
+    context.control.storage.save(day, rows)
 
 
 def listed_files(context: ReadContext) -> Collection[StoredObject]:

@@ -20,8 +20,9 @@ from meltline.cli.options import (
     ready,
     ready_wiring,
 )
-from meltline.cli.output import answer_rows, shown_instant
+from meltline.cli.output import answer_rows, print_notes, shown_instant
 from meltline.domain.clock import resolve_as_of
+from meltline.domain.iceberg.names import unmatched
 from meltline.domain.units import format_instant, format_size
 
 Optional = Annotated[
@@ -130,7 +131,9 @@ def plan_handoff(
     """Show which expired snapshots wait for their copy in cold; nothing is stored."""
     context = ready(config)
     moment = resolve_as_of(instant(as_of), context.clock.now(), dry_run=True)
-    waiting = pending_handoffs(context, read_tables(context), moment, globs(tables))
+    observed, wanted = read_tables(context), globs(tables)
+    lost = unmatched(wanted, [table.state.name for table in observed])
+    waiting = pending_handoffs(context, observed, moment, wanted)
     tables_waiting = [
         {
             "table": str(pending.table.state.name),
@@ -140,10 +143,14 @@ def plan_handoff(
         for pending in waiting
         if pending.waiting
     ]
-    return answer_rows(
-        {"as_of": moment, "cold": context.config.cold or None, "tables": tables_waiting},
+    notes = [f"no table matches {glob}" for glob in lost]
+    cold = context.config.cold or None
+    answer_rows(
+        {"as_of": moment, "cold": cold, "tables": tables_waiting, "notes": notes},
         ("table", "policy", "snapshots"),
         [[str(t["table"]), str(t["policy"]), str(len(t["snapshots"]))] for t in tables_waiting],
         as_json=as_json,
         nothing="Nothing to do.",
     )
+    print_notes(() if as_json else notes)
+    return 4 if lost else 0

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.retrieval.restore import Restored
+from meltline.app.retrieval.restore import Restored, take_in
 from meltline.app.retrieval.restore import restore as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, instant, ready_wiring
 from meltline.cli.output import answer, plain, shown_instant
@@ -38,7 +38,11 @@ def restore(
         at=instant(at, "--at", parse_moment),
         dry_run=dry_run,
     )
-    return answer({**plain(done), "dry_run": dry_run}, _lines(done, dry_run), as_json=as_json)
+    lines, refused = _lines(done, dry_run), ""
+    if not dry_run and (refused := take_in(wiring.services("restore"), done.table)):
+        lines.append(f"Its bytes are told from the next observation on: {refused}.")
+    document = {**plain(done), "dry_run": dry_run, "observed": not (dry_run or refused)}
+    return answer(document, lines, as_json=as_json)
 
 
 def _lines(done: Restored, dry_run: bool) -> list[str]:

@@ -34,7 +34,15 @@ from meltline.cli.options import (
     request,
     wire,
 )
-from meltline.cli.output import answer, answer_rows, console, print_json, print_plans, print_rows
+from meltline.cli.output import (
+    answer,
+    answer_rows,
+    console,
+    print_json,
+    print_notes,
+    print_plans,
+    print_rows,
+)
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
@@ -114,6 +122,7 @@ def observe(
     }
     rows = [[str(t["table"]), str(t["snapshots"] or "-"), t["skipped"] or "ok"] for t in lines]
     answer_rows(document, ("table", "snapshots", "state"), rows, as_json=as_json)
+    print_notes(() if as_json else summary.notes)
     return summary.exit_code
 
 
@@ -165,11 +174,13 @@ def _plan(
         "skipped": [
             {"table": t.table, "reason": t.skipped} for t in summary.tables.values() if t.skipped
         ],
+        "notes": summary.notes,
     }
     if as_json:
         print_json(document)
     else:
         print_plans(plans)
+        print_notes(summary.notes)
     return summary.exit_code
 
 
@@ -302,8 +313,7 @@ def run(
 def _print_summary(summary: Summary, dry_run: bool) -> None:
     if dry_run:
         print_plans(list(summary.plans.values()))
-        for notice in summary.notices:
-            console().print(notice)
+        print_notes((*summary.notes, *summary.notices))
         return
     rows = [
         [
@@ -319,5 +329,4 @@ def _print_summary(summary: Summary, dry_run: bool) -> None:
     ]
     columns = ("table", "archived", "expired", "files departed", "purged", "bytes", "state")
     print_rows(f"Run {summary.run_id}, as of {format_instant(summary.as_of)}", columns, rows)
-    for note in (*summary.notes, *summary.notices):
-        console().print(note)
+    print_notes((*summary.notes, *summary.notices))

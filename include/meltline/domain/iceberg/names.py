@@ -1,6 +1,7 @@
 """Names of tables as Spark SQL writes them: `catalog.namespace.table`, odd parts in backticks."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -46,6 +47,10 @@ def split_snapshot(text: str) -> tuple[str, int | None]:
     return (match[1], int(match[2])) if match else (text, None)
 
 
+class ShortName(ValueError):
+    """A name that leaves out its catalog or its namespace."""
+
+
 @dataclass(frozen=True, order=True)
 class TableName:
     """Where a table stands: catalog, namespace levels, name."""
@@ -59,11 +64,12 @@ class TableName:
         """Reads `lake.air.flights` or ``lake.air.`t[1]` ``.
 
         Raises:
-            ValueError: It has fewer than three parts.
+            ShortName: It has fewer than three parts.
+            ValueError: It is no dotted name.
         """
         parts = split_name(text)
         if len(parts) < 3:
-            raise ValueError(f"{text!r} is not catalog.namespace.table")
+            raise ShortName(f"{text!r} is not catalog.namespace.table")
         return cls(parts[0], parts[1:-1], parts[-1])
 
     def __str__(self) -> str:
@@ -84,3 +90,9 @@ def selected(name: TableName, globs: tuple[str, ...]) -> bool:
         for glob in globs
         for form in {name.plain, str(name)}
     )
+
+
+def unmatched(globs: tuple[str, ...], names: Iterable[TableName]) -> list[str]:
+    """Those of some globs that match none of the names: a slip of the pen, most likely."""
+    listed = list(names)
+    return [glob for glob in globs if not any(selected(name, (glob,)) for name in listed)]

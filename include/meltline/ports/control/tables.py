@@ -18,6 +18,7 @@ class KnownTable:
         uuid: The registration's id.
         status: `live`, `unreadable` (error says why), `gone` from every catalog, or `let go`: its
             retention as a dropped table has ended, and its registration was taken away.
+        observed_at: When it was last seen as a whole; of one that is gone, when that was noticed.
         incomplete: Whether some of its references have never been read.
         table_uuid: Iceberg's UUID; other registrations may have the same.
         newest: Main's head when the table was last seen, as `id location of its list`; empty

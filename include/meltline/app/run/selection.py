@@ -1,0 +1,31 @@
+"""What a run was asked for and cannot find: a slip of the pen that deletes nothing for months."""
+
+from collections.abc import Iterable, Iterator
+
+from meltline.app.observe.observe import Observation
+from meltline.domain.iceberg.names import TableName, selected, unmatched
+from meltline.domain.iceberg.similar_names import similar
+
+
+def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
+    """Globs that no table matches, and that nothing of what they match is managed."""
+    managed = {table.state.name: table.managed for table in observation.tables}
+    unread = dict.fromkeys(observation.skipped, True)  # it may be managed, and is named by itself
+    names = {**managed, **unread}
+    for glob in unmatched(globs, names):
+        yield f"no table matches {glob}{_meant(glob, names)}"
+    matching = [name for name in names if selected(name, globs)]
+    if any(names[name] for name in matching) or observation.let_go:
+        return
+    if matching:
+        yield (
+            f"none of the {len(matching)} tables that the run is asked for is managed "
+            f"({matching[0]} for one): nothing of them is touched"
+        )
+    elif not globs:
+        yield "the catalogs have no table at all: there is nothing to do"
+
+
+def _meant(glob: str, names: Iterable[TableName]) -> str:
+    alike = similar(glob.replace("*", ""), names)
+    return f"; did you mean {' or '.join(map(str, alike))}?" if alike else ""

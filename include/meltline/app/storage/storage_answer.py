@@ -1,0 +1,221 @@
+"""What people are shown of storage: a line for each table, namespace or catalog."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from meltline.app.services import ReadContext
+from meltline.app.storage.report import (
+    StorageHistory,
+    in_flight_bytes,
+    listed_files,
+    storage_rows,
+)
+from meltline.app.storage.unread_tables import UnreadTable
+from meltline.domain.clock import require_come
+from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.grouping import grouped
+from meltline.domain.iceberg.names import TableName, selected, unmatched
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.units import format_instant
+
+COLUMNS = (
+    "active_bytes",
+    "historical_bytes",
+    "retained_for_clone_bytes",
+    "failsafe_bytes",
+    "deleted_bytes",
+    "foreign_bytes",
+    "in_flight_bytes",
+    "cold_bytes",
+    "deep_bytes",
+)
+_BY_METADATA = (
+    "active_bytes",
+    "historical_bytes",
+    "retained_for_clone_bytes",
+    "foreign_bytes",
+)
+"""What nobody can tell of a table that cannot be read."""
+
+BY: Mapping[str, Callable[[TableName], str]] = {
+    "table": str,
+    "namespace": lambda name: str(ObjectName(name.catalog, name.namespace)),
+    "catalog": lambda name: name.catalog,
+}
+"""What lines may be for."""
+
+
+@dataclass(frozen=True)
+class StorageLine:
+    """The bytes of one table, or of all in a namespace or catalog.
+
+    Attributes:
+        name: Whose.
+        bytes: By column; None is unknown. Of several tables, those that are known.
+        computed_at: When the ledger was last fed with what the line tells: with several tables,
+            the one that was fed first. None where nothing was ever observed.
+        unread: Those of its tables of which nobody can tell what they have.
+    """
+
+    name: str
+    bytes: Mapping[str, int | None]
+    computed_at: datetime | None
+    unread: Sequence[UnreadTable] = ()
+
+    @property
+    def state(self) -> str:
+        """`ok`, or what is wrong with some of it: the worse first."""
+        return max((table.state for table in self.unread), default="ok")
+
+    def as_json(self) -> dict[str, Any]:
+        """A row of the document."""
+        computed_at = format_instant(self.computed_at) if self.computed_at else None
+        return {
+            "table": self.name,
+            **self.bytes,
+            "computed_at": computed_at,
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True)
+class StorageAnswer:
+    """What is, or was, stored.
+
+    Attributes:
+        at: The instant of which it tells.
+        observed_at: When the ledger was last fed; None: never.
+        unmatched: Globs that no table matches.
+    """
+
+    at: datetime
+    observed_at: datetime | None
+    lines: Sequence[StorageLine]
+    unmatched: Sequence[str] = ()
+
+    @property
+    def unread(self) -> Sequence[UnreadTable]:
+        """Tables of which nobody can tell what they have."""
+        return [table for line in self.lines for table in line.unread]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person has to know beside the figures."""
+        if self.observed_at is None:
+            return [
+                "nothing was observed yet: `meltline observe`, or a first run, reads the tables"
+            ]
+        globs = [f"no table matches {glob}" for glob in self.unmatched]
+        return [*globs, *(table.sentence for table in self.unread)]
+
+    @property
+    def exit_code(self) -> int:
+        """4 where something could not be read, or a glob matches nothing; else 0."""
+        return 4 if self.unmatched or any(table.error for table in self.unread) else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `storage --json` prints."""
+        return {
+            "at": format_instant(self.at),
+            "observed_at": format_instant(self.observed_at) if self.observed_at else None,
+            "rows": [line.as_json() for line in self.lines],
+            "unread": [
+                {
+                    "table": str(table.table),
+                    "state": table.state,
+                    "error": table.error or None,
+                    "last_read_at": table.last_read_at and format_instant(table.last_read_at),
+                }
+                for table in self.unread
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def storage_answer(
+    context: ReadContext,
+    tables: tuple[str, ...] = (),
+    as_of: datetime | None = None,
+    *,
+    by: str = "table",
+    listing: bool = False,
+) -> StorageAnswer:
+    """What was stored at an instant, now where none is given.
+
+    Args:
+        context: The ledgers and the catalogs.
+        tables: Globs; none is all.
+        as_of: The instant.
+        by: What has a line each: one of `BY`.
+        listing: Whether the store is listed, for what no commit has named yet.
+
+    Raises:
+        UsageInvalid: `by` is not known, or the store as it was is asked for.
+        AsOfInFuture: The instant has not come.
+        CatalogUnlistable: A catalog cannot be listed.
+    """
+    _require_sensible(by, listing, as_of)
+    require_come(as_of, context.clock.now(), "`meltline run --dry-run --as-of T` previews a run")
+    stored = listed_files(context) if listing else ()
+    history = StorageHistory(context)
+    totals = history.at(as_of, [file.path for file in stored])
+    flying = in_flight_bytes(context, stored, totals) if listing else None
+    unread = [table for table in history.unread if selected(table.table, tables)]
+    rows = [row for row in storage_rows(totals, flying) if selected(row.table, tables)]
+    return StorageAnswer(
+        totals.at,
+        totals.observed_at,
+        _lines(rows, unread, by),
+        unmatched(tables, [*(row.table for row in rows), *(table.table for table in unread)]),
+    )
+
+
+def _lines(rows: Iterable[StorageRow], unread: Sequence[UnreadTable], by: str) -> list[StorageLine]:
+    name_of = BY[by]
+    by_name = grouped(rows, lambda row: name_of(row.table))
+    unread_by_name = grouped(unread, lambda table: name_of(table.table))
+    names = sorted(by_name.keys() | unread_by_name.keys())
+    return [_line(name, by_name.get(name, ()), unread_by_name.get(name, ())) for name in names]
+
+
+def _line(name: str, rows: Sequence[StorageRow], unread: Sequence[UnreadTable]) -> StorageLine:
+    unknown = {table.uuid for table in unread}
+    never = {table.uuid for table in unread if not table.error}
+    fed = [row.computed_at for row in rows if row.table_uuid not in never]
+    return StorageLine(
+        name,
+        {column: _sum(column, rows, unknown) for column in COLUMNS},
+        min(fed, default=None),
+        unread,
+    )
+
+
+def _sum(column: str, rows: Sequence[StorageRow], unknown: set[str]) -> int | None:
+    """Of those rows that can tell it; None where none can."""
+    sizes = [
+        getattr(row, column)
+        for row in rows
+        if column not in _BY_METADATA or row.table_uuid not in unknown
+    ]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None
+
+
+def _require_sensible(by: str, listing: bool, as_of: datetime | None) -> None:
+    if by not in BY:
+        raise UsageInvalid(
+            f"--by {by} is not known",
+            object="--by",
+            expected=", ".join(BY),
+            found=by,
+            next="choose one of them",
+        )
+    if listing and as_of is not None:
+        raise UsageInvalid(
+            "--listing shows what is in the store now: it does not go with --as-of",
+            object="--listing",
+            next="leave out one of the two",
+        )

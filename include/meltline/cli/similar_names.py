@@ -1,0 +1,21 @@
+"""What may have been meant by a name that leads nowhere."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meltline.app.catalog.resolve import with_similar
+from meltline.cli.options import wire
+from meltline.domain.errors import TableNotFound
+
+
+def with_names_alike(error: TableNotFound, words: Sequence[str]) -> TableNotFound:
+    """The error, with the names that are like it in the catalogs that the words' command knows."""
+    return with_similar(error, wire(_config(words)).ledgers().catalogs.values())
+
+
+def _config(words: Sequence[str]) -> Path | None:
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, is_joined, setting = word.partition("=")
+        if name == "--config":
+            return Path(setting if is_joined else following)
+    return None
