@@ -367,5 +367,15 @@ def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
             object=warehouse,
             expected=f"sandbox: True in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
             found=f"sandbox: {config.sandbox}, the mark is {'there' if marked else 'missing'}",
-            next="`meltline init --sandbox` marks an empty warehouse; elsewhere use the real clock",
+            next=_way_into_sandbox(config, marked=marked),
         )
+
+
+def _way_into_sandbox(config: Config, *, marked: bool) -> str:
+    """What is missing for a simulated clock, in the order in which it can be done."""
+    steps = [] if config.sandbox else [f"write `sandbox: true` in {config.path.name}"]
+    if not marked:
+        steps.append(
+            f"run `meltline init --sandbox` once without {NOW}: it marks an empty warehouse"
+        )
+    return f"{', then '.join(steps)}; elsewhere unset {NOW} and use the real clock"

@@ -153,9 +153,4 @@ def print_error(error: MeltlineError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error.as_json()})
         return
-    lines = [f"{error.type}: {error.message}"]
-    for label in ("object", "expected", "found", "next"):
-        text = getattr(error, label)
-        if text:
-            lines.append(f"  {label + ':':10}{text}")
-    print("\n".join(lines), file=sys.stderr)
+    print("\n".join(error.lines), file=sys.stderr)

@@ -8,7 +8,7 @@ and sizes become numbers. Values that may hold a secret are never repeated in an
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -290,6 +290,7 @@ def _unreadable(path: Path, reason: str, fix: str) -> ConfigInvalid:
 # --- what is wrong ---------------------------------------------------------------------------
 
 _Key: TypeAlias = tuple[str, ...]
+_NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -298,24 +299,35 @@ class _Problem:
     expected: str
     actual: str
     fix: str
+    meant: _Key = ()
 
     def __str__(self) -> str:
         return f"{'.'.join(self.key)}: expected {self.expected}, found {self.actual}; {self.fix}"
 
 
 def _invalid(path: Path, problems: list[_Problem]) -> ConfigInvalid:
+    problems = _once(problems)
+
     def joined(words: list[str]) -> str:
         if len(problems) == 1:
             return words[0]
         return "; ".join(f"{'.'.join(p.key)}: {w}" for p, w in zip(problems, words, strict=True))
 
-    return ConfigInvalid(
+    invalid = ConfigInvalid(
         "\n".join(f"{path}: {problem}" for problem in problems),
         object=", ".join(f"{path}: {'.'.join(problem.key)}" for problem in problems),
         expected=joined([problem.expected for problem in problems]),
         found=joined([problem.actual for problem in problems]),
         next=joined([problem.fix for problem in problems]),
     )
+    invalid.tells_all = True
+    return invalid
+
+
+def _once(problems: Sequence[_Problem]) -> list[_Problem]:
+    """Each mistake once: a key that is misspelt is not missing as well."""
+    meant = {problem.meant for problem in problems}
+    return [p for p in problems if not (p.key in meant and p.actual == _NOTHING)]
 
 
 def _problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> _Problem:
@@ -323,11 +335,13 @@ def _problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> _Problem
     present = repr(key[-1]) if "[key]" in detail["loc"] else _shown(key, written)
     context = detail.get("ctx", {})
     if detail["type"] == "missing":
-        return _Problem(key, "a value", "nothing", f"add {key[-1]}")
+        return _Problem(key, "a value", _NOTHING, f"add {key[-1]}")
     if detail["type"] == "extra_forbidden":
         known_keys = _known_keys(key[:-1])
         near = _nearest(key[-1], known_keys)
-        fix = f"did you mean {near}?" if near else f"remove it; known are {', '.join(known_keys)}"
+        if near:
+            return _misspelt(key, near)
+        fix = f"remove it; known are {', '.join(known_keys)}"
         return _Problem(key, "a known key", "an unknown one", fix)
     if detail["type"] in {"model_type", "model_attributes_type", "dict_type"}:
         return _Problem(key, "keys and values", present, "indent its keys below it")
@@ -335,6 +349,11 @@ def _problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> _Problem
     expected = str(expected).partition(", unable to")[0]
     fix = str(context.get("fix", "")) or f"write {expected}"
     return _Problem(key, expected, present, fix)
+
+
+def _misspelt(key: _Key, near: str) -> _Problem:
+    fix, meant = f"did you mean {near}?", (*key[:-1], near)
+    return _Problem(key, "a known key", "an unknown one", fix, meant)
 
 
 def _known_keys(section: _Key) -> list[str]:
@@ -361,7 +380,7 @@ def _shown(key: _Key, written: Mapping[str, object]) -> str:
     for part in key:
         node = node.get(part) if isinstance(node, dict) else None
     if node is None:
-        return "nothing"
+        return _NOTHING
     if isinstance(node, dict | list):
         return "keys and values" if isinstance(node, dict) else "a list"
     open_catalog_keys = {"type", "observe-only", "catalog-name"}
@@ -390,5 +409,4 @@ def _misspelt_catalog_keys(tree: Mapping[str, Any]) -> Iterator[_Problem]:
     for name, catalog in catalogs_in(tree).items():
         for word in catalog.keys() - set(aliases):
             if near := _nearest(word, aliases, cutoff=0.85):
-                key = ("catalogs", name, word)
-                yield _Problem(key, "a known key", "an unknown one", f"did you mean {near}?")
+                yield _misspelt(("catalogs", name, word), near)

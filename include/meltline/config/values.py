@@ -75,6 +75,16 @@ def _is_yes(section: Mapping[str, Any], key: str) -> bool:
     return str(section.get(key, "")).strip().lower() in {"true", "yes", "on", "y", "t", "1"}
 
 
+_SERVER = "USER:PASSWORD@HOST/DATABASE"
+_RIGHT_SCHEMES = {
+    "postgres": "postgresql",
+    "jdbc:postgresql": "postgresql",
+    "jdbc:sqlite": "sqlite",
+    "sqlite3": "sqlite",
+}
+"""How databases are called elsewhere, and how SQLAlchemy calls them."""
+
+
 def wrong(expected: str, fix: str = "") -> PydanticCustomError:
     """The error for a value: what was expected, and how to mend it."""
     return PydanticCustomError("meltline", "{expected}", {"expected": expected, "fix": fix})
@@ -164,6 +174,10 @@ def sqlalchemy_url(url: str, info: ValidationInfo) -> str:
     scheme, separator, location = url.partition("://")
     if not separator or not scheme:
         raise wrong("a SQLAlchemy URL", "write one such as sqlite:///control.db")
+    if right := _RIGHT_SCHEMES.get(scheme):
+        raise wrong(
+            f"a SQLAlchemy URL that begins with {right}://", f"write {right}:// for {scheme}://"
+        )
     if scheme.partition("+")[0] != "sqlite":
         return url
     database, mark, query = location.removeprefix("/").partition("?")
@@ -176,8 +190,10 @@ def sqlalchemy_url(url: str, info: ValidationInfo) -> str:
 
 def control_url(url: str, info: ValidationInfo) -> str:
     """The same, of a database that can hold the control ledger."""
-    if url.partition("://")[0].partition("+")[0] not in {"sqlite", "postgresql"}:
-        raise wrong("a SQLAlchemy URL of sqlite or postgresql", "write sqlite:///control.db")
+    scheme = url.partition("://")[0]
+    if scheme.partition("+")[0] not in {"sqlite", "postgresql", *_RIGHT_SCHEMES}:
+        fix = f"write sqlite:///control.db or postgresql://{_SERVER}"
+        raise wrong("a SQLAlchemy URL of sqlite or postgresql", fix)
     return sqlalchemy_url(url, info)
 
 

@@ -20,9 +20,11 @@ class MeltlineError(Exception):
             was there may be a damaged file.
         next: What the reader can do now.
         exit_code: The command's exit code when this error ends it.
+        tells_all: Whether the message says what was expected, found, and what next, too.
     """
 
     exit_code = 1
+    tells_all = False
 
     def __init__(
         self,
@@ -44,6 +46,14 @@ class MeltlineError(Exception):
     def type(self) -> str:
         """The error's name, as printed in `--json`."""
         return type(self).__name__
+
+    @property
+    def lines(self) -> list[str]:
+        """The error for a person, each thing said once."""
+        labels = () if self.tells_all else ("object", "expected", "found", "next")
+        texts = {label: getattr(self, label) for label in labels}
+        told = [f"  {f'{label}:':10}{text}" for label, text in texts.items() if text]
+        return [f"{self.type}: {self.message}", *told]
 
     def as_json(self) -> dict[str, str]:
         """The document that `--json` prints under `error`."""

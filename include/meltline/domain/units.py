@@ -69,7 +69,12 @@ def parse_instant(text: str) -> datetime:
     Raises:
         ValueError: It is no ISO 8601 time, or a time without offset.
     """
-    moment = datetime.fromisoformat(text.strip())
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is not a time: write one such as 2026-11-21T06:00:00Z, or a date"
+        ) from error
     if moment.tzinfo is None:
         if not re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()):
             raise ValueError(f"{text!r} has no offset: add Z or, say, +01:00")
@@ -90,7 +95,10 @@ def parse_moment(text: str) -> datetime:
     except ValueError:
         if not _MAIL_DATE.match(text.strip()):
             raise
-    moment = parsedate_to_datetime(text.strip())
+    try:
+        moment = parsedate_to_datetime(text.strip())
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a time: no calendar has it") from error
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: add, say, -0700")
     return moment.astimezone(UTC)

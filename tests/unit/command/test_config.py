@@ -259,6 +259,27 @@ REFUSED = {
     "ledger-namespace": ("ledger-namespace: a..b", "a namespace"),
     "control": ("control: mysql://u:hush@h/d", "sqlite or postgresql, found another value"),
 }
+OTHER_SPELLINGS = [
+    ("postgres://u:hush@h/d", "postgresql:// for postgres://"),
+    ("jdbc:postgresql://h/d", "postgresql:// for jdbc:postgresql://"),
+]
+
+
+@pytest.mark.parametrize(("url", "fix"), OTHER_SPELLINGS)
+@pytest.mark.parametrize("key", ["control", "catalogs.lake.uri"])
+def test_a_database_that_is_called_as_elsewhere_is_answered_with_its_name(
+    tmp_path: Path, key: str, url: str, fix: str
+) -> None:
+    content = MINIMAL.replace("sqlite:///catalog.db", url) if "uri" in key else MINIMAL
+    error = refusal(tmp_path, content + ("" if "uri" in key else f"control: {url}\n"))
+    assert error.object == f"{tmp_path}/meltline.yaml: {key}" and error.next == f"write {fix}"
+
+
+def test_a_key_that_is_misspelt_is_not_missing_as_well(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "catalog: {lake: {type: glue}}")
+    assert error.message.count("\n") == 0 and error.next == "did you mean catalogs?"
+    error = refusal(tmp_path, "catalogs: {lake: {typ: glue}}")
+    assert error.message.count("\n") == 0 and error.next == "did you mean type?"
 
 
 @pytest.mark.parametrize("key", REFUSED)

@@ -15,6 +15,7 @@ from meltline.app.services import RunContext
 from meltline.domain.errors import LedgerOutOfStep, NotASandbox
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_instant
 from meltline.ports import StopSwitch
 
 SANDBOX_MARK = ".meltline-sandbox"
@@ -38,6 +39,17 @@ class Adopted:
     stop: str
     approvals: int
     words: tuple[TableName, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The same in words, for the audit."""
+        since = format_instant(self.unknown_since) if self.unknown_since else "never"
+        words = ", ".join(map(str, self.words)) or "none"
+        return (
+            f"last written {since}; the catalog's last decision: {self.last_known or 'none'}; "
+            f"stop in force: {self.stop or 'none'}; of no more worth: {self.approvals} approvals, "
+            f"words for tables: {words}"
+        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,7 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     adopt_epoch(context, properties, number)
     if adopt:
         take_up_all(context)
-    detail = f"{restarted} files wait anew; {lost}" if lost else ""
+    detail = f"{restarted} files wait anew; {lost.sentence}" if lost else ""
     audit(context, "init", f"generation {number}", detail=detail)
     roots = proposed_roots(context)
     return Initialised(number, adopt, sandbox, restarted, storage_roots=roots, lost=lost)

@@ -31,7 +31,7 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
         options = app_parser(step).parse_args(words)
         document = _run(step, options)
     except MeltlineError as error:
-        to_stderr(f"{error.type}: {json.dumps(error.as_json())}")
+        to_stderr("\n".join(error.lines))
         sys.exit(1)
     except Exception:  # the trace goes to a log that others read, and may quote the configuration
         to_stderr(traceback.format_exc())
