@@ -69,16 +69,17 @@ class ByChanges(MemoryLedgerReader):
             found.append(replace(snapshot, by_changes=known, sequence_number=numbers[uuid] * 3))
         return found
 
-    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
+    def files(self, *paths: str) -> Iterator[IndexedFile]:
         read = {m for one in self.snapshots() if not one.by_changes for m in one.manifests}
-        for file in super().files(path):
+        for file in super().files(*paths):
             if file.kind == FileKind.MANIFEST or file.manifest_id in read:
                 yield file
 
-    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
+    def spans(self, *paths: str) -> Iterator[IndexedSpan]:
+        keys = set(map(location_key, paths))
         names = ("table_uuid", "path", "kind", "bytes", "since", "until")
         for row in spans_of(self._changes(CHANGES), self._recorded()).select(names).to_pylist():
-            if path is None or location_key(row["path"]) == location_key(path):
+            if not keys or location_key(row["path"]) in keys:
                 yield IndexedSpan(**row)
 
     def weigh(self, weighing: UsageQuery) -> UsageTotals:

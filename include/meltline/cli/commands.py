@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, str] = {
     "gate": "run.lifecycle.gate",
     "apply": "run.lifecycle.apply_plan",
     "run": "run.lifecycle.run",
+    "runs": "plans.runs",
+    "plans": "plans.plans",
     "storage": "storage.storage",
     "explain": "explain.explain",
     "doctor": "doctor.doctor",
@@ -61,7 +63,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "show": (
         "Show what is stored.",
-        {"plan": "plans.show_plan"},
+        {"plan": "plans.show_plan", "run": "plans.show_run"},
     ),
     "policy": (
         "How long the past lives.",

@@ -8,7 +8,7 @@ from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.cli.options import AsJson, ConfigPath, ready
-from meltline.cli.output import console, print_json, print_rows, shown_instant
+from meltline.cli.output import console, print_json, print_notes, print_rows, shown_instant
 from meltline.domain.iceberg.names import split_snapshot
 
 
@@ -42,6 +42,7 @@ def _print(explanations: list[Explanation]) -> None:
     print_rows("", ("path", "stage", "kept because", "named by", "since", "until"), rows)
     for line in dict.fromkeys(line for e in explanations for line in e.writers):
         console().print(f"writer: {line}")
+    print_notes([decision.sentence for e in explanations for decision in e.decisions])
     for sentence in sorted({s for e in explanations for s in e.consumers}):
         console().print(f"{sentence}.", markup=False)
 

@@ -1,35 +1,239 @@
-"""A plan as it is stored, without a JVM."""
+"""Plans and runs as they are stored, without a JVM."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from meltline.app.run.summary import plan_document
-from meltline.cli.options import AsJson, ConfigPath, PlanName, ready
-from meltline.cli.output import console, plain, print_json, print_plans, print_rows
-from meltline.domain.units import format_size
+from meltline.app.plans.period import Period
+from meltline.app.plans.plan_items import PlanItem, plan_items
+from meltline.app.plans.plan_log import (
+    JudgedPlan,
+    PlanFilter,
+    find_plans,
+    judged,
+    plan_document,
+)
+from meltline.app.plans.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
+from meltline.app.run_request import globs
+from meltline.cli.options import AsJson, ConfigPath, PlanName, Tables, ready
+from meltline.cli.output import (
+    answer_rows,
+    console,
+    plain,
+    print_json,
+    print_notes,
+    print_plans,
+    print_rows,
+    shown_instant,
+)
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.units import format_instant, format_size
+
+_SHOWN = 3
+Word = TypeVar("Word", bound=StrEnum)
+Day = Annotated[str, typer.Option("--day", metavar="YYYY-MM-DD", help="of that day, in UTC")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="so many, the newest")]
 
 
 def show_plan(
     plan: PlanName,
     config: ConfigPath = None,
     as_json: AsJson = False,
-    items: Annotated[bool, typer.Option("--items", help="list every file")] = False,
+    items: Annotated[
+        bool,
+        typer.Option("--items", help="every file: since when, of which snapshots, due when, why"),
+    ] = False,
 ) -> int:
-    """A stored plan, and with --items every file of it."""
+    """A stored plan, what its gate and people said of it, and with --items every file of it."""
     context = ready(config)
     stored = context.control.plans.get(plan)
-    document: dict[str, Any] = plan_document(stored)
-    files = context.reader.items(stored.id) if items else []
-    if items:
-        document["items"] = [plain(file) for file in files]
+    (line,) = judged(context.control, [stored])
+    files = plan_items(context.reader, context.control, line) if items else []
     if as_json:
-        print_json(document)
+        document: dict[str, Any] = {**line.as_json(), **plan_document(stored)}
+        print_json(document | ({"items": [plain(file) for file in files]} if items else {}))
         return 0
     print_plans([stored])
-    if stored.note:
-        console().print(stored.note)
+    print_notes(_said(line))
     if items:
-        rows = [[f.path, str(f.kind), format_size(f.bytes)] for f in files]
-        print_rows("", ("path", "kind", "bytes"), rows)
+        columns = ("path", "kind", "bytes", "since", "of snapshots", "due", "why")
+        print_rows("", columns, [_item(file) for file in files])
     return 0
+
+
+def _said(line: JudgedPlan) -> list[str]:
+    """A plan's run, policy, gate and approval, in sentences."""
+    plan, verdict = line.plan, line.verdict
+    told = [f"run {plan.run_id}, {line.policy}", f"digest {plan.digest}"]
+    if verdict:
+        docs = f", {verdict.docs}" if verdict.docs else ""
+        told.append(f"gate {verdict.suite}: {line.gate} {format_instant(verdict.ran_at)}{docs}")
+    if line.approval:
+        told.append(f"approved by {line.approval.who}: {line.approval.reason}")
+    return [*told, *([plan.note] if plan.note else [])]
+
+
+def _item(file: PlanItem) -> list[str]:
+    more = len(file.snapshots) - _SHOWN
+    snapshots = ", ".join(file.snapshots[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return [
+        file.path,
+        str(file.kind),
+        format_size(file.bytes),
+        shown_instant(file.since),
+        snapshots or "-",
+        shown_instant(file.due_at),
+        file.why,
+    ]
+
+
+def plans(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    state: Annotated[str, typer.Option("--state", help=", ".join(PlanState))] = "",
+    kind: Annotated[PlanKind | None, typer.Option("--kind", help="expire or purge")] = None,
+    day: Day = "",
+    run: Annotated[str, typer.Option("--run", metavar="RUN", help="of that run")] = "",
+    limit: Limit = 50,
+) -> int:
+    """Plans that were made, the newest first: what they would do, and where they stand."""
+    control = ready(config).control
+    run_id = control.runs.get(run).id if run else ""
+    states = _words(state, "--state", PlanState)
+    wanted = PlanFilter(globs(tables), states, kind, run_id, _period(day), limit)
+    listed = find_plans(control, wanted)
+    notes = [f"no table matches {glob}" for glob in listed.unmatched]
+    answer_rows(
+        {"plans": [line.as_json() for line in listed.plans], "notes": notes},
+        ("plan", "kind", "table", "made", "files", "bytes", "gate", "state", "run"),
+        [_plan_row(line) for line in listed.plans],
+        as_json=as_json,
+        nothing="No plan.",
+    )
+    print_notes(() if as_json else notes)
+    return 4 if notes else 0
+
+
+def _plan_row(line: JudgedPlan) -> list[str]:
+    plan = line.plan
+    return [
+        plan.id,
+        str(plan.kind),
+        str(plan.table),
+        format_instant(plan.created_at),
+        str(plan.files),
+        format_size(plan.bytes),
+        line.gate,
+        str(plan.state),
+        plan.run_id,
+    ]
+
+
+def runs(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    state: Annotated[str, typer.Option("--state", help=", ".join(Outcome))] = "",
+    day: Day = "",
+    limit: Limit = 20,
+) -> int:
+    """Runs that were made, the newest first: what each did, and what it came to."""
+    outcomes = _words(state, "--state", Outcome)
+    wanted = RunFilter(globs(tables), outcomes, _period(day), limit)
+    lines = find_runs(ready(config).control, wanted)
+    return answer_rows(
+        {"runs": [line.as_json() for line in lines]},
+        ("run", "as of", "started", "took", "departed", "purged", "bytes purged", "state"),
+        [_run_row(line) for line in lines],
+        as_json=as_json,
+        nothing="No run.",
+    )
+
+
+def _run_row(line: RunLine) -> list[str]:
+    (departed, _), (purged, size) = line.applied(PlanKind.EXPIRE), line.applied(PlanKind.PURGE)
+    return [
+        line.run.id,
+        format_instant(line.run.as_of),
+        format_instant(line.run.started_at),
+        str(line.took).partition(".")[0] if line.took is not None else "-",
+        str(departed),
+        str(purged),
+        format_size(size),
+        str(line.outcome),
+    ]
+
+
+def show_run(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="an id, a prefix of one, or `last`")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """A run: its plans, which tables it left out and why, and what it had to say."""
+    line, its_plans = run_of(ready(config).control, run)
+    if as_json:
+        print_json({**line.as_json(), "plans": [plan.as_json() for plan in its_plans]})
+        return 0
+    print_rows(
+        "",
+        ("run", "as of", "started", "took", "departed", "purged", "bytes purged", "state"),
+        [_run_row(line)],
+    )
+    _print_plans_of(its_plans)
+    for how, tables in (("skipped", line.skipped), ("failed", line.failed)):
+        print_notes([f"{table}: {how}: {why}" for table, why in tables.items()])
+    print_notes(line.notes)
+    return 0
+
+
+def _print_plans_of(its_plans: Sequence[JudgedPlan]) -> None:
+    if not its_plans:
+        console().print("It planned nothing.")
+        return
+    columns = ("plan", "kind", "table", "files", "bytes", "gate", "state", "note")
+    rows = [
+        [
+            line.plan.id,
+            str(line.plan.kind),
+            str(line.plan.table),
+            str(line.plan.files),
+            format_size(line.plan.bytes),
+            line.gate,
+            str(line.plan.state),
+            line.plan.note or "-",
+        ]
+        for line in its_plans
+    ]
+    print_rows("", columns, rows)
+
+
+def _period(day: str) -> Period:
+    try:
+        return Period.day(day)
+    except ValueError as error:
+        raise UsageInvalid(
+            "--day is not a day",
+            object="--day",
+            expected="a day such as 2026-11-21",
+            found=day,
+            next=str(error),
+        ) from error
+
+
+def _words(text: str, option: str, kind: type[Word]) -> tuple[Word, ...]:
+    """Words with commas between them."""
+    words = globs(text)
+    known = {str(word) for word in kind}
+    if unknown := [word for word in words if word not in known]:
+        raise UsageInvalid(
+            f"{option} {unknown[0]} is not known",
+            object=option,
+            expected=", ".join(sorted(known)),
+            found=unknown[0],
+            next="name one of them, or several with commas",
+        )
+    return tuple(kind(word) for word in words)

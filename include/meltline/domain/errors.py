@@ -239,6 +239,10 @@ class PlanNotFound(UsageInvalid):
     """No plan has that id, prefix or name."""
 
 
+class RunNotFound(UsageInvalid):
+    """No run has that id, prefix or name."""
+
+
 class PlanAltered(MeltlineError):
     """A stored plan's items no longer give its digest."""
 

@@ -337,17 +337,17 @@ class LedgerReader(Protocol):
         ...
 
     def departures(
-        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+        self, kinds: Collection[FileKind] | None = None, *paths: str
     ) -> Sequence[Departure]:
-        """The newest row of each departed path: of all, or of some kinds and of one path."""
+        """The newest row of each departed path: of all, or of some kinds and of some paths."""
         ...
 
-    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
-        """Every manifest and every live entry, or those that are this path."""
+    def files(self, *paths: str) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are one of some paths."""
         ...
 
-    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
-        """Every file that snapshots known by their changes refer to, or those at this path."""
+    def spans(self, *paths: str) -> Iterator[IndexedSpan]:
+        """Every file that snapshots known by their changes refer to, or those at some paths."""
         ...
 
     def weigh(self, weighing: UsageQuery) -> UsageTotals:

@@ -213,25 +213,25 @@ class MemoryLedgerReader:
         return self._tables.contents().side_files
 
     def departures(
-        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+        self, kinds: Collection[FileKind] | None = None, *paths: str
     ) -> Sequence[Departure]:
-        """The newest row of each departed path: of all, or of some kinds and of one path."""
-        at = None if path is None else location_key(path)
+        """The newest row of each departed path: of all, or of some kinds and of some paths."""
+        keys = set(map(location_key, paths))
         return [
             d
             for d in self._tables.contents().departures
-            if kinds is None or d.kind in kinds or location_key(d.path) == at
+            if kinds is None or d.kind in kinds or location_key(d.path) in keys
         ]
 
-    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
-        """Every manifest and every live entry, or those that are this path."""
+    def files(self, *paths: str) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are one of some paths."""
         contents = self._tables.contents()
-        at = None if path is None else location_key(path)
+        keys = set(map(location_key, paths))
         for file in (*contents.manifests, *contents.entries):
-            if at is None or location_key(file.path) == at:
+            if not keys or location_key(file.path) in keys:
                 yield file
 
-    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
+    def spans(self, *paths: str) -> Iterator[IndexedSpan]:
         """None: every manifest is read wholly here."""
         return iter(())
 

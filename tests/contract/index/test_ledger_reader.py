@@ -116,6 +116,8 @@ def test_rows_of_one_path_are_chosen_by_every_condition(
     read = reader(tmp_path, small)
     assert list(read.files(path("a"))) == [IndexedFile(1, path("a"), "data", 7)]
     assert [file.manifest_id for file in read.files()] == [1, 3]
+    both = [file.path for file in read.files(path("a"), path("b"), path("c"))]
+    assert sorted(both) == [path("a"), path("b")]
 
     def departed(*asked: Any) -> dict[str, str]:
         return {d.path: str(d.state) for d in read.departures(*asked)}
@@ -123,6 +125,7 @@ def test_rows_of_one_path_are_chosen_by_every_condition(
     assert departed() == {path("a"): "deleted", path("b"): "failsafe", path("m"): "failsafe"}
     assert departed({FileKind.METADATA}, path("a")) == {path("a"): "deleted", path("m"): "failsafe"}
     assert departed({FileKind.METADATA}) == {path("m"): "failsafe"}
+    assert departed((), path("a"), path("b")) == {path("a"): "deleted", path("b"): "failsafe"}
     assert departed(frozenset(), path("b")) == {path("b"): "failsafe"} and departed(()) == {}
     assert not read.snapshots() and list(read.spans(path("a"))) == []
 

@@ -131,6 +131,8 @@ def test_plans_are_filtered_by_run_state_and_table(ledger: ControlLedger) -> Non
         "state": ledger.plans.find(states=iter([PlanState.PLANNED, PlanState.STALE])),
         "all": ledger.plans.find(run_id="r2", table_uuid="u-1", states=[PlanState.REFUSED]),
         "limit": ledger.plans.find(limit=2),
+        "since": ledger.plans.find(since=NOW),
+        "until": ledger.plans.find(until=NOW),
     }
     assert {what: [plan.id for plan in plans] for what, plans in found.items()} == {
         "run": ["c", "b"],
@@ -138,6 +140,8 @@ def test_plans_are_filtered_by_run_state_and_table(ledger: ControlLedger) -> Non
         "state": ["b", "a"],
         "all": ["c"],
         "limit": ["c", "b"],
+        "since": ["c", "b", "a"],
+        "until": [],
     }
 
 

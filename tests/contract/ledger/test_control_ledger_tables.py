@@ -8,6 +8,7 @@ import pytest
 
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
 from meltline.domain.deletion.withheld import Why
+from meltline.domain.errors import RunNotFound
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
@@ -283,6 +284,20 @@ def test_runs_come_newest_first_and_one_that_never_started_can_end(ledger: Contr
         run = RunRecord(f"r{day}", NOW, NOW + timedelta(days=day))
         ledger.runs.finish(replace(run, ended_at=run.started_at))
     assert [run.id for run in ledger.runs.newest(2)] == ["r3", "r2"]
+    second, third = NOW + timedelta(days=2), NOW + timedelta(days=3)
+    assert [run.id for run in ledger.runs.newest(None, since=second)] == ["r3", "r2"]
+    assert [run.id for run in ledger.runs.newest(None, second, third)] == ["r2"]
+
+
+def test_a_run_is_found_by_its_id_the_start_of_one_or_as_the_last(ledger: ControlLedger) -> None:
+    for day, id in enumerate(("ab", "ab12", "ac", "x_y")):
+        ledger.runs.start(RunRecord(id, NOW, NOW - timedelta(days=day)))
+    for asked, id in {"last": "ab", "ab": "ab", "ab1": "ab12", "ac": "ac", "x_": "x_y"}.items():
+        assert ledger.runs.get(asked).id == id
+    for asked in ("a", "", "%", "AB"):
+        with pytest.raises(RunNotFound) as refused:
+            ledger.runs.get(asked)
+        assert refused.value.object == asked
 
 
 def test_the_stop_switch_is_set_changed_and_released(shop: Shop, ledger: ControlLedger) -> None:
@@ -301,8 +316,9 @@ def test_audit_entries_stay_in_order_and_are_found_by_object_and_time(
     first = AuditEntry(NOW, "ann", "stop", "all", "why", "detail")
     second = AuditEntry(NOW, "ann", "go", "all")
     third = AuditEntry(NOW + timedelta(milliseconds=1), "bob", "attach", "lake.air.`it's`")
-    for entry in (first, second, third):
-        ledger.audit.add(entry)
+    ledger.audit.add(first)
+    ledger.audit.add(second, third)
+    ledger.audit.add()
     assert list(ledger.audit.entries()) == [first, second, third]
     assert list(ledger.audit.entries("all")) == [first, second]
     assert list(ledger.audit.entries(since=third.at)) == [third]

@@ -124,6 +124,8 @@ def test_only_the_command_that_is_named_is_loaded() -> None:
         ("audit",),
         ("cold", "status"),
         ("plan", "handoff"),
+        ("runs",),
+        ("plans",),
         ("doctor",),
     ],
     ids=lambda words: " ".join(words[:2]),

@@ -91,34 +91,34 @@ class IcebergLedgerReader:
         ]
 
     def departures(
-        self, kinds: Collection[FileKind] | None = None, path: str | None = None
+        self, kinds: Collection[FileKind] | None = None, *paths: str
     ) -> Sequence[Departure]:
-        """The newest row of each departed path: of all, or of some kinds and of one path."""
+        """The newest row of each departed path: of all, or of some kinds and of some paths."""
         asked: list[list[Condition]] = [] if kinds is not None else [[]]
         if kinds:
             asked.append([("kind", "in", [str(kind) for kind in kinds])])
-        if kinds is not None and path is not None:
-            asked.append([_is("key_hash", key_hash(path))])
+        if kinds is not None and paths:
+            asked.append([_among("key_hash", paths)])
         columns = (*DEPARTURE, "key_hash", "written_ns")
         parts = [self._with_settled("departures", columns, *where) for where in asked]
         rows = self._together(parts)
         return [] if rows is None else departures(newest_rows(rows))
 
-    def files(self, path: str | None = None) -> Iterator[IndexedFile]:
-        """Every manifest and every live entry, or those that are this path."""
-        itself = [] if path is None else [_is("manifest_id", key_hash(path))]
-        held = [_LIVE] if path is None else [_LIVE, _is("key_hash", key_hash(path))]
+    def files(self, *paths: str) -> Iterator[IndexedFile]:
+        """Every manifest and every live entry, or those that are one of some paths."""
+        itself = [_among("manifest_id", paths)] if paths else []
+        held = [_LIVE, _among("key_hash", paths)] if paths else [_LIVE]
         for row in _dicts(self._rows("manifests", ("manifest_id", "path", "bytes"), *itself)):
             yield IndexedFile(row["manifest_id"], row["path"], FileKind.MANIFEST, row["bytes"])
         for row in _dicts(self._rows("entries", ("manifest_id", "path", "kind", "bytes"), *held)):
             yield IndexedFile(row["manifest_id"], row["path"], row["kind"], row["bytes"])
 
-    def spans(self, path: str | None = None) -> Iterator[IndexedSpan]:
-        """Every file that snapshots known by changes refer to, or those that are this path."""
+    def spans(self, *paths: str) -> Iterator[IndexedSpan]:
+        """Every file that snapshots known by changes refer to, or those at some paths."""
         recorded = self._recorded()
         if recorded is None:
             return
-        where = [] if path is None else [_is("key_hash", key_hash(path))]
+        where = [_among("key_hash", paths)] if paths else []
         self._require("changes")
         from meltline.adapters.index_tables.lifetimes import CHANGES, spans_of  # noqa: PLC0415 - Arrow
 
@@ -232,6 +232,10 @@ def _dicts(rows: "pa.Table | None") -> list[dict[str, Any]]:
 
 def _is(column: str, operand: str | int | bool) -> "Condition":
     return column, "=", operand
+
+
+def _among(column: str, paths: Sequence[str]) -> "Condition":
+    return column, "in", sorted({key_hash(path) for path in paths})
 
 
 def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:

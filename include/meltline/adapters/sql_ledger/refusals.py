@@ -4,8 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanState
-from meltline.domain.errors import LockHeld, LockLost, PlanNotFound, PlanStale, SetupMissing
-from meltline.ports import Lock, PlanTransition
+from meltline.domain.errors import (
+    LockHeld,
+    LockLost,
+    PlanNotFound,
+    PlanStale,
+    RunNotFound,
+    SetupMissing,
+)
+from meltline.ports import Lock, PlanTransition, RunRecord
 
 
 def not_prepared(where: str, present: str = "no ledger") -> SetupMissing:
@@ -62,6 +69,29 @@ def no_plan(text: str, matches: Sequence[str] = ()) -> PlanNotFound:
         expected="a plan's id, an unambiguous start of one, or `last`",
         found=matching,
         next="give more of the id; `meltline plan` and `meltline run` print ids",
+    )
+
+
+def only_run(text: str, runs: Sequence[RunRecord]) -> RunRecord:
+    """The run that answers to what was asked.
+
+    Args:
+        text: What was asked: an id, the start of one, or `last`.
+        runs: Those whose ids begin so; that of the very id comes first.
+
+    Raises:
+        RunNotFound: There is none, or there are several.
+    """
+    if text and runs and (len(runs) == 1 or runs[0].id == text):
+        return runs[0]
+    problem = "is the start of several runs' ids" if runs else "names no run"
+    several = "several runs: " + ", ".join(run.id for run in runs[:5])
+    raise RunNotFound(
+        f"{text!r} {problem}",
+        object=text,
+        expected="a run's id, an unambiguous start of one, or `last`",
+        found=several if runs else "no such run",
+        next="give more of the id: `meltline runs` lists them",
     )
 
 

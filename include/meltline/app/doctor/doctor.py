@@ -18,12 +18,14 @@ from meltline.app.catalog.tables import (
     observed_table,
 )
 from meltline.app.clone.gc_guard import may_share
+from meltline.app.doctor.approval_findings import approval_findings
 from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.drop.external_drops import gone_tables
 from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
+from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
@@ -245,6 +247,7 @@ def _plans(context: ReadContext) -> Iterable[Finding]:
             f"a {plan.kind} of {plan.table} was begun and not finished",
             "the next run finishes it",
         )
+    yield from approval_findings(context.control.plans, PurgePermits.of(context))
     for plan in context.control.plans.find(states=[PlanState.REFUSED], limit=20):
         times = f", by {plan.repeats + 1} runs" if plan.repeats else ""
         yield Finding(

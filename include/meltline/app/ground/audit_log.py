@@ -1,5 +1,6 @@
 """Who did what, when and why."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from meltline.app.services import ReadContext
@@ -22,7 +23,12 @@ class AuditTrail:
 
     def add(self, action: str, subject: str, reason: str = "", detail: str = "") -> None:
         """Records that something was done now."""
-        self.log.add(AuditEntry(self.clock.now(), self.actor, action, subject, reason, detail))
+        self.add_all([(action, subject, reason, detail)])
+
+    def add_all(self, entries: Iterable[tuple[str, str, str, str]]) -> None:
+        """Records several things, each an action, a subject, a reason and a detail."""
+        now = self.clock.now()
+        self.log.add(*(AuditEntry(now, self.actor, *entry) for entry in entries))
 
 
 def audit(

@@ -6,7 +6,9 @@ from datetime import datetime
 from uuid import uuid4
 
 from meltline.app.ground.audit_log import AuditTrail
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
+from meltline.domain.units import format_size
 from meltline.ports import DepartureLog
 
 _SHOWN = 3
@@ -46,6 +48,19 @@ def audit_cancelled(trail: AuditTrail, paths: Sequence[str], why: str) -> None:
     """Records which files were taken back, and why (PX-13)."""
     subject = paths[0] if len(paths) == 1 else f"{len(paths)} files"
     trail.add("cancel departure", subject, why, "\n".join(sorted(paths)[:100]))
+
+
+def audit_deleted(trail: AuditTrail, done: Iterable[tuple[Plan, Sequence[PlannedFile]]]) -> None:
+    """Records how much of each table was deleted, and by which plan: an entry for each."""
+    trail.add_all(
+        (
+            "purge",
+            str(plan.table),
+            f"plan {plan.id} of run {plan.run_id}",
+            f"{len(files)} files, {format_size(sum(file.bytes for file in files))} ({plan.digest})",
+        )
+        for plan, files in done
+    )
 
 
 def audit_replaced(

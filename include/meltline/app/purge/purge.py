@@ -14,7 +14,12 @@ from meltline.app.expire.expire import altered
 from meltline.app.ground.audit_log import AuditTrail, audit
 from meltline.app.ground.epochs import RunEpoch, raise_epoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
-from meltline.app.ground.tombstones import audit_cancelled, audit_replaced, next_departures
+from meltline.app.ground.tombstones import (
+    audit_cancelled,
+    audit_deleted,
+    audit_replaced,
+    next_departures,
+)
 from meltline.app.purge.look_back import LookBack, PurgeIncidents
 from meltline.app.purge.purge_batches import (
     BATCH,
@@ -272,6 +277,7 @@ def _record(
         for job in done
     }
     departures.record(rows)
+    audit_deleted(trail, [(job.plan, job.deleted) for job in done if job.deleted])
     cancelled = [file.path for job in done for file in job.cancelled]
     if cancelled:
         audit_cancelled(trail, cancelled, "referred to again")

@@ -30,8 +30,8 @@ from meltline.app.retention.policies import remember_policies
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
 from meltline.app.run.run_plans import RunPlans
-from meltline.app.run.steps import STEPS, Role, Step
-from meltline.app.run.summary import Summary
+from meltline.app.run.steps import STEPS, SWEEP, Role, Step
+from meltline.app.run.summary import Summary, merge
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans
 from meltline.app.services import RunContext, SweepServices
@@ -39,7 +39,7 @@ from meltline.app.storage.report import StorageHistory, record_storage
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import RunRecord
+from meltline.ports import RunLog, RunRecord
 
 _REPLANS = 2
 _TENDED = 2  # what was dropped long before it is noticed may be let go at once
@@ -65,6 +65,18 @@ def run_recorded(
         document, ended = json.dumps(summary.as_json()), context.clock.now()
         context.control.runs.finish(replace(record, ended_at=ended, summary=document))
     return summary
+
+
+def keep_summary(runs: RunLog, record: RunRecord, step: Step, summary: Summary) -> None:
+    """Adds what a step of a run came to to what is kept of the run; its last step ends it.
+
+    Of batches that run side by side nothing is added: their plans say what came of each.
+    """
+    before = runs.get(record.id)
+    documents = [json.loads(before.summary)] if before.summary else []
+    document = json.dumps(merge([*documents, summary.as_json()]))
+    is_last = step in (STEPS[-1], SWEEP)
+    runs.finish(replace(before, ended_at=record.ended_at if is_last else None, summary=document))
 
 
 def run_step(step: Step, context: RunContext, request: RunRequest, batch: int = 0) -> Summary:

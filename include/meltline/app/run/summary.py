@@ -256,25 +256,6 @@ def table_line(table: TableResult) -> dict[str, Any]:
     }
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """A plan as `plan` and `show plan` print it."""
-    return {
-        "id": plan.id,
-        "kind": str(plan.kind),
-        "table": str(plan.table),
-        "table_uuid": plan.table_uuid,
-        "digest": plan.digest,
-        "snapshots": list(plan.snapshots),
-        "refs": list(plan.refs),
-        "files": plan.files,
-        "bytes": plan.bytes,
-        "state": str(plan.state),
-        "as_of": format_instant(plan.as_of),
-        "created_at": format_instant(plan.created_at),
-        "note": plan.note,
-    }
-
-
 def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One run's document from the documents of its steps (the DAG's verdict)."""
     tables: dict[str, dict[str, Any]] = {}

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from meltline.app.catalog.tables import TableRetention, find_table, keep_sets, read_tables
 from meltline.app.observe.held_back import leading_out
+from meltline.app.plans.file_origins import FileDecision, file_decisions
 from meltline.app.retention.writers import WriterNeeds
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import ReadContext
@@ -37,6 +38,7 @@ class Explanation:
             consumers keep, and nothing else does, when that ends.
         writers: The streaming writers that need it, in sentences.
         consumers: The consumers that need it, in sentences.
+        decisions: Of a file that has departed: what let it go, and what deleted it.
     """
 
     path: str
@@ -47,6 +49,7 @@ class Explanation:
     due_at: datetime | None
     writers: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
+    decisions: tuple[FileDecision, ...] = ()
 
 
 def explain_path(context: ReadContext, path: str) -> Explanation:
@@ -68,9 +71,11 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
         )
     retentions = _retentions(context)
     reasons, since, due_at = _why_kept(retentions, file), _times(retentions, file.snapshots), None
+    decided: Sequence[FileDecision] = ()
     if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
         reasons = _why_in_failsafe(context, file.path) if file.stage is Stage.FAILSAFE else []
         since, due_at = departed.departed_at, departed.due_at
+        decided = file_decisions(context.reader, context.control, departed)
         if departed.state is DepartureState.DELETED:
             since = departed.recorded_at
     foreign = at in standing.foreign
@@ -83,6 +88,7 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
         due_at=due_at,
         writers=_writers(retentions, file.snapshots),
         consumers=_consumers(retentions, file.snapshots),
+        decisions=tuple(decided),
     )
 
 

@@ -55,12 +55,13 @@ def standing_now(context: ReadContext, path: str | None = None) -> Standing:
         CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
     """
     reader = context.reader
-    departures = reader.departures() if path is None else reader.departures(METADATA_KINDS, path)
+    paths = () if path is None else (path,)
+    departures = reader.departures(METADATA_KINDS, *paths) if paths else reader.departures()
     look = Lookup.with_departures(context, departures)
     references = References(context, look, None)
     book = _Book(references, departures)
-    lines = book.take_snapshots(reader.files(path))
-    book.take_lines(lines, reader.spans(path) if lines else ())
+    lines = book.take_snapshots(reader.files(*paths))
+    book.take_lines(lines, reader.spans(*paths) if lines else ())
     for side_file, use in references.of_side_files():
         book.refer(side_file.path, side_file.kind, side_file.bytes, use, None)
     for departure in departures:

@@ -15,11 +15,12 @@ from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
+from meltline.app.plans.plan_log import plan_document
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges, approve
 from meltline.app.run.gate_step import GATEABLE, run_gate
 from meltline.app.run.lifecycle import Run, run_recorded
-from meltline.app.run.summary import Summary, plan_document
+from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.roots import as_yaml
 from meltline.app.services import RunContext

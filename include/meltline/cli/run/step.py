@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
-from meltline.app.run.lifecycle import run_step
+from meltline.app.run.lifecycle import keep_summary, run_step
 from meltline.app.run.steps import Role, step_of
 from meltline.app.run_request import OPTIONS
 from meltline.cli.options import request, wire
@@ -44,8 +44,14 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     run = request(wiring, **{name: getattr(options, name) for name in OPTIONS})
     services = wiring.services(step, run.run_id, judges=doing.role is Role.GATE)
     context = replace(services, who=run.who or wiring.who)
-    context.control.runs.start(RunRecord(run.run_id, run.as_of, wiring.clock.now()))
-    return run_step(doing, context, run, options.batch).as_json()
+    record, runs = RunRecord(run.run_id, run.as_of, wiring.clock.now()), context.control.runs
+    if run.dry_run:
+        return run_step(doing, context, run, options.batch).as_json()
+    runs.start(record)
+    summary = run_step(doing, context, run, options.batch)
+    if not options.batch:
+        keep_summary(runs, replace(record, ended_at=wiring.clock.now()), doing, summary)
+    return summary.as_json()
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

@@ -21,8 +21,8 @@ class AuditEntry:
 class AuditLog(Protocol):
     """Decisions, in the order in which they were made."""
 
-    def add(self, record: AuditEntry) -> None:
-        """Adds an entry; none is ever changed."""
+    def add(self, *records: AuditEntry) -> None:
+        """Adds entries, all or none; none is ever changed."""
         ...
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:

@@ -6,6 +6,7 @@ in one transaction, and each gets an answer of its own: what is wrong with one s
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -48,9 +49,20 @@ class PlanReader(Protocol):
         run_id: str = "",
         states: Iterable[PlanState] = (),
         table_uuid: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[Plan]:
-        """Plans, newest first; an empty filter lets all pass."""
+        """Plans, newest first; an empty filter lets all pass.
+
+        Args:
+            run_id: Of this run.
+            states: In one of these states.
+            table_uuid: Of this table.
+            since: Made then or later.
+            until: Made before then.
+            limit: So many, the newest.
+        """
         ...
 
     def sizes_before(self, plan: Plan, limit: int) -> Sequence[int]:

@@ -31,8 +31,20 @@ class RunLog(Protocol):
         """Stores a run's end and summary, and the run itself where it was never started."""
         ...
 
-    def newest(self, limit: int) -> Sequence[RunRecord]:
-        """The newest runs, newest first."""
+    def newest(
+        self, limit: int | None, since: datetime | None = None, until: datetime | None = None
+    ) -> Sequence[RunRecord]:
+        """The newest runs, newest first.
+
+        Args:
+            limit: So many; None is all.
+            since: Started then or later.
+            until: Started before then.
+        """
+        ...
+
+    def get(self, id_or_prefix: str) -> RunRecord:
+        """A run by id, unique prefix or `last`. Raises RunNotFound."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from meltline.adapters.sql_ledger import refusals
 from meltline.domain.deletion.gate import GateResult
@@ -57,6 +58,8 @@ class MemoryPlans:
         run_id: str = "",
         states: Iterable[PlanState] = (),
         table_uuid: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[Plan]:
         chosen_states = frozenset(states)
@@ -67,6 +70,8 @@ class MemoryPlans:
                 if run_id in ("", plan.run_id)
                 and table_uuid in ("", plan.table_uuid)
                 and (not chosen_states or plan.state in chosen_states)
+                and (since is None or plan.created_at >= since)
+                and (until is None or plan.created_at < until)
             ]
         plans.sort(key=lambda plan: plan.created_at, reverse=True)
         return plans[:limit]

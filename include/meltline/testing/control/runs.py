@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from meltline.adapters.sql_ledger.refusals import only_run
 from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, RunRecord, StatementRecord, StopSwitch
 from meltline.testing.control.database import MemoryDatabase
@@ -25,10 +26,25 @@ class MemoryRuns:
             started = self.rows.get(run.id, run)
             self.rows[run.id] = replace(started, ended_at=run.ended_at, summary=run.summary)
 
-    def newest(self, limit: int) -> Sequence[RunRecord]:
+    def newest(
+        self, limit: int | None, since: datetime | None = None, until: datetime | None = None
+    ) -> Sequence[RunRecord]:
         with self.database.reading():
             newest = sorted(reversed(self.rows.values()), key=lambda r: r.started_at, reverse=True)
-            return newest[:limit]
+        in_time = [
+            run
+            for run in newest
+            if (since is None or run.started_at >= since)
+            and (until is None or run.started_at < until)
+        ]
+        return in_time[:limit]
+
+    def get(self, id_or_prefix: str) -> RunRecord:
+        if id_or_prefix == "last":
+            return only_run(id_or_prefix, self.newest(1))
+        with self.database.reading():
+            runs = [run for id, run in self.rows.items() if id.startswith(id_or_prefix)]
+        return only_run(id_or_prefix, sorted(runs, key=lambda run: (len(run.id), run.id)))
 
 
 @dataclass
@@ -70,9 +86,10 @@ class MemoryAudit:
     database: MemoryDatabase
     rows: list[AuditEntry] = field(default_factory=list)
 
-    def add(self, record: AuditEntry) -> None:
-        with self.database.writing():
-            self.rows.append(record)
+    def add(self, *records: AuditEntry) -> None:
+        if records:
+            with self.database.writing():
+                self.rows.extend(records)
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
         with self.database.reading():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, Select, bindparam, func, select, update
 
@@ -68,9 +69,15 @@ class PlanRows:
         run_id: str = "",
         states: Iterable[PlanState] = (),
         table_uuid: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[Plan]:
         query = _newest_first().limit(limit)
+        if since is not None:
+            query = query.where(plans.c.created_at >= since)
+        if until is not None:
+            query = query.where(plans.c.created_at < until)
         if run_id:
             query = query.where(plans.c.run_id == run_id)
         if in_states := tuple(states):

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from meltline.adapters.sql_ledger.database import Database
+from meltline.adapters.sql_ledger.refusals import only_run
 from meltline.adapters.sql_ledger.rows import THE_ROW, insert_new, to_row
 from meltline.adapters.sql_ledger.tables import schema
 from meltline.domain.deletion.storage import StorageRow
@@ -28,10 +29,27 @@ class RunRows:
             insert_new(connection, schema.runs, [to_row(run)])
             connection.execute(ended.values(ended_at=run.ended_at, summary=run.summary))
 
-    def newest(self, limit: int) -> Sequence[RunRecord]:
-        latest = (schema.runs.c.started_at.desc(), schema.runs.c.seq.desc())
-        query = select(schema.runs).order_by(*latest).limit(limit)
+    def newest(
+        self, limit: int | None, since: datetime | None = None, until: datetime | None = None
+    ) -> Sequence[RunRecord]:
+        c = schema.runs.c
+        query = select(schema.runs).order_by(c.started_at.desc(), c.seq.desc()).limit(limit)
+        if since is not None:
+            query = query.where(c.started_at >= since)
+        if until is not None:
+            query = query.where(c.started_at < until)
         return self.database.records(RunRecord, query)
+
+    def get(self, id_or_prefix: str) -> RunRecord:
+        if id_or_prefix == "last":
+            runs = self.newest(1)
+        else:
+            c = schema.runs.c
+            begins = func.substr(c.id, 1, len(id_or_prefix)) == id_or_prefix
+            # The run of that very id first: it may begin another one's.
+            query = select(schema.runs).where(begins).order_by(func.length(c.id), c.id).limit(5)
+            runs = self.database.records(RunRecord, query)
+        return only_run(id_or_prefix, runs)
 
 
 @dataclass(frozen=True)
@@ -70,8 +88,10 @@ class AuditRows:
 
     database: Database
 
-    def add(self, record: AuditEntry) -> None:
-        self.database.change(insert(schema.audit).values(to_row(record)))
+    def add(self, *records: AuditEntry) -> None:
+        if records:
+            with self.database.writing() as connection:
+                connection.execute(insert(schema.audit), [to_row(record) for record in records])
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
         query = select(schema.audit).order_by(schema.audit.c.at, schema.audit.c.seq)

@@ -1,0 +1,1 @@
+"""What was planned and run before: for those who look, and never for those who decide."""

@@ -1,0 +1,194 @@
+"""Which snapshots files belonged to, and who let them go, by the ledgers alone."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from meltline.app.plans.plan_log import JudgedPlan, judged
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.errors import PlanNotFound
+from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState, FileKind
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.units import format_instant
+from meltline.ports import ControlLedger, IndexedSnapshot, LedgerReader
+
+_LOOKED_INTO = 20  # the newest of its owner comes first, and has it in all but odd cases
+_DELETING = (PlanState.APPLYING, PlanState.APPLIED, PlanState.FAILED)
+LET_GO = "let-go-"
+"""How `Departure.plan_id` begins where a dropped table was let go of as a whole."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Why a file has departed.
+
+    Attributes:
+        departure: It.
+        judged: The plan that let it go, where it was one.
+    """
+
+    departure: Departure
+    judged: JudgedPlan | None = None
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        if self.judged:
+            plan = self.judged.plan
+            return f"expired by plan {plan.id} of run {plan.run_id}, {self.judged.policy}"
+        if self.departure.plan_id.startswith(SWEPT):
+            run_id = self.departure.plan_id.removeprefix(SWEPT)
+            return f"no commit has ever named it: swept by run {run_id}"
+        if self.departure.plan_id.startswith(LET_GO):
+            return "the retention of its dropped table has ended"
+        return f"departed by {self.departure.plan_id}"
+
+
+def origins(control: ControlLedger, departures: Iterable[Departure]) -> dict[str, Origin]:
+    """Why files have departed, by location key."""
+    listed = list(departures)
+    plans = {id: _plan(control, id) for id in {departure.plan_id for departure in listed}}
+    return {location_key(d.path): Origin(d, plans[d.plan_id]) for d in listed}
+
+
+def _plan(control: ControlLedger, id: str) -> JudgedPlan | None:
+    try:
+        (plan,) = judged(control, list(control.plans.current([id]).values()))
+    except PlanNotFound:  # a sweep, or a table that was let go
+        return None
+    return plan
+
+
+def snapshots_of(
+    reader: LedgerReader, table_uuid: str, ids: Sequence[int], paths: Sequence[str]
+) -> dict[str, list[int]]:
+    """Those of a table's snapshots that some files belonged to, by location key."""
+    wanted = {location_key(path) for path in paths}
+    among = set(ids)
+    snapshots = [
+        snapshot
+        for snapshot in reader.snapshots()
+        if snapshot.key.table_uuid == table_uuid and snapshot.key.snapshot_id in among
+    ]
+    of_files: dict[str, set[int]] = {}
+    for path, snapshot in _pairs(reader, snapshots, paths):
+        if (at := location_key(path)) in wanted:
+            of_files.setdefault(at, set()).add(snapshot.key.snapshot_id)
+    return {at: sorted(found) for at, found in of_files.items()}
+
+
+def _pairs(
+    reader: LedgerReader, snapshots: Sequence[IndexedSnapshot], paths: Sequence[str]
+) -> Iterable[tuple[str, IndexedSnapshot]]:
+    """Files, each with a snapshot that it belonged to."""
+    if not snapshots or not paths:
+        return
+    by_manifest: dict[int, list[IndexedSnapshot]] = {}
+    for snapshot in snapshots:
+        yield snapshot.manifest_list, snapshot
+        for manifest in snapshot.manifests:
+            by_manifest.setdefault(manifest, []).append(snapshot)
+    for file in reader.files(*paths):
+        for snapshot in by_manifest.get(file.manifest_id, ()):
+            if file.kind == FileKind.MANIFEST or not snapshot.by_changes:
+                yield file.path, snapshot
+    yield from _by_changes(reader, snapshots, paths)
+
+
+def _by_changes(
+    reader: LedgerReader, snapshots: Sequence[IndexedSnapshot], paths: Sequence[str]
+) -> Iterable[tuple[str, IndexedSnapshot]]:
+    line = sorted((s for s in snapshots if s.by_changes), key=_number)
+    for span in reader.spans(*paths) if line else ():
+        if span.table_uuid == line[0].key.table_uuid:
+            first = bisect_left(line, span.since, key=_number)
+            end = len(line) if span.until is None else bisect_left(line, span.until, key=_number)
+            for snapshot in line[first:end]:
+                yield span.path, snapshot
+
+
+def _number(snapshot: IndexedSnapshot) -> int:
+    return snapshot.sequence_number
+
+
+@dataclass(frozen=True)
+class FileDecision:
+    """Something that was decided about one file.
+
+    Attributes:
+        action: `departed` or `deleted`.
+        at: When.
+        why: Who or what decided it, in words.
+        plan: The plan; empty where it was none, or none is known. Likewise all that follows.
+        run: The run that made the plan.
+        gate: The suite that passed it, and when.
+        policy: The retention, or the wait, by which it was decided.
+        approved_by: Who approved it, where somebody had to.
+    """
+
+    action: str
+    at: datetime
+    why: str
+    plan: str = ""
+    run: str = ""
+    digest: str = ""
+    gate: str = ""
+    policy: str = ""
+    approved_by: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        more = (("gate", self.gate), ("digest", self.digest), ("approved by", self.approved_by))
+        told = "; ".join(f"{label} {text}" for label, text in more if text)
+        return f"{self.action} {format_instant(self.at)}: {self.why}{'; ' if told else ''}{told}"
+
+
+def file_decisions(
+    reader: LedgerReader, control: ControlLedger, departure: Departure
+) -> list[FileDecision]:
+    """What was decided about a file that has departed, the first first."""
+    origin = origins(control, [departure])[location_key(departure.path)]
+    told = [_decision("departed", departure.departed_at, origin.why, origin.judged)]
+    if departure.state is DepartureState.DELETED:
+        purge = _deleted_by(reader, control, departure)
+        why = (
+            f"purged by plan {purge.plan.id} of run {purge.plan.run_id}, after its wait until "
+            f"{format_instant(departure.due_at)}"
+            if purge
+            else "by a purge of which the ledger has no plan any more"
+        )
+        told.append(_decision("deleted", departure.recorded_at, why, purge))
+    return told
+
+
+def _decision(action: str, at: datetime, why: str, made: JudgedPlan | None) -> FileDecision:
+    if made is None:
+        return FileDecision(action, at, why)
+    plan, verdict = made.plan, made.verdict
+    return FileDecision(
+        action,
+        at,
+        why,
+        plan=plan.id,
+        run=plan.run_id,
+        digest=plan.digest,
+        gate=f"{verdict.suite} {made.gate} {format_instant(verdict.ran_at)}" if verdict else "",
+        policy=made.policy,
+        approved_by=made.approval.who if made.approval else "",
+    )
+
+
+def _deleted_by(
+    reader: LedgerReader, control: ControlLedger, departure: Departure
+) -> JudgedPlan | None:
+    """The purge that deleted a file; None where no plan is known that did."""
+    until = departure.recorded_at + timedelta(milliseconds=1)  # a simulated clock stands still
+    made = control.plans.find(states=_DELETING, since=departure.due_at, until=until)
+    purges = [plan for plan in made if plan.kind is PlanKind.PURGE]
+    purges.sort(key=lambda plan: plan.table_uuid != departure.owner)
+    for plan in purges[:_LOOKED_INTO]:
+        if any(file.path == departure.path for file in reader.items(plan.id)):
+            return judged(control, [plan])[0]
+    return None

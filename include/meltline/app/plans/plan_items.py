@@ -1,0 +1,90 @@
+"""A plan's files as people want to see them: since when, of which snapshots, due when, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.plans.file_origins import Origin, origins, snapshots_of
+from meltline.app.plans.plan_log import JudgedPlan
+from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.grouping import grouped
+from meltline.domain.iceberg.files import FileKind, PlannedFile
+from meltline.domain.iceberg.locations import location_key
+from meltline.ports import ControlLedger, LedgerReader
+
+
+@dataclass(frozen=True)
+class PlanItem:
+    """A file of a plan.
+
+    Attributes:
+        owner: UUID of the table under whose prefix it lies.
+        snapshots: The expired snapshots that it belonged to, as `table@id`; none where no
+            snapshot of the plan had it, or the ledger has forgotten.
+        since: When it departed; None where it has not yet.
+        due_at: From when on it may be purged; None where it has not departed yet.
+        why: Why it goes.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    owner: str
+    snapshots: tuple[str, ...]
+    since: datetime | None
+    due_at: datetime | None
+    why: str
+
+
+def plan_items(reader: LedgerReader, control: ControlLedger, judged: JudgedPlan) -> list[PlanItem]:
+    """The files of a plan, by path."""
+    files = reader.items(judged.plan.id)
+    if not files:
+        return []
+    departures = reader.departures((), *(file.path for file in files))
+    if judged.plan.kind is PlanKind.EXPIRE:
+        departures = [d for d in departures if d.plan_id == judged.plan.id]
+    departed = origins(control, departures)
+    snapshots = _snapshots(reader, judged.plan, files, departed)
+    return [_item(file, judged, departed.get(location_key(file.path)), snapshots) for file in files]
+
+
+def _item(
+    file: PlannedFile,
+    judged: JudgedPlan,
+    origin: Origin | None,
+    snapshots: Mapping[str, Sequence[str]],
+) -> PlanItem:
+    why = origin.why if origin else f"{judged.plan.kind} planned: {judged.policy}"
+    departure = origin.departure if origin else None
+    return PlanItem(
+        path=file.path,
+        kind=file.kind,
+        bytes=file.bytes,
+        owner=file.owner,
+        snapshots=tuple(snapshots.get(location_key(file.path), ())),
+        since=departure.departed_at if departure else None,
+        due_at=departure.due_at if departure else file.due_at,
+        why=why,
+    )
+
+
+def _snapshots(
+    reader: LedgerReader, plan: Plan, files: Sequence[PlannedFile], departed: Mapping[str, Origin]
+) -> dict[str, list[str]]:
+    """Of which snapshots each file was, by the plan that let it go: this one, or an earlier."""
+    earlier = [origin.judged.plan for origin in departed.values() if origin.judged]
+    plans = {made.id: made for made in (plan, *earlier)}
+
+    def let_go_by(file: PlannedFile) -> str:
+        origin = departed.get(location_key(file.path))
+        return origin.departure.plan_id if origin else plan.id
+
+    named: dict[str, list[str]] = {}
+    for id, of_plan in grouped(files, let_go_by).items():
+        if let_go := plans.get(id):
+            ids = (*let_go.snapshots, *let_go.gone_snapshots)
+            paths = [file.path for file in of_plan]
+            for at, held in snapshots_of(reader, let_go.table_uuid, ids, paths).items():
+                named[at] = [f"{let_go.table}@{snapshot_id}" for snapshot_id in held]
+    return named

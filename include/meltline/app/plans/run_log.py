@@ -1,0 +1,147 @@
+"""Runs that were made, each with what came of its plans."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from meltline.app.plans.period import Period
+from meltline.app.plans.plan_log import JudgedPlan, judged
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.iceberg.names import selected
+from meltline.domain.units import format_instant
+from meltline.ports import ControlLedger, RunRecord
+
+
+class Outcome(StrEnum):
+    """What a run came to: the first that applies."""
+
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNFINISHED = "unfinished"
+    SKIPPED = "skipped"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs are asked for; what is empty lets all pass.
+
+    Attributes:
+        tables: Globs: runs that planned something for one of these.
+        outcomes: What they came to.
+        period: When they began.
+        limit: So many, the newest.
+    """
+
+    tables: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    period: Period = field(default_factory=Period)
+    limit: int = 20
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run and what it did, by its plans and by the summary that it left.
+
+    Attributes:
+        notes: What it said beside its tables.
+        skipped: Why tables were left out, by name.
+    """
+
+    run: RunRecord
+    plans: Sequence[Plan]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it ran; None where nobody has seen it end."""
+        return self.run.ended_at - self.run.started_at if self.run.ended_at else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it came to."""
+        states = {plan.state for plan in self.plans}
+        if self.failed or PlanState.FAILED in states:
+            return Outcome.FAILED
+        if PlanState.REFUSED in states:
+            return Outcome.REFUSED
+        open_states = {PlanState.PLANNED, PlanState.PASSED, PlanState.APPLYING}
+        if self.run.ended_at is None or states & open_states:
+            return Outcome.UNFINISHED
+        return Outcome.SKIPPED if self.skipped or self.notes else Outcome.DONE
+
+    def applied(self, kind: PlanKind) -> tuple[int, int]:
+        """Files and bytes of its applied plans of a kind."""
+        plans = [p for p in self.plans if p.kind is kind and p.state is PlanState.APPLIED]
+        return sum(plan.files for plan in plans), sum(plan.bytes for plan in plans)
+
+    def as_json(self) -> dict[str, Any]:
+        """A line of `runs --json`."""
+        departed, purged = self.applied(PlanKind.EXPIRE), self.applied(PlanKind.PURGE)
+        states = Counter(str(plan.state) for plan in self.plans)
+        ended_at = self.run.ended_at
+        return {
+            "id": self.run.id,
+            "as_of": format_instant(self.run.as_of),
+            "started_at": format_instant(self.run.started_at),
+            "ended_at": format_instant(ended_at) if ended_at else None,
+            "outcome": str(self.outcome),
+            "plan_states": dict(sorted(states.items())),
+            "files_departed": departed[0],
+            "bytes_departed": departed[1],
+            "files_purged": purged[0],
+            "bytes_purged": purged[1],
+            "skipped": dict(self.skipped),
+            "failed": dict(self.failed),
+            "notes": list(self.notes),
+        }
+
+
+def find_runs(control: ControlLedger, wanted: RunFilter) -> list[RunLine]:
+    """The runs that somebody asks for, newest first."""
+    period = wanted.period
+    narrow = bool(wanted.tables or wanted.outcomes)
+    records = control.runs.newest(None if narrow else wanted.limit, period.since, period.until)
+    lines: list[RunLine] = []
+    for record in records:
+        line = _line(control, record)
+        if _is_wanted(line, wanted):
+            lines.append(line)
+        if len(lines) == wanted.limit:
+            break
+    return lines
+
+
+def _is_wanted(line: RunLine, wanted: RunFilter) -> bool:
+    if wanted.outcomes and line.outcome not in wanted.outcomes:
+        return False
+    return not wanted.tables or any(selected(plan.table, wanted.tables) for plan in line.plans)
+
+
+def run_of(control: ControlLedger, id_or_prefix: str) -> tuple[RunLine, list[JudgedPlan]]:
+    """A run with all its plans.
+
+    Raises:
+        RunNotFound: No run answers to that, or several do.
+    """
+    line = _line(control, control.runs.get(id_or_prefix))
+    return line, judged(control, line.plans)
+
+
+def _line(control: ControlLedger, record: RunRecord) -> RunLine:
+    summary = json.loads(record.summary) if record.summary else {}
+    tables = summary.get("tables", ())
+    plans = control.plans.find(run_id=record.id)
+    return RunLine(
+        record,
+        plans,
+        {table["table"]: table["skipped"] for table in tables if table.get("skipped")},
+        {table["table"]: table["failed"] for table in tables if table.get("failed")},
+        tuple(summary.get("notes", ())),
+    )
