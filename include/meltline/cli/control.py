@@ -10,7 +10,7 @@ from meltline.app.catalog.management import detach as detach_tables
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.safety.stop_switch import go as let_go_on
 from meltline.app.safety.stop_switch import stop as stop_everything
-from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, wire
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, TableArgument, wire
 from meltline.cli.output import answer
 
 
@@ -33,12 +33,12 @@ def stop(
     return answer(document, [line], as_json=as_json)
 
 
-def go(config: ConfigPath = None, as_json: AsJson = False) -> int:
+def go(config: ConfigPath = None, as_json: AsJson = False, reason: Reason = "") -> int:
     """Let destructive steps go on again."""
     context = wire(config).ledgers()
     now = context.clock.now()
-    let_go_on(context)
-    document = {"stopped": False, "who": context.who, "at": now}
+    let_go_on(context, reason)
+    document = {"stopped": False, "who": context.who, "reason": reason, "at": now}
     return answer(document, ["Going on."], as_json=as_json)
 
 
@@ -65,7 +65,9 @@ def detach(
     reason: Annotated[
         str,
         typer.Option(
-            "--reason", help="why no other table's file is needed, where it is unreadable"
+            "--reason",
+            metavar="TEXT",
+            help="why; where one was never read, why it needs no other table's file",
         ),
     ] = "",
 ) -> int:

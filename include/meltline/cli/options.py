@@ -37,6 +37,9 @@ DryRun = Annotated[bool, declared("dry_run")]
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="why: it stands in the audit")
+]
 Kind = Annotated[
     ObjectKind | None,
     typer.Option("--kind", help="table, schema or database, where a name could be two of them"),

@@ -388,6 +388,29 @@ def test_the_history_of_decisions_names_who_what_when_and_why(meltline: Any) -> 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "action"),
+    [
+        (("policy", "set", TABLE, "--retention-days", "30"), "policy"),
+        (("policy", "unset", TABLE, "--retention-days"), "policy"),
+        (("tag", TABLE, "q1", "--retention-days", "90"), "tag"),
+        (("untag", TABLE, "q1"), "untag"),
+        (("go",), "go"),
+        (("detach", TABLE), "detach"),
+    ],
+    ids=lambda words: words if isinstance(words, str) else " ".join(words[:2]),
+)
+def test_each_decision_takes_a_reason_into_the_audit(
+    meltline: Any, words: tuple[str, ...], action: str
+) -> None:
+    # PX-13
+    meltline("tag", TABLE, "q1", "--retention-days", "3") if action == "untag" else None
+    meltline("policy", "set", TABLE, "--retention-days", "3") if "unset" in words else None
+    assert meltline(*words, "--reason", "a good one")[0] == 0
+    entry = meltline("audit")[1]["entries"][-1]
+    assert (entry["action"], entry["who"], entry["reason"]) == (action, "ann", "a good one")
+
+
 def test_people_get_lines_and_what_brackets_say_is_printed_as_it_is(
     meltline: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

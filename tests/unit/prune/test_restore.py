@@ -76,6 +76,14 @@ def test_a_restored_table_has_the_files_of_the_snapshot_as_its_own() -> None:
     assert entry.object == TARGET and str(second.snapshot_id) in entry.detail
 
 
+def test_a_restore_says_why_in_the_audit() -> None:
+    # PX-13
+    lake, _ = handed_over()
+    bring_back(lake, snapshot_id=lake.control.archived.all()[0].snapshot_id, reason="an audit")
+    (entry,) = [e for e in lake.control.audit.entries() if e.action == "restore"]
+    assert (entry.who, entry.reason) == ("tester", "an audit")
+
+
 def test_a_restored_table_is_written_to_and_expired_like_any_other() -> None:
     lake, _ = handed_over()
     bring_back(lake)

@@ -48,6 +48,7 @@ def add_tag(
     days: int | None,
     *,
     dry_run: bool,
+    reason: str = "",
 ) -> Tag:
     """Tags a snapshot.
 
@@ -59,6 +60,7 @@ def add_tag(
         days: How long the tag stays, counted from now and not from the snapshot; None is for
             ever, said explicitly, so that no default of the table ends it.
         dry_run: Check everything and change nothing.
+        reason: Why, for the audit.
 
     Raises:
         SnapshotNotFound: There is no such snapshot (AR-44).
@@ -91,12 +93,14 @@ def add_tag(
 
     commit(context, seen, edit)
     until = format_instant(tag.expires_at) if tag.expires_at else FOREVER
-    audit(context, "tag", str(table), detail=f"{name} on {ref.snapshot_id} until {until}")
+    audit(context, "tag", str(table), reason, f"{name} on {ref.snapshot_id} until {until}")
     return tag
 
 
-def remove_tag(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Tag:
-    """Takes a tag away: its snapshot returns to the ordinary rules (AR-43).
+def remove_tag(
+    context: ReadContext, table: TableName, name: str, *, dry_run: bool, reason: str = ""
+) -> Tag:
+    """Takes a tag away, for a reason: its snapshot returns to the ordinary rules (AR-43).
 
     Raises:
         RefNotFound: There is no such tag.
@@ -123,7 +127,7 @@ def remove_tag(context: ReadContext, table: TableName, name: str, *, dry_run: bo
             document.remove_ref(name)
 
         commit(context, seen, edit)
-        audit(context, "untag", str(table), detail=f"{name} on {tag.snapshot_id}")
+        audit(context, "untag", str(table), reason, f"{name} on {tag.snapshot_id}")
     return tag
 
 

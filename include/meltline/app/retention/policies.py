@@ -130,7 +130,12 @@ class _Scene:
 
 
 def change_policy(
-    context: ReadContext, name: ObjectName, changes: Mapping[str, str | None], *, dry_run: bool
+    context: ReadContext,
+    name: ObjectName,
+    changes: Mapping[str, str | None],
+    *,
+    dry_run: bool,
+    reason: str = "",
 ) -> PolicyChange:
     """Sets and unsets policies of an object, by compare-and-set, and says what comes of it.
 
@@ -139,6 +144,7 @@ def change_policy(
         name: A table, a namespace, or the account.
         changes: New values by property; None unsets one, which is then inherited (TT-15).
         dry_run: Say what would come of it and change nothing.
+        reason: Why, for the audit.
 
     Raises:
         RetentionOutOfRange: The profile does not allow a value (TT-8).
@@ -162,7 +168,7 @@ def change_policy(
         _write(context, scene, before, changes)
         context.control.policies.save({scene.memory: changes})
         settings = [f"{key}: {_word(before[key])} -> {_word(changes[key])}" for key in changes]
-        audit(context, "policy", str(name), detail="; ".join(settings))
+        audit(context, "policy", str(name), reason, "; ".join(settings))
     recorded = scene.remembered if TRANSIENT not in changes else Remembered(scene.remembered.values)
     warnings = effective_retention(account, levels, recorded).warnings
     return PolicyChange(name, before, dict(changes), warnings, effect)

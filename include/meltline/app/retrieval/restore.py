@@ -76,6 +76,7 @@ def restore(
     snapshot_id: int | None = None,
     at: datetime | None = None,
     dry_run: bool = False,
+    reason: str = "",
 ) -> Restored:
     """Makes a new hot table of an archived snapshot.
 
@@ -87,6 +88,7 @@ def restore(
         snapshot_id: Which of its snapshots; or
         at: the instant whose state is wanted.
         dry_run: Check everything and change nothing.
+        reason: Why, for the audit.
 
     Raises:
         UsageInvalid: Not exactly one of the two is given, or the name is none.
@@ -125,7 +127,7 @@ def restore(
     source = Source(state, document, snapshot.snapshot_id)
     registrar = context.registrars[catalog.name]
     files = _Restoring(context, tier, retrieval(), registrar, source, own).carry_out()
-    audit(context, RESTORE, str(name), detail=f"from {state.name}@{snapshot.snapshot_id}")
+    audit(context, RESTORE, str(name), reason, f"from {state.name}@{snapshot.snapshot_id}")
     return replace(
         done,
         uuid=own.uuid,

@@ -38,8 +38,8 @@ def stop(context: ReadContext, reason: str) -> StopInForce:
     return StopInForce(switch)
 
 
-def go(context: ReadContext) -> None:
+def go(context: ReadContext, reason: str = "") -> None:
     """Lets everything go on, once the catalog knows it. Raises as `raise_epoch` does."""
     raise_epoch(context, "go", removals=[STOPPED])
     context.control.switch.set(None)
-    audit(context, "go", "everything")
+    audit(context, "go", "everything", reason)

@@ -7,7 +7,7 @@ import typer
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.retrieval.restore import Restored, take_in
 from meltline.app.retrieval.restore import restore as bring_back
-from meltline.cli.options import AsJson, ConfigPath, DryRun, instant, ready_wiring
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, instant, ready_wiring
 from meltline.cli.output import answer, plain, shown_instant
 from meltline.domain.units import format_instant, format_size, parse_moment
 
@@ -26,6 +26,7 @@ def restore(
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="or what was current then")
     ] = None,
+    reason: Reason = "",
 ) -> int:
     """Copy an archived snapshot back into the hot warehouse, as a new table."""
     wiring, context = ready_wiring(config)
@@ -37,6 +38,7 @@ def restore(
         snapshot_id=snapshot,
         at=instant(at, "--at", parse_moment),
         dry_run=dry_run,
+        reason=reason,
     )
     lines, refused = _lines(done, dry_run), ""
     if not dry_run and (refused := take_in(wiring.services("restore"), done.table)):

@@ -7,7 +7,7 @@ import typer
 from meltline.app.catalog.resolve import find_object
 from meltline.app.retention.policies import PolicyChange, change_policy, show_policies
 from meltline.app.services import ReadContext
-from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, Reason, ready
 from meltline.cli.output import answer, console, print_json, print_rows
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
@@ -63,6 +63,7 @@ def policy_set(
         str | None,
         typer.Option("--consumer-keep", metavar="30d", help="consumers stay so long unmoved"),
     ] = None,
+    reason: Reason = "",
 ) -> int:
     """Set policies on a table, schema, database or the account."""
     options = {
@@ -77,7 +78,7 @@ def policy_set(
         CONSUMER_KEEP: consumer_keep,
     }
     changes = {k: v.strip().lower() for k, v in options.items() if v is not None}
-    return _change(ready(config), name, account, kind, changes, dry_run, as_json)
+    return _change(ready(config), name, account, kind, changes, dry_run, as_json, reason)
 
 
 def policy_unset(
@@ -96,6 +97,7 @@ def policy_unset(
     deep: Annotated[bool, typer.Option("--deep")] = False,
     writer_keep: Annotated[bool, typer.Option("--writer-keep")] = False,
     consumer_keep: Annotated[bool, typer.Option("--consumer-keep")] = False,
+    reason: Reason = "",
 ) -> int:
     """Take policies away: what lies around the object, or the profile, decides again."""
     options = {
@@ -110,7 +112,7 @@ def policy_unset(
         CONSUMER_KEEP: consumer_keep,
     }
     changes = {key: None for key, is_given in options.items() if is_given}
-    return _change(ready(config), name, account, kind, changes, dry_run, as_json)
+    return _change(ready(config), name, account, kind, changes, dry_run, as_json, reason)
 
 
 def _change(
@@ -121,6 +123,7 @@ def _change(
     changes: dict[str, Any],
     dry_run: bool,
     as_json: bool,
+    reason: str,
 ) -> int:
     if not changes:
         raise UsageInvalid(
@@ -133,7 +136,7 @@ def _change(
             next="name what to set or to unset",
         )
     object = _object(context, name, account, kind)
-    done = change_policy(context, object, changes, dry_run=dry_run)
+    done = change_policy(context, object, changes, dry_run=dry_run, reason=reason)
     document = {
         "object": str(object),
         "kind": object.kind,

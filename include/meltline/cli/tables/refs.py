@@ -10,7 +10,7 @@ from meltline.app.refs.branches import Moved
 from meltline.app.refs.diff import Amount
 from meltline.app.refs.diff import diff as compare
 from meltline.app.refs.tags import FOREVER, Tag, add_tag, list_tags, remove_tag
-from meltline.cli.options import AsJson, ConfigPath, DryRun, TableArgument, instant, ready
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, TableArgument, instant, ready
 from meltline.cli.output import answer, answer_rows, shown_instant
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.timeline import Point
@@ -32,6 +32,7 @@ def tag(
     dry_run: DryRun = False,
     snapshot: Annotated[int | None, typer.Option("--snapshot", metavar="ID")] = None,
     at: At = None,
+    reason: Reason = "",
 ) -> int:
     """Name a snapshot and keep it for so many days, or for ever."""
     done = add_tag(
@@ -41,6 +42,7 @@ def tag(
         _point(snapshot, at),
         _days(retention_days),
         dry_run=dry_run,
+        reason=reason,
     )
     return answer({**_document(done), "dry_run": dry_run}, [_line(done)], as_json=as_json)
 
@@ -51,9 +53,11 @@ def untag(
     config: ConfigPath = None,
     as_json: AsJson = False,
     dry_run: DryRun = False,
+    reason: Reason = "",
 ) -> int:
     """Take a tag away: its snapshot returns to the ordinary rules."""
-    removed = remove_tag(ready(config), parse_table_name(table), name, dry_run=dry_run)
+    context, owner = ready(config), parse_table_name(table)
+    removed = remove_tag(context, owner, name, dry_run=dry_run, reason=reason)
     line = f"{removed.table}: {removed.name} no longer keeps snapshot {removed.snapshot_id}."
     return answer({**_document(removed), "dry_run": dry_run}, [line], as_json=as_json)
 
