@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from meltline.cli.guide import MORE, SECTIONS, examples, section_of
 from meltline.version import VERSION
 
 COMMANDS: Mapping[str, str] = {
@@ -130,10 +132,13 @@ def parser(words: Sequence[str]) -> typer.Typer:
     first, second = [*(word for word in words if not word.startswith("-")), "", ""][:2]
     app = typer.Typer(
         name="meltline",
+        cls=_InSections,
         help="Decides what melts, and when: the storage lifecycle of Apache Iceberg tables.",
+        epilog=examples(""),
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
+        context_settings={"max_content_width": 110},
         rich_markup_mode=None,
         callback=_options,
     )
@@ -141,15 +146,41 @@ def parser(words: Sequence[str]) -> typer.Typer:
     for name, (purpose, commands) in GROUPS.items():
         group = typer.Typer(help=purpose, no_args_is_help=True)
         if name == first:
-            _add(group, commands, second)
+            _add(group, commands, second, name)
         app.add_typer(group, name=name)
     return app
 
 
-def _add(app: typer.Typer, commands: Mapping[str, str], chosen: str) -> None:
+class _InSections(TyperGroup):
+    """Lists commands under their heads."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        for head in (*SECTIONS, MORE):
+            of_head = [name for name in SECTIONS.get(head, names) if name in names]
+            rows = [
+                (name, self.commands[name].get_short_help_str(room))
+                for name in of_head
+                if section_of(name) == head
+            ]
+            if rows:
+                with formatter.section(head):
+                    formatter.write_dl(rows)
+
+
+def words_to_complete(environ: Mapping[str, str]) -> list[str]:
+    """The words of a command line that a shell wants to have completed; none where none does."""
+    if "_MELTLINE_COMPLETE" not in environ:
+        return []
+    line = environ.get("COMP_WORDS") or environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
+
+
+def _add(app: typer.Typer, commands: Mapping[str, str], chosen: str, group: str = "") -> None:
     for name, place in commands.items():
         if name == chosen:
-            app.command(name)(_function(place))
+            app.command(name, epilog=examples(f"{group} {name}".strip()))(_function(place))
         else:  # the words name another one, or none: then a list of all is asked for
             app.command(name, help="" if chosen else _purpose(place))(_not_chosen)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import typer
 from typer.exceptions import TyperException
 
-from meltline.cli.commands import parser
+from meltline.cli.commands import parser, words_to_complete
 from meltline.cli.output import print_error
 from meltline.domain.errors import MeltlineError, TableNotFound, UsageInvalid
 from meltline.garbage import collect_seldom
@@ -25,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _answered(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # `meltline ... | head` has read enough
+    except (BrokenPipeError, SystemExit) as ended:
+        # `meltline ... | head` has read enough. The parser turns that into an exit of its own.
+        if not any(isinstance(error, BrokenPipeError) for error in (ended, ended.__context__)):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _BROKEN_PIPE
     sys.exit(code)
@@ -44,7 +47,8 @@ def run(words: Sequence[str]) -> int:
     try:
         words = spelt_out(words)
         as_json = "--json" in words
-        code = parser(words)(words, standalone_mode=False, prog_name="meltline")
+        shown = words or words_to_complete(os.environ)
+        code = parser(shown)(words, standalone_mode=False, prog_name="meltline")
         return code if isinstance(code, int) else 0
     except MeltlineError as error:
         print_error(_with_what_was_meant(error, words), as_json=as_json)

@@ -13,6 +13,7 @@ import typer
 from meltline.app.ground.preconditions import require_prepared
 from meltline.app.run_request import DURATION, INSTANT, OPTIONS, RunRequest
 from meltline.app.services import ReadContext
+from meltline.cli.progress import progress
 from meltline.config.load import load_config
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.iceberg.objects import ObjectKind
@@ -48,7 +49,7 @@ Kind = Annotated[
 
 def wire(config: Path | None) -> Wiring:
     """The wiring for a command's configuration."""
-    return Wiring(load_config(config, os.environ, Path.cwd()))
+    return Wiring(load_config(config, os.environ, Path.cwd()), progress=progress())
 
 
 def ready(config: Path | None) -> ReadContext:

@@ -5,16 +5,28 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from meltline.cli.progress import end_progress
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant, format_size
+
+_GOOD, _BAD, _ODD = "green", "red", "yellow"
+_STYLES = {
+    **dict.fromkeys(("ok", "done", "passed", "applied", "in force", "current"), _GOOD),
+    **dict.fromkeys(("failed", "refused", "error", "unreadable", "written to"), _BAD),
+    **dict.fromkeys(
+        ("skipped", "unfinished", "stale", "warning", "not observed yet", "ends soon", "behind"),
+        _ODD,
+    ),
+}
+"""How words that say how something stands are shown on a terminal."""
 
 
 def plain(node: Any) -> Any:
@@ -36,6 +48,7 @@ def _leaf(node: Any) -> bool | int | float | str | None:
 
 def print_json(document: Any) -> None:
     """The one document of a command."""
+    end_progress()
     print(json.dumps(plain(document), indent=2, ensure_ascii=False))
 
 
@@ -49,7 +62,7 @@ def answer(document: Any, lines: Sequence[str], *, as_json: bool) -> int:
         print_json(document)
         return 0
     for line in lines:
-        console().print(line, markup=False)
+        console().print(line)
     return 0
 
 
@@ -98,30 +111,42 @@ def shown_instant(at: datetime | None, absent: str = "-") -> str:
     return format_instant(at) if at else absent
 
 
-def console() -> Console:
-    """Where answers for people go."""
+def console(stream: TextIO | None = None) -> Console:
+    """Where words for people go: stdout, or another stream.
+
+    Colours are for terminals alone, and not for those who have set `NO_COLOR`.
+    """
+    end_progress()
+    file = stream or sys.stdout
     # A pipe has no width: lines stay whole for grep.
-    width = None if sys.stdout.isatty() else 400
-    return Console(file=sys.stdout, highlight=False, width=width)
+    width = None if file.isatty() else 400
+    return Console(
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=width,
+        force_terminal=file.isatty(),
+    )
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table for people; numbers to the right."""
     if title:  # as a line of its own: the table's would be cut to the table's width
-        console().print(title, markup=False)
+        console().print(title, style="bold")
     table = Table(box=None, pad_edge=False)
     for position, column in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[position]) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))  # names and reasons may have brackets
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     console().print(table)
 
 
 def print_notes(notes: Sequence[str]) -> None:
     """Sentences below an answer, a line each."""
     for note in notes:
-        console().print(note, markup=False)
+        console().print(note)
 
 
 def print_plans(plans: list[Plan]) -> None:
@@ -153,4 +178,10 @@ def print_error(error: MeltlineError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error.as_json()})
         return
-    print("\n".join(error.lines), file=sys.stderr)
+    head, *labels = error.lines
+    text = Text(head)
+    text.stylize("bold red", 0, len(error.type))
+    on_stderr = console(sys.stderr)
+    on_stderr.print(text, soft_wrap=True)
+    for line in labels:
+        on_stderr.print(line, soft_wrap=True)

@@ -84,9 +84,12 @@ def test_help_and_version_load_no_command(words: str, answer: str, loaded: set[s
     assert {name for name in modules if name.startswith("meltline.")} == {
         "meltline.cli",
         "meltline.cli.commands",
+        "meltline.cli.guide",
         "meltline.cli.main",
         "meltline.cli.output",
+        "meltline.cli.progress",
         *(name for name in modules if name.startswith("meltline.domain")),
+        "meltline.counted",
         "meltline.garbage",
         "meltline.pandas_absent",
         "meltline.private_words",
@@ -99,9 +102,11 @@ def test_only_the_command_that_is_named_is_loaded() -> None:
     assert {name for name in modules if name.startswith("meltline.cli.")} == {
         "meltline.cli.commands",
         "meltline.cli.control",
+        "meltline.cli.guide",
         "meltline.cli.main",
         "meltline.cli.options",
         "meltline.cli.output",
+        "meltline.cli.progress",
     }
 
 

@@ -6,9 +6,11 @@ them on its pages, in its event log and in answers of `SET`.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import MappingProxyType
 from urllib.parse import unquote
 
@@ -25,6 +27,7 @@ from meltline.domain.iceberg.locations import split_location
 from meltline.domain.iceberg.names import TableName, quote_part
 
 _JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
+_STDERR = 2
 _REDACTION = "spark.redaction.regex"
 _CATALOG_CLASSES = {
     "sql": "org.apache.iceberg.jdbc.JdbcCatalog",
@@ -84,7 +87,7 @@ def open_session(
     settings = {"spark.app.name": f"meltline {app}", **session_settings(config), **further}
     if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
         settings = {**jvm_settings(environ.get("MELTLINE_MASTER", "local[2]"), environ), **settings}
-    _start_jvm(settings)
+    _start_jvm(settings, environ)
     join_context()
     hidden = SparkConf().get(_REDACTION, "")
     builder = SparkSession.builder.config(map={**settings, _REDACTION: redaction(hidden or "")})
@@ -106,7 +109,7 @@ def jvm_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _start_jvm(settings: Mapping[str, str]) -> None:
+def _start_jvm(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
     """Starts this process's JVM, where there is none, and tells it nothing of the catalogs.
 
     A session that starts it itself hands every setting to `spark-submit` as words of its command
@@ -116,7 +119,34 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     for key, setting in settings.items():
         if not key.startswith("spark.sql.catalog."):
             public.set(key, setting)
-    SparkContext._ensure_initialized(conf=public)
+    with _unheard(environ):
+        SparkContext._ensure_initialized(conf=public)
+
+
+@contextmanager
+def _unheard(environ: Mapping[str, str]) -> Iterator[None]:
+    """Has a JVM that is started meanwhile print to a file without a name, for all its life.
+
+    What it says of its modules, its log and its port is nothing to those who wait for an answer;
+    what goes wrong in it is raised here. It is told where the JVM does not start, and all of it
+    with `MELTLINE_DEBUG`.
+    """
+    if environ.get("MELTLINE_DEBUG"):
+        yield
+        return
+    sys.stderr.flush()
+    heard = os.dup(_STDERR)
+    with TemporaryFile() as chatter:
+        os.dup2(chatter.fileno(), _STDERR)
+        try:
+            yield
+        except BaseException:
+            chatter.seek(0)
+            os.write(heard, chatter.read())
+            raise
+        finally:
+            os.dup2(heard, _STDERR)
+            os.close(heard)
 
 
 def java_options() -> str:

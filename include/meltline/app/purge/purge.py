@@ -24,11 +24,11 @@ from meltline.app.purge.look_back import LookBack, PurgeIncidents
 from meltline.app.purge.purge_batches import (
     BATCH,
     Batch,
+    FilesGone,
     PacedDeleter,
     Waves,
     batches_of,
     in_waves,
-    shown,
     stop_all,
 )
 from meltline.app.purge.purge_claims import BatchClaims, PurgePermits
@@ -134,7 +134,7 @@ def _purge(
         PlanOpening(control.plans, control.claims, permits, locks, stack),
         BatchClaims(control.claims, permits, control.switch, RunEpoch(context), waiting),
         Waves(look_back, deleter, control.locks, control.switch, context.clock),
-        context.progress,
+        FilesGone(context.progress, len(waiting)),
     )
 
 
@@ -239,7 +239,7 @@ class _Purge:
     opening: PlanOpening
     claims: BatchClaims
     waves: Waves
-    progress: Callable[[str], None]
+    files_gone: FilesGone
 
     def delete(self, wave: Sequence[Batch]) -> None:
         """Deletes some batches together; what stops a plan stops its later batches too."""
@@ -251,7 +251,7 @@ class _Purge:
             stop_all(wave, stop)
             return
         if claimed:
-            self.progress(f"purge: {shown(claimed)}")
+            self.files_gone.next(claimed)
             self.claims.settle(self.waves.delete(claimed), claimed)
 
 

@@ -4,7 +4,7 @@ A plan's batches never change, so that a run that goes on finds them as they wer
 many plans, go in one wave: one look at the catalogs proves them all, and one call deletes them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,6 +12,7 @@ from meltline.app.ground.preconditions import require_go
 from meltline.app.purge.look_back import LookBack
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.counted import Counted
 from meltline.domain.clock import Clock
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.files import PlannedFile
@@ -178,7 +179,21 @@ class Waves:
             job.stop(self.look_back.stopped.get(job.group))
 
 
-def shown(claimed: Sequence[Batch]) -> str:
+@dataclass
+class FilesGone:
+    """Tells a person how many of a purge's files are gone, and what is deleted next."""
+
+    progress: Callable[[str], None]
+    total: int
+    done: int = 0
+
+    def next(self, claimed: Sequence[Batch]) -> None:
+        """Some batches are deleted now."""
+        self.progress(Counted(f"purge: {_shown(claimed)}", self.done, self.total))
+        self.done += sum(len(batch.files) for batch in claimed)
+
+
+def _shown(claimed: Sequence[Batch]) -> str:
     """What is deleted next, for a person."""
     first = claimed[0]
     if len(claimed) > 1:

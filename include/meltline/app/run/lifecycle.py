@@ -36,6 +36,7 @@ from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans
 from meltline.app.services import RunContext, SweepServices
 from meltline.app.storage.report import StorageHistory, record_storage
+from meltline.counted import Counted
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
 from meltline.domain.iceberg.names import TableName
@@ -121,9 +122,13 @@ class Run:
         """Does steps in their order; a dry run passes over those that would change something."""
         if steps[0].dates:
             require_datable(self.context)
-        for step in steps:
-            if step.previews or not self.request.dry_run:
-                getattr(self, step.name)()
+        todo = [step for step in steps if step.previews or not self.request.dry_run]
+        for number, step in enumerate(todo):
+            name = step.name.replace("_", " ")
+            say = f"step: {number + 1} of {len(todo)}: {name}"
+            if len(todo) > 1:
+                self.context.progress(Counted(say, number, len(todo)))
+            getattr(self, step.name)()
         return self.summary
 
     def look(self) -> Observation:
