@@ -1,6 +1,7 @@
 """What the start of a session leaves to other threads."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,15 @@ def test_a_session_that_starts_imports_a_driver_alone_so_that_another_thread_may
     modules = json.loads(done.stdout.splitlines()[-1])
     driver = ("sqlalchemy.dialects.", "sqlalchemy.connectors", "sqlite3", "_sqlite3")
     assert [module for module in modules if not module.startswith(driver)] == []
+
+
+def test_a_command_that_starts_spark_says_nothing_but_its_own_progress(tmp_path: Path) -> None:
+    home = make_home(tmp_path)
+    command = [sys.executable, "-c", "from meltline.cli.main import main; main()"]
+    words = ["init", "--json", "--config", str(home.folder / "meltline.yaml")]
+    environ = {k: v for k, v in os.environ.items() if k != "MELTLINE_DEBUG"}
+    done = subprocess.run(
+        [*command, *words], capture_output=True, text=True, check=True, env=environ
+    )
+    assert done.stderr.splitlines() == ["starting Spark"]
+    assert json.loads(done.stdout)["generation"] == 1
