@@ -57,26 +57,28 @@ def show_plan(
         print_json(document | ({"items": [plain(file) for file in files]} if items else {}))
         return 0
     print_plans([stored])
-    print_notes(_said(line))
+    print_notes(_sentences(line))
     if items:
         columns = ("path", "kind", "bytes", "since", "of snapshots", "due", "why")
-        print_rows("", columns, [_item(file) for file in files])
+        print_rows("", columns, [_item_row(file) for file in files])
     return 0
 
 
-def _said(line: JudgedPlan) -> list[str]:
+def _sentences(line: JudgedPlan) -> list[str]:
     """A plan's run, policy, gate and approval, in sentences."""
     plan, verdict = line.plan, line.verdict
-    told = [f"run {plan.run_id}, {line.policy}", f"digest {plan.digest}"]
+    sentences = [f"run {plan.run_id}, {line.policy}", f"digest {plan.digest}"]
     if verdict:
         docs = f", {verdict.docs}" if verdict.docs else ""
-        told.append(f"gate {verdict.suite}: {line.gate} {format_instant(verdict.ran_at)}{docs}")
+        sentences.append(
+            f"gate {verdict.suite}: {line.gate} {format_instant(verdict.ran_at)}{docs}"
+        )
     if line.approval:
-        told.append(f"approved by {line.approval.who}: {line.approval.reason}")
-    return [*told, *([plan.note] if plan.note else [])]
+        sentences.append(f"approved by {line.approval.who}: {line.approval.reason}")
+    return [*sentences, *([plan.note] if plan.note else [])]
 
 
-def _item(file: PlanItem) -> list[str]:
+def _item_row(file: PlanItem) -> list[str]:
     more = len(file.snapshots) - _SHOWN
     snapshots = ", ".join(file.snapshots[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
     return [
@@ -104,8 +106,8 @@ def plans(
     control = ready(config).control
     run_id = control.runs.get(run).id if run else ""
     states = _words(state, "--state", PlanState)
-    wanted = PlanFilter(globs(tables), states, kind, run_id, _period(day), limit)
-    listed = find_plans(control, wanted)
+    request = PlanFilter(globs(tables), states, kind, run_id, _period(day), limit)
+    listed = find_plans(control, request)
     notes = [f"no table matches {glob}" for glob in listed.unmatched]
     answer_rows(
         {"plans": [line.as_json() for line in listed.plans], "notes": notes},
@@ -143,8 +145,8 @@ def runs(
 ) -> int:
     """Runs that were made, the newest first: what each did, and what it came to."""
     outcomes = _words(state, "--state", Outcome)
-    wanted = RunFilter(globs(tables), outcomes, _period(day), limit)
-    lines = find_runs(ready(config).control, wanted)
+    request = RunFilter(globs(tables), outcomes, _period(day), limit)
+    lines = find_runs(ready(config).control, request)
     return answer_rows(
         {"runs": [line.as_json() for line in lines]},
         ("run", "as of", "started", "took", "departed", "purged", "bytes purged", "state"),

@@ -5,34 +5,22 @@ The file's words are the interface (docs/configure.md). What it means is decided
 and sizes become numbers. Values that may hold a secret are never repeated in an error.
 """
 
-import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from meltline.access import Access
-from meltline.config.schema import (
-    AccountSection,
-    BatchesSection,
-    CatalogSection,
-    CatalogType,
-    ConfigFile,
-    GatesSection,
-    HandoffSection,
-    LimitsSection,
-    Section,
-    SweepSection,
-)
+from meltline.config.problems import Key, Problem, invalid, misspelt_catalog_keys, problem_of
+from meltline.config.schema import CatalogSection, CatalogType, ConfigFile
 from meltline.config.secrets import secret_values
-from meltline.config.values import Surroundings, catalogs_in
+from meltline.config.values import Surroundings
 from meltline.domain.archive.cold import HandoffSettings
 from meltline.domain.deletion.batches import BatchSettings
 from meltline.domain.deletion.limits import GateSettings, Limits
@@ -152,19 +140,20 @@ def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) ->
     """
     path = _find(explicit, environ, cwd)
     written = _read(path)
-    problems: list[_Problem] = []
+    problems: list[Problem] = []
     tree = _filled_in(written, (), environ, problems)
     surroundings = Surroundings.of(tree, path.parent)
-    problems.extend(_misspelt_catalog_keys(tree))
+    problems.extend(misspelt_catalog_keys(tree))
     try:
         model = ConfigFile.model_validate(tree, context=surroundings)
     except ValidationError as error:
         unfilled = {problem.key for problem in problems}
-        invalid = (_problem_of(detail, written) for detail in error.errors(include_url=False))
-        problems.extend(problem for problem in invalid if problem.key not in unfilled)
-        raise _invalid(path, problems) from None
+        details = error.errors(include_url=False)
+        refused = (problem_of(detail, written) for detail in details)
+        problems.extend(problem for problem in refused if problem.key not in unfilled)
+        raise invalid(path, problems) from None
     if problems:
-        raise _invalid(path, problems)
+        raise invalid(path, problems)
     config = _config(path, model)
     keep_untold(config.secrets)
     return config
@@ -287,111 +276,7 @@ def _unreadable(path: Path, reason: str, fix: str) -> ConfigInvalid:
     )
 
 
-# --- what is wrong ---------------------------------------------------------------------------
-
-_Key: TypeAlias = tuple[str, ...]
-_NOTHING = "nothing"
-
-
-@dataclass(frozen=True)
-class _Problem:
-    key: _Key
-    expected: str
-    actual: str
-    fix: str
-    meant: _Key = ()
-
-    def __str__(self) -> str:
-        return f"{'.'.join(self.key)}: expected {self.expected}, found {self.actual}; {self.fix}"
-
-
-def _invalid(path: Path, problems: list[_Problem]) -> ConfigInvalid:
-    problems = _once(problems)
-
-    def joined(words: list[str]) -> str:
-        if len(problems) == 1:
-            return words[0]
-        return "; ".join(f"{'.'.join(p.key)}: {w}" for p, w in zip(problems, words, strict=True))
-
-    invalid = ConfigInvalid(
-        "\n".join(f"{path}: {problem}" for problem in problems),
-        object=", ".join(f"{path}: {'.'.join(problem.key)}" for problem in problems),
-        expected=joined([problem.expected for problem in problems]),
-        found=joined([problem.actual for problem in problems]),
-        next=joined([problem.fix for problem in problems]),
-    )
-    invalid.tells_all = True
-    return invalid
-
-
-def _once(problems: Sequence[_Problem]) -> list[_Problem]:
-    """Each mistake once: a key that is misspelt is not missing as well."""
-    meant = {problem.meant for problem in problems}
-    return [p for p in problems if not (p.key in meant and p.actual == _NOTHING)]
-
-
-def _problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> _Problem:
-    key = tuple(str(part) for part in detail["loc"] if part != "[key]")
-    present = repr(key[-1]) if "[key]" in detail["loc"] else _shown(key, written)
-    context = detail.get("ctx", {})
-    if detail["type"] == "missing":
-        return _Problem(key, "a value", _NOTHING, f"add {key[-1]}")
-    if detail["type"] == "extra_forbidden":
-        known_keys = _known_keys(key[:-1])
-        near = _nearest(key[-1], known_keys)
-        if near:
-            return _misspelt(key, near)
-        fix = f"remove it; known are {', '.join(known_keys)}"
-        return _Problem(key, "a known key", "an unknown one", fix)
-    if detail["type"] in {"model_type", "model_attributes_type", "dict_type"}:
-        return _Problem(key, "keys and values", present, "indent its keys below it")
-    expected = context.get("expected") or detail["msg"].removeprefix("Input should be ")
-    expected = str(expected).partition(", unable to")[0]
-    fix = str(context.get("fix", "")) or f"write {expected}"
-    return _Problem(key, expected, present, fix)
-
-
-def _misspelt(key: _Key, near: str) -> _Problem:
-    fix, meant = f"did you mean {near}?", (*key[:-1], near)
-    return _Problem(key, "a known key", "an unknown one", fix, meant)
-
-
-def _known_keys(section: _Key) -> list[str]:
-    sections: dict[str, type[Section]] = {
-        "account": AccountSection,
-        "limits": LimitsSection,
-        "gates": GatesSection,
-        "sweep": SweepSection,
-        "batches": BatchesSection,
-        "handoff": HandoffSection,
-    }
-    model = sections.get(section[0], ConfigFile) if section else ConfigFile
-    return sorted(str(field.alias) for field in model.model_fields.values())
-
-
-def _nearest(word: str, vocabulary: list[str], cutoff: float = 0.6) -> str:
-    plain = word.lower().replace("_", "-")
-    return next(iter(difflib.get_close_matches(plain, vocabulary, n=1, cutoff=cutoff)), "")
-
-
-def _shown(key: _Key, written: Mapping[str, object]) -> str:
-    """What the file has there, before `${NAME}` is filled in; nothing that may be a secret."""
-    node: object = written
-    for part in key:
-        node = node.get(part) if isinstance(node, dict) else None
-    if node is None:
-        return _NOTHING
-    if isinstance(node, dict | list):
-        return "keys and values" if isinstance(node, dict) else "a list"
-    open_catalog_keys = {"type", "observe-only", "catalog-name"}
-    if key[0] == "control" or (key[0] == "catalogs" and key[-1] not in open_catalog_keys):
-        return "another value"
-    return repr(node)
-
-
-def _filled_in(
-    node: object, key: _Key, environ: Mapping[str, str], problems: list[_Problem]
-) -> Any:
+def _filled_in(node: object, key: Key, environ: Mapping[str, str], problems: list[Problem]) -> Any:
     if isinstance(node, dict):
         return {k: _filled_in(v, (*key, str(k)), environ, problems) for k, v in node.items()}
     if not isinstance(node, str):
@@ -399,14 +284,5 @@ def _filled_in(
     for name in re.findall(r"\$\{([^}]*)\}", node):
         if name not in environ:
             absence = f"no variable {name} in the environment"
-            problems.append(_Problem(key, f"${{{name}}} to be set", absence, f"export {name}"))
+            problems.append(Problem(key, f"${{{name}}} to be set", absence, f"export {name}"))
     return re.sub(r"\$\{([^}]*)\}", lambda match: environ.get(match[1], ""), node)
-
-
-def _misspelt_catalog_keys(tree: Mapping[str, Any]) -> Iterator[_Problem]:
-    """A catalog takes any property, but `observe_only` passed through would observe nothing."""
-    aliases = sorted(str(field.alias) for field in CatalogSection.model_fields.values())
-    for name, catalog in catalogs_in(tree).items():
-        for word in catalog.keys() - set(aliases):
-            if near := _nearest(word, aliases, cutoff=0.85):
-                yield _misspelt(("catalogs", name, word), near)

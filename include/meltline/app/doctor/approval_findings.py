@@ -32,5 +32,5 @@ def approval_findings(plans: PlanReader, permits: PurgePermits) -> Iterator[Find
 
 
 def _newest_purge(plans: PlanReader, plan: Plan) -> str:
-    made = plans.find(table_uuid=plan.table_uuid, limit=_LOOKED_AT)
-    return next((other.id for other in made if other.kind is PlanKind.PURGE), plan.id)
+    plans_of_table = plans.find(table_uuid=plan.table_uuid, limit=_LOOKED_AT)
+    return next((other.id for other in plans_of_table if other.kind is PlanKind.PURGE), plan.id)

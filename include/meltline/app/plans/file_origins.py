@@ -64,7 +64,7 @@ def snapshots_of(
     reader: LedgerReader, table_uuid: str, ids: Sequence[int], paths: Sequence[str]
 ) -> dict[str, list[int]]:
     """Those of a table's snapshots that some files belonged to, by location key."""
-    wanted = {location_key(path) for path in paths}
+    keys = {location_key(path) for path in paths}
     among = set(ids)
     snapshots = [
         snapshot
@@ -73,9 +73,9 @@ def snapshots_of(
     ]
     of_files: dict[str, set[int]] = {}
     for path, snapshot in _pairs(reader, snapshots, paths):
-        if (at := location_key(path)) in wanted:
+        if (at := location_key(path)) in keys:
             of_files.setdefault(at, set()).add(snapshot.key.snapshot_id)
-    return {at: sorted(found) for at, found in of_files.items()}
+    return {at: sorted(held) for at, held in of_files.items()}
 
 
 def _pairs(
@@ -141,8 +141,10 @@ class FileDecision:
     def sentence(self) -> str:
         """For a person."""
         more = (("gate", self.gate), ("digest", self.digest), ("approved by", self.approved_by))
-        told = "; ".join(f"{label} {text}" for label, text in more if text)
-        return f"{self.action} {format_instant(self.at)}: {self.why}{'; ' if told else ''}{told}"
+        details = "; ".join(f"{label} {text}" for label, text in more if text)
+        return (
+            f"{self.action} {format_instant(self.at)}: {self.why}{'; ' if details else ''}{details}"
+        )
 
 
 def file_decisions(
@@ -150,7 +152,7 @@ def file_decisions(
 ) -> list[FileDecision]:
     """What was decided about a file that has departed, the first first."""
     origin = origins(control, [departure])[location_key(departure.path)]
-    told = [_decision("departed", departure.departed_at, origin.why, origin.judged)]
+    decided = [_decision("departed", departure.departed_at, origin.why, origin.judged)]
     if departure.state is DepartureState.DELETED:
         purge = _deleted_by(reader, control, departure)
         why = (
@@ -159,14 +161,14 @@ def file_decisions(
             if purge
             else "by a purge of which the ledger has no plan any more"
         )
-        told.append(_decision("deleted", departure.recorded_at, why, purge))
-    return told
+        decided.append(_decision("deleted", departure.recorded_at, why, purge))
+    return decided
 
 
-def _decision(action: str, at: datetime, why: str, made: JudgedPlan | None) -> FileDecision:
-    if made is None:
+def _decision(action: str, at: datetime, why: str, judged_plan: JudgedPlan | None) -> FileDecision:
+    if judged_plan is None:
         return FileDecision(action, at, why)
-    plan, verdict = made.plan, made.verdict
+    plan, verdict = judged_plan.plan, judged_plan.verdict
     return FileDecision(
         action,
         at,
@@ -174,9 +176,11 @@ def _decision(action: str, at: datetime, why: str, made: JudgedPlan | None) -> F
         plan=plan.id,
         run=plan.run_id,
         digest=plan.digest,
-        gate=f"{verdict.suite} {made.gate} {format_instant(verdict.ran_at)}" if verdict else "",
-        policy=made.policy,
-        approved_by=made.approval.who if made.approval else "",
+        gate=f"{verdict.suite} {judged_plan.gate} {format_instant(verdict.ran_at)}"
+        if verdict
+        else "",
+        policy=judged_plan.policy,
+        approved_by=judged_plan.approval.who if judged_plan.approval else "",
     )
 
 
@@ -185,8 +189,8 @@ def _deleted_by(
 ) -> JudgedPlan | None:
     """The purge that deleted a file; None where no plan is known that did."""
     until = departure.recorded_at + timedelta(milliseconds=1)  # a simulated clock stands still
-    made = control.plans.find(states=_DELETING, since=departure.due_at, until=until)
-    purges = [plan for plan in made if plan.kind is PlanKind.PURGE]
+    plans = control.plans.find(states=_DELETING, since=departure.due_at, until=until)
+    purges = [plan for plan in plans if plan.kind is PlanKind.PURGE]
     purges.sort(key=lambda plan: plan.table_uuid != departure.owner)
     for plan in purges[:_LOOKED_INTO]:
         if any(file.path == departure.path for file in reader.items(plan.id)):

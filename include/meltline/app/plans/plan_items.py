@@ -74,7 +74,7 @@ def _snapshots(
 ) -> dict[str, list[str]]:
     """Of which snapshots each file was, by the plan that let it go: this one, or an earlier."""
     earlier = [origin.judged.plan for origin in departed.values() if origin.judged]
-    plans = {made.id: made for made in (plan, *earlier)}
+    plans = {p.id: p for p in (plan, *earlier)}
 
     def let_go_by(file: PlannedFile) -> str:
         origin = departed.get(location_key(file.path))

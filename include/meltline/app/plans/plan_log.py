@@ -107,33 +107,33 @@ def judged(control: ControlLedger, plans: Sequence[Plan]) -> list[JudgedPlan]:
     return [JudgedPlan(plan, verdicts.get(plan.id), word(plan)) for plan in plans]
 
 
-def find_plans(control: ControlLedger, wanted: PlanFilter) -> FoundPlans:
+def find_plans(control: ControlLedger, request: PlanFilter) -> FoundPlans:
     """The plans that somebody asks for."""
-    if not wanted.tables:
-        return FoundPlans(judged(control, _of_table(control, wanted, "")))
-    rows = [row for row in control.registrations.all() if selected(row.name, wanted.tables)]
-    plans = [plan for uuid in _uuids(rows) for plan in _of_table(control, wanted, uuid)]
-    newest = sorted(plans, key=lambda plan: plan.created_at, reverse=True)[: wanted.limit]
+    if not request.tables:
+        return FoundPlans(judged(control, _of_table(control, request, "")))
+    rows = [row for row in control.registrations.all() if selected(row.name, request.tables)]
+    plans = [plan for uuid in _uuids(rows) for plan in _of_table(control, request, uuid)]
+    newest = sorted(plans, key=lambda plan: plan.created_at, reverse=True)[: request.limit]
     names: Iterable[TableName] = (row.name for row in rows)
-    return FoundPlans(judged(control, newest), unmatched(wanted.tables, names))
+    return FoundPlans(judged(control, newest), unmatched(request.tables, names))
 
 
 def _uuids(rows: Iterable[KnownTable]) -> list[str]:
     return list(dict.fromkeys(row.uuid for row in rows))
 
 
-def _of_table(control: ControlLedger, wanted: PlanFilter, uuid: str) -> Sequence[Plan]:
+def _of_table(control: ControlLedger, request: PlanFilter, uuid: str) -> Sequence[Plan]:
     """Of one table, or of all; the newest."""
-    since, until = wanted.period.since, wanted.period.until
+    since, until = request.period.since, request.period.until
     plans = control.plans.find(
-        run_id=wanted.run_id,
-        states=wanted.states,
+        run_id=request.run_id,
+        states=request.states,
         table_uuid=uuid,
         since=since,
         until=until,
-        limit=None if wanted.kind else wanted.limit,
+        limit=None if request.kind else request.limit,
     )
-    return [plan for plan in plans if wanted.kind in (None, plan.kind)][: wanted.limit]
+    return [plan for plan in plans if request.kind in (None, plan.kind)][: request.limit]
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

@@ -103,25 +103,25 @@ class RunLine:
         }
 
 
-def find_runs(control: ControlLedger, wanted: RunFilter) -> list[RunLine]:
+def find_runs(control: ControlLedger, request: RunFilter) -> list[RunLine]:
     """The runs that somebody asks for, newest first."""
-    period = wanted.period
-    narrow = bool(wanted.tables or wanted.outcomes)
-    records = control.runs.newest(None if narrow else wanted.limit, period.since, period.until)
+    period = request.period
+    narrow = bool(request.tables or request.outcomes)
+    records = control.runs.newest(None if narrow else request.limit, period.since, period.until)
     lines: list[RunLine] = []
     for record in records:
         line = _line(control, record)
-        if _is_wanted(line, wanted):
+        if _is_wanted(line, request):
             lines.append(line)
-        if len(lines) == wanted.limit:
+        if len(lines) == request.limit:
             break
     return lines
 
 
-def _is_wanted(line: RunLine, wanted: RunFilter) -> bool:
-    if wanted.outcomes and line.outcome not in wanted.outcomes:
+def _is_wanted(line: RunLine, request: RunFilter) -> bool:
+    if request.outcomes and line.outcome not in request.outcomes:
         return False
-    return not wanted.tables or any(selected(plan.table, wanted.tables) for plan in line.plans)
+    return not request.tables or any(selected(plan.table, request.tables) for plan in line.plans)
 
 
 def run_of(control: ControlLedger, id_or_prefix: str) -> tuple[RunLine, list[JudgedPlan]]:
