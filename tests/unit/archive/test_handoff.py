@@ -13,10 +13,12 @@ from meltline.app.run.lifecycle import run_chain, run_step
 from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.stored_plans import PREVIEW
 from meltline.app.storage.explain import explain_table
 from meltline.domain.archive.archive import COLD_OF, read_archived
 from meltline.domain.archive.cold import HandoffSettings
 from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.deletion.plan import PlanState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.retained_snapshots import KeepReason
@@ -255,6 +257,40 @@ def test_a_dry_run_says_what_would_go_and_copies_nothing() -> None:
     summary = run_chain(lake.services(), request)
     assert any("would go to cold" in notice for notice in summary.notices)
     assert not lake.paths("file:///cold")
+
+
+def test_a_dry_run_predicts_what_the_run_plans_at_that_instant_plan_for_plan() -> None:
+    lake = Lake(has_cold=True)
+    for name in ("t", "u", "v"):
+        daily(lake, 12, name)
+    for day in (12, 20):
+        lake.on(day)
+        dry = run_chain(lake.services(), replace(lake.request(), dry_run=True))
+        real = lake.run()
+        assert dry.plans and _content(dry) == _content(real)
+        for plan in dry.plans.values():
+            shown = lake.control.plans.get(plan.id)
+            assert (shown.state, shown.note) == (PlanState.STALE, PREVIEW)
+            files = lake.files.items.of([plan.id])[plan.id]
+            assert len(files) == plan.files and sum(f.bytes for f in files) == plan.bytes
+
+
+def _content(summary: Summary) -> set[tuple[str, str, int, int, int]]:
+    """What a run plans, as its JSON tells it."""
+    return {
+        (plan["kind"], plan["table"], plan["snapshots"], plan["files"], plan["bytes"])
+        for plan in summary.as_json()["plans"]
+    }
+
+
+def test_outside_the_quiet_window_a_dry_run_predicts_that_nothing_goes_to_cold() -> None:
+    lake = Lake(has_cold=True)
+    daily(lake, 12)
+    night = HandoffSettings(0, 60, 120)
+    services = lake.on(12.5).services()
+    services = replace(services, config=replace(services.config, handoff=night))
+    dry = run_chain(services, replace(lake.request(), dry_run=True))
+    assert not dry.plans
 
 
 @pytest.mark.parametrize("cold", ["daily", "weekly", "monthly"])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import metadata_of
@@ -174,18 +175,28 @@ def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTabl
     )
 
 
+Foreseen = Mapping[str, frozenset[int]]
+"""Snapshots that a preview takes for archived, by table UUID: the run would have copied them."""
+
+
 def keep_sets(
-    context: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
+    context: ReadContext,
+    tables: Sequence[ObservedTable],
+    as_of: datetime,
+    foreseen: Foreseen = MappingProxyType({}),
 ) -> list[TableRetention]:
     """The keep set of each table."""
     return [
         TableRetention(table, retention, keep_set(request))
-        for request, retention, table in keep_requests(context, tables, as_of)
+        for request, retention, table in keep_requests(context, tables, as_of, foreseen)
     ]
 
 
 def keep_requests(
-    context: ReadContext, tables: Sequence[ObservedTable], as_of: datetime
+    context: ReadContext,
+    tables: Sequence[ObservedTable],
+    as_of: datetime,
+    foreseen: Foreseen = MappingProxyType({}),
 ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
     """What each table's keep set depends on, by today's policies, leases and holds."""
     sightings = context.control.observations.sightings({table.state.uuid for table in tables})
@@ -210,7 +221,8 @@ def keep_requests(
             let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
             writer_keep=retention.writer_keep,
         )
-        pending = to_hand_over(context, table, request).keys() - archived.get(uuid, frozenset())
+        copied = archived.get(uuid, frozenset()) | foreseen.get(uuid, frozenset())
+        pending = to_hand_over(context, table, request).keys() - copied
         yield replace(request, handoff_pending=frozenset(pending)), retention, table
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 
 from meltline.app.catalog.registrations import ENDED
-from meltline.app.catalog.tables import TableRetention, keep_sets, retention_of
+from meltline.app.catalog.tables import Foreseen, TableRetention, keep_sets, retention_of
 from meltline.app.expire.departing_files import departing_files
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe.observe import Observation
@@ -38,14 +39,16 @@ def plan_expiration(
     only: Collection[TableName] | None = None,
     everywhere: bool = False,
     dry_run: bool = False,
+    foreseen: Foreseen = MappingProxyType({}),
 ) -> list[PlannedFiles]:
     """Plans every managed table that was selected and can be read; empty plans are left out.
 
     `only` narrows them further. `everywhere` looks for what else refers to a file in every table
-    and all of its history, not just where it may be found (`Neighbourhood`).
+    and all of its history, not just where it may be found (`Neighbourhood`). `foreseen` are copies
+    that a preview takes for made.
     """
     context.progress("plan expire: deciding which snapshots are kept")
-    retentions = keep_sets(context, observation.tables, as_of)
+    retentions = keep_sets(context, observation.tables, as_of, foreseen)
     targets = _targets(observation, retentions, tables, only)
     candidates = _candidates(observation, retentions, targets)
     context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")

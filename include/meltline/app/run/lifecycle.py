@@ -13,7 +13,7 @@ from meltline.app.archive.archive_snapshots import (
 )
 from meltline.app.archive.cold_mending import mend_copies
 from meltline.app.catalog.dropped import dropped_tables, is_let_go
-from meltline.app.catalog.tables import read_tables
+from meltline.app.catalog.tables import Foreseen, read_tables
 from meltline.app.clone.gc_guard import lift_ended_guards
 from meltline.app.clone.shares import update_auto_shares
 from meltline.app.drop.finalize import process_drops
@@ -33,7 +33,7 @@ from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import STEPS, SWEEP, Role, Step
 from meltline.app.run.summary import Summary, merge
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.stored_plans import PlannedFiles, store_plans
+from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext, SweepServices
 from meltline.app.storage.report import StorageHistory, record_storage
 from meltline.counted import Counted
@@ -114,6 +114,7 @@ class Run:
     planned: Sequence[Plan] = ()
     summary: Summary = field(init=False)
     _observation: Observation | None = field(default=None, init=False)
+    _foreseen: Foreseen = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.summary = Summary(self.request.run_id, self.request.as_of, batch=self.batch)
@@ -171,6 +172,7 @@ class Run:
             waiting = [p for p in waiting if p.table.state.uuid not in self.look().blocked]
         if request.dry_run:
             self.summary.would_hand_off(waiting)
+            self._foreseen = _handed_over(waiting) if go_on() else {}
         else:
             self.summary.handed_off(hand_off(context, waiting, request.run_id, go_on))
             self.summary.notices += mend_copies(context, request.run_id, go_on)
@@ -187,6 +189,7 @@ class Run:
             as_of=request.as_of,
             tables=request.tables,
             dry_run=request.dry_run,
+            foreseen=self._foreseen,
         )
         return self._note(planned)
 
@@ -275,6 +278,8 @@ class Run:
         return RunPlans.of(self.context, self.request.run_id, kind).work(states, self.batch)
 
     def _note(self, planned: list[PlannedFiles]) -> list[PlannedFiles]:
+        if self.request.dry_run:
+            planned = store_previews(self.context, planned)
         self.planned = [planned_files.plan for planned_files in planned]
         self.summary.with_plans(self.planned)
         return planned
@@ -334,6 +339,15 @@ class Run:
         unfinished = [plan.id for plan in resumable(context.control.plans)]
         yield context.files.upkeep.settle(now - _SETTLED_AFTER, unfinished)
         yield context.proofs.forget(now - context.config.gates.full_proof_every)
+
+
+def _handed_over(waiting: Sequence[Pending]) -> dict[str, frozenset[int]]:
+    """What is in cold once all of this has been copied, by table UUID."""
+    copied: dict[str, frozenset[int]] = {}
+    for pending in waiting:
+        uuid = pending.table.state.uuid
+        copied[uuid] = copied.get(uuid, frozenset()).union(pending.snapshots)
+    return copied
 
 
 def _stale(results: Sequence[ExpireResult]) -> tuple[list[Plan], list[ExpireResult]]:

@@ -234,6 +234,9 @@ def plan_line(plan: Plan) -> dict[str, Any]:
         "kind": str(plan.kind),
         "table": str(plan.table),
         "digest": plan.digest,
+        "snapshots": len(plan.snapshots),
+        "files": plan.files,
+        "bytes": plan.bytes,
         "gate": str(gate) if gate in ("passed", "refused") else "none",
         "state": str(plan.state),
     }

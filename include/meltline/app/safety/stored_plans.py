@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import in_batches
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import PlanStale
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.ports import PlanLedger, PlannedItems, PlanReader, PlanTransition
 
+PREVIEW = "of a dry run: nothing of it is carried out"
+"""The note of a plan that was only to be looked at."""
 _Content = tuple[str, str, str, str]
 
 
@@ -49,6 +51,24 @@ def store_plans(context: RunContext, plans: Sequence[PlannedFiles]) -> list[Plan
     items.store(dict(zip((plan.id for plan in identified), files, strict=True)))
     ledger.repeat([plan for plan in placed if _content(plan) in refused])
     return list(map(PlannedFiles, ledger.add(placed), files))
+
+
+def store_previews(context: RunContext, plans: Sequence[PlannedFiles]) -> list[PlannedFiles]:
+    """Stores plans of a dry run, so that they can be looked at: they are over from the beginning.
+
+    They bear another run's name than its own, or a run of that name would find them for its own.
+    """
+    previews = [PlannedFiles(_preview(planned.plan), planned.files) for planned in plans]
+    if previews:
+        context.files.items.store({p.plan.id: p.files for p in previews})
+        over = [replace(p.plan, state=PlanState.STALE, note=PREVIEW) for p in previews]
+        context.control.plans.add(over)
+    return previews
+
+
+def _preview(plan: Plan) -> Plan:
+    run_id = f"{plan.run_id} (dry run)"
+    return replace(plan, id=plan_id(run_id, plan.kind, plan.table, plan.digest), run_id=run_id)
 
 
 def _placed(context: RunContext, plans: Sequence[Plan], run: Sequence[Plan]) -> list[Plan]:
