@@ -65,6 +65,7 @@ def command(*path: str) -> Command:
     return Command(path, frozenset(options) | {"--help"})
 
 
+OF_ITSELF = {"--version", "--install-completion", "--show-completion"}
 COMMANDS = {
     known.path: known
     for known in (
@@ -95,7 +96,7 @@ def problem(words: list[str]) -> str:
     """What the command would say to these words; empty when it knows them."""
     path = next((tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in COMMANDS), None)
     if path is None:
-        named = words == ["--version"] or words[-1:] == ["--help"]
+        named = words[0] in OF_ITSELF or words[-1:] == ["--help"]
         return "" if named else f"no command {' '.join(words[:2])}"
     known = COMMANDS[path].options
     unknown = [w for w in words if w.startswith("--") and w.partition("=")[0] not in known]
@@ -127,7 +128,7 @@ def test_a_call_that_the_command_does_not_know_would_be_found() -> None:
 
 
 def test_an_option_on_its_own_is_one_of_some_command() -> None:
-    known = {option for command in COMMANDS.values() for option in command.options} | {"--version"}
+    known = {option for command in COMMANDS.values() for option in command.options} | OF_ITSELF
     found = {
         (shown(page), span.split()[0])
         for page in PAGES
