@@ -34,8 +34,8 @@ INDEX = (
     ),
     Mutation(
         "a departed file is not asked for by its path", "adapters/file_index/index_reader.py",
-        "        if kinds is not None and path is not None:\n",
-        "        if not kinds and path is not None:\n", (READER,),
+        "        if kinds is not None and paths:\n",
+        "        if not kinds and paths:\n", (READER,),
     ),
     Mutation(
         "PyIceberg asks for rows by the first condition alone", "adapters/file_index/pyiceberg_scan.py",

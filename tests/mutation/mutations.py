@@ -328,7 +328,8 @@ MUTATIONS = (
     *INDEX,
     Mutation(
         "a dry run does what it should only show", "app/run/lifecycle.py",
-        "            if step.previews or not self.request.dry_run:\n", "            if True:\n", ("tests/unit/plan/test_steps.py",),
+        "        todo = [step for step in steps if step.previews or not self.request.dry_run]\n",
+        "        todo = list(steps)\n", ("tests/unit/plan/test_steps.py",),
     ),
     Mutation(
         "a run dates what it sees by a wrong clock", "app/run/lifecycle.py",

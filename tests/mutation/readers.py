@@ -140,6 +140,6 @@ READERS = (
     ),
     Mutation(
         "what stands in brackets is lost on its way to a person", "cli/output.py",
-        "        console().print(line, markup=False)\n", "        console().print(line)\n", (COMMANDS,),
+        "        markup=False,\n", "        markup=True,\n", (COMMANDS,),
     ),
 )  # fmt: skip

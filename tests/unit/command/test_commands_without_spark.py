@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 import meltline as meltline_in_python
+from meltline.app.safety.stop_switch import go, stop
 from meltline.cli.main import run
 from meltline.domain.units import format_instant
 from tests.command_home import COMMITS, TABLE, Home, committed_at, make_home
+from tests.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("pyspark", "py4j", "pyarrow", "great_expectations", "airflow", "pandas")
@@ -395,7 +397,6 @@ def test_the_history_of_decisions_names_who_what_when_and_why(meltline: Any) -> 
         (("policy", "unset", TABLE, "--retention-days"), "policy"),
         (("tag", TABLE, "q1", "--retention-days", "90"), "tag"),
         (("untag", TABLE, "q1"), "untag"),
-        (("go",), "go"),
         (("detach", TABLE), "detach"),
     ],
     ids=lambda words: words if isinstance(words, str) else " ".join(words[:2]),
@@ -409,6 +410,18 @@ def test_each_decision_takes_a_reason_into_the_audit(
     assert meltline(*words, "--reason", "a good one")[0] == 0
     entry = meltline("audit")[1]["entries"][-1]
     assert (entry["action"], entry["who"], entry["reason"]) == (action, "ann", "a good one")
+
+
+def test_letting_a_stop_go_takes_a_reason_into_the_audit() -> None:
+    # PX-13
+    services = Lake().services()
+    stop(services, "an incident")
+    go(services, "a false alarm")
+    entries = services.control.audit.entries("everything")
+    assert [(entry.action, entry.reason) for entry in entries] == [
+        ("stop", "an incident"),
+        ("go", "a false alarm"),
+    ]
 
 
 def test_people_get_lines_and_what_brackets_say_is_printed_as_it_is(

@@ -120,8 +120,8 @@ def test_a_time_that_is_none_is_answered_in_words(
 def test_a_date_of_a_mail_that_no_calendar_has_is_answered_in_words(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    at = ("--at", "Wed, 31 Jun 2024 09:20:00 -0700")
-    code, answer = asked(config, capsys, "tag", TABLE, "q", "--retention-days", "3", *at)
+    at = ("--at", "--timestamp", "Wed, 31 Jun 2024 09:20:00 -0700")
+    code, answer = asked(config, capsys, "query", TABLE, *at)
     assert code == 2 and "no calendar has it" in answer["error"]["next"]
 
 

@@ -17,6 +17,7 @@ from meltline.app.observe.observe import observe
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
+from meltline.app.safety.stored_plans import PREVIEW
 from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.batches import BatchSettings
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
@@ -207,7 +208,8 @@ def test_a_dry_run_shows_its_plans_and_leaves_no_batch() -> None:
     summary = run_step(step_of("plan_expiration"), night.services(), run)
     assert len(summary.plans) == 5
     assert summary.batches == ()
-    assert lake.control.plans.find() == []
+    assert {plan.note for plan in lake.control.plans.find()} == {PREVIEW}
+    assert lake.control.plans.find(run_id="one") == []
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["nothing moved", "a table moved"])
