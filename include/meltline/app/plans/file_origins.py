@@ -37,12 +37,13 @@ class Origin:
         if self.judged:
             plan = self.judged.plan
             return f"expired by plan {plan.id} of run {plan.run_id}, {self.judged.policy}"
-        if self.departure.plan_id.startswith(SWEPT):
-            run_id = self.departure.plan_id.removeprefix(SWEPT)
+        marker = self.departure.plan_id or "what nobody knows any more"
+        if marker.startswith(SWEPT):
+            run_id = marker.removeprefix(SWEPT)
             return f"no commit has ever named it: swept by run {run_id}"
-        if self.departure.plan_id.startswith(LET_GO):
+        if marker.startswith(LET_GO):
             return "the retention of its dropped table has ended"
-        return f"departed by {self.departure.plan_id}"
+        return f"departed by {marker}"
 
 
 def origins(control: ControlLedger, departures: Iterable[Departure]) -> dict[str, Origin]:
@@ -53,6 +54,8 @@ def origins(control: ControlLedger, departures: Iterable[Departure]) -> dict[str
 
 
 def _plan(control: ControlLedger, id: str) -> JudgedPlan | None:
+    if not id:
+        return None
     try:
         (plan,) = judged(control, list(control.plans.current([id]).values()))
     except PlanNotFound:  # a sweep, or a table that was let go

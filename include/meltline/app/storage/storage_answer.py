@@ -104,11 +104,10 @@ class StorageAnswer:
     @property
     def notes(self) -> Sequence[str]:
         """What a person has to know beside the figures."""
-        if self.observed_at is None:
-            return [
-                "nothing was observed yet: `meltline observe`, or a first run, reads the tables"
-            ]
         globs = [f"no table matches {glob}" for glob in self.unmatched]
+        if self.observed_at is None:
+            first = "nothing was observed yet: `meltline observe`, or a first run, reads the tables"
+            return [first, *globs]
         return [*globs, *(table.sentence for table in self.unread)]
 
     @property
