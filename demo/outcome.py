@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from demo.page import DayOfStorage, RunFacts, render_page
 from meltline.app.catalog.resolve import load_table
 from meltline.app.catalog.tables import keep_sets, read_tables
 from meltline.app.clone.clone import clone
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, storage_rows
 from meltline.cli.output import print_rows
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.units import format_instant, format_size
+from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture, storage_page
 
 _TIERS = ("cold", "deep")  # shown where there is something
+_NEXT_STEPS = (
+    ("meltline show plan last --items", "lists what the last plan was about"),
+    ("meltline explain TABLE", "says why each snapshot is kept"),
+    ("meltline storage --by table", "gives these numbers as of now"),
+    ("make up", "opens Airflow with every step of the runs and their Data Docs"),
+)
 _STAGES = ("active", "historical", "retained_for_clone", "failsafe", "deleted")
 
 
@@ -100,24 +106,7 @@ def _runs(ledgers: ReadContext) -> list[tuple[datetime, list[Plan]]]:
 
 def run_facts(ledgers: ReadContext) -> list[RunFacts]:
     """What each run did, for the picture."""
-    facts = []
-    for as_of, plans in _runs(ledgers):
-        done = [plan for plan in plans if plan.state is PlanState.APPLIED]
-        expired = [plan for plan in done if plan.kind is PlanKind.EXPIRE]
-        purged = [plan for plan in done if plan.kind is PlanKind.PURGE]
-        verdicts = ledgers.control.verdicts.newest([plan.id for plan in plans]).values()
-        facts.append(
-            RunFacts(
-                as_of=as_of,
-                snapshots_expired=sum(len(plan.snapshots) for plan in expired),
-                files_departed=sum(plan.files for plan in expired),
-                files_purged=sum(plan.files for plan in purged),
-                bytes_purged=sum(plan.bytes for plan in purged),
-                gates_passed=sum(1 for verdict in verdicts if verdict.passed),
-                gates_refused=sum(1 for verdict in verdicts if verdict and not verdict.passed),
-            )
-        )
-    return facts
+    return [RunFacts.of(as_of, plans) for as_of, plans in _runs(ledgers)]
 
 
 def write_page(ledgers: ReadContext, path: Path, first: date) -> None:
@@ -128,13 +117,8 @@ def write_page(ledgers: ReadContext, path: Path, first: date) -> None:
     while day <= now.date():
         evening = datetime.combine(day, datetime.max.time(), UTC)
         rows = storage_rows(history.at(min(evening, now)))
-        days += [
-            DayOfStorage(
-                day, str(row.table), row.active_bytes, row.historical_bytes,
-                row.retained_for_clone_bytes, row.failsafe_bytes, row.deleted_bytes,
-            )
-            for row in rows
-        ]  # fmt: skip
+        days += [DayOfStorage.of(day, row) for row in rows]
         day += timedelta(days=1)
     tables = sorted({row.table for row in days})
-    path.write_text(render_page(days, tables, run_facts(ledgers)), encoding="utf-8")
+    picture = StoragePicture(days, tables, run_facts(ledgers))
+    path.write_text(storage_page(picture, next_steps=_NEXT_STEPS), encoding="utf-8")

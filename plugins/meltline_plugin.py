@@ -1,16 +1,33 @@
-"""What Airflow must load of Meltline: Iceberg's words for times and sizes, for templates.
+"""What Airflow must load of Meltline: pages to look at, and its words for templates.
 
+The entry Meltline under Browse shows runs and what their gates found, plans, and storage by stage.
 `{{ macros.meltline.format_instant(dag_run.run_after) }}`, `{{ macros.meltline.format_size(n) }}`
-write them in notifications as the command and the reports do.
+write times and sizes in notifications as the command and the reports do.
 """
 
 from airflow.plugins_manager import AirflowPlugin
 
 from meltline.domain.units import format_instant, format_size
+from meltline.orchestration.page_addresses import PREFIX, PlansLink
+from meltline.orchestration.pages import LatePages
 
 
 class MeltlinePlugin(AirflowPlugin):
-    """Registers the macros."""
+    """Registers the macros, the pages with their menu entry, and the links to them."""
 
+    # Airflow's own types are plain lists.
     name = "meltline"
-    macros = [format_instant, format_size]  # noqa: RUF012 - Airflow's own type is a plain list
+    macros = [format_instant, format_size]  # noqa: RUF012
+    operator_extra_links = [PlansLink()]  # noqa: RUF012
+    fastapi_apps = [  # noqa: RUF012
+        {"app": LatePages(), "url_prefix": PREFIX, "name": "Meltline"}
+    ]
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Meltline",
+            "href": f"{PREFIX}/",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "meltline",
+        }
+    ]

@@ -164,6 +164,12 @@ class RunningAirflow:
         value = self._get(f"{path}return_value?deserialize=true")["value"]
         return json.loads(value) if isinstance(value, str) else value
 
+    def link(self, run_id: str, task: str, map_index: int = -1) -> str:
+        """Where the one button of a task leads."""
+        path = f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/{task}/links"
+        (address,) = self._get(f"{path}?map_index={map_index}")["extra_links"].values()
+        return str(address)
+
     def logs(self) -> str:
         """Every task log there is."""
         return "\n".join(log.read_text() for log in (self.home.home / "logs").rglob("*.log"))

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from meltline.domain.units import format_instant
@@ -86,6 +87,21 @@ def test_by_schedule_in_two_batches_side_by_side(scheduled: Scheduled) -> None:
     names = scheduled.airflow.batches(scheduled.run["dag_run_id"])
     two = ["batch 1 of 2: 1 plans", "batch 2 of 2: 1 plans"]
     assert names == dict.fromkeys(("gate_expiration", "expire", "gate_purge", "purge"), two)
+
+
+def test_the_gates_of_the_night_are_a_click_away_for_who_has_logged_in(
+    scheduled: Scheduled,
+) -> None:
+    airflow, run_id = scheduled.airflow, scheduled.run["dag_run_id"]
+    for task, batch in (("plan_expiration", -1), ("gate_expiration", 0), ("gate_expiration", 1)):
+        address = airflow.link(run_id, task, batch)
+        answer = airflow.client.get(address)
+        assert answer.status_code == 200, answer.text
+        assert "planned share of the bytes" not in answer.text and "passed" in answer.text
+        assert httpx.get(airflow.client.base_url.join(address)).status_code == 401
+        in_batch = ["lake.air.t<" in answer.text, "it&#39;s u" in answer.text]
+        assert in_batch.count(True) == (1 if batch >= 0 else 2)
+    assert airflow.client.get("/meltline/storage").status_code == 200
 
 
 def test_by_hand_without_a_logical_date_a_second_time_changes_nothing(

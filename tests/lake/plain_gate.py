@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from meltline.domain.deletion.gate import FailedExpectation, GateFacts, GateResult
+from meltline.domain.deletion.gate import (
+    FailedExpectation,
+    GateFacts,
+    GateResult,
+    HeldExpectation,
+)
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import PlanKind
 from meltline.gates.suites import SUITES, Expectation, SuiteOf
@@ -41,6 +46,11 @@ class PlainGateEngine:
             ),
             ran_at=now,
             valid_until=now + self.ttl,
+            held=tuple(
+                HeldExpectation(str(one), one.observed(item.facts))
+                for one in suite.expectations
+                if one not in failed
+            ),
             error="" if len(missing) < len(suite.expectations) else "nothing was evaluated",
         )
 

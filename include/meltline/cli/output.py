@@ -1,9 +1,8 @@
 """What commands print: one document on stdout with `--json`, else a few clear lines."""
 
-import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -14,7 +13,7 @@ from rich.text import Text
 from meltline.cli.progress import end_progress
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError
-from meltline.domain.iceberg.names import TableName
+from meltline.domain.json_values import plain
 from meltline.domain.units import format_instant, format_size
 
 _GOOD, _BAD, _ODD = "green", "red", "yellow"
@@ -27,23 +26,6 @@ _STYLES = {
     ),
 }
 """How words that say how something stands are shown on a terminal."""
-
-
-def plain(node: Any) -> Any:
-    """Turns facts into JSON: instants in UTC with Z, names as Spark SQL writes them."""
-    if dataclasses.is_dataclass(node) and not isinstance(node, (type, TableName)):
-        return {f.name: plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
-    if isinstance(node, Mapping):
-        return {str(key): plain(child) for key, child in node.items()}
-    if isinstance(node, (Sequence, set, frozenset)) and not isinstance(node, str):
-        return [plain(child) for child in node]
-    return _leaf(node)
-
-
-def _leaf(node: Any) -> bool | int | float | str | None:
-    if node is None or isinstance(node, (bool, int, float)):
-        return node
-    return format_instant(node) if isinstance(node, datetime) else str(node)
 
 
 def print_json(document: Any) -> None:

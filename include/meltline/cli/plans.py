@@ -21,7 +21,6 @@ from meltline.cli.options import AsJson, ConfigPath, PlanName, Tables, ready
 from meltline.cli.output import (
     answer_rows,
     console,
-    plain,
     print_json,
     print_notes,
     print_plans,
@@ -30,6 +29,7 @@ from meltline.cli.output import (
 )
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.errors import UsageInvalid
+from meltline.domain.json_values import plain
 from meltline.domain.units import format_instant, format_size
 
 _SHOWN = 3

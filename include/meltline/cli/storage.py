@@ -1,11 +1,14 @@
 """Storage by stage, without a JVM."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from meltline.access import make_file
 from meltline.app.run_request import globs
+from meltline.app.services import ReadContext
 from meltline.app.storage.storage_answer import (
     COLUMNS,
     StorageAnswer,
@@ -14,6 +17,7 @@ from meltline.app.storage.storage_answer import (
 )
 from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, instant, ready
 from meltline.cli.output import answer_rows, print_notes
+from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import format_instant, format_size
 
 _ELSEWHERE = ("cold_bytes", "deep_bytes")
@@ -28,9 +32,16 @@ def storage(
     listing: Annotated[
         bool, typer.Option("--listing", help="list the store too, for files in flight")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="PATH", help="draw it over the days, too, as a page"),
+    ] = None,
 ) -> int:
     """Storage by stage: what is active, historical, kept for clones, waiting, gone."""
-    answer = storage_answer(ready(config), globs(tables), instant(as_of), by=by, listing=listing)
+    context = ready(config)
+    answer = storage_answer(context, globs(tables), instant(as_of), by=by, listing=listing)
+    if html is not None:
+        _draw(context, globs(tables), as_of, html)
     lines, columns = answer.lines, _columns(answer.lines)
     marked = any(line.unread for line in lines)
     rows = [
@@ -52,6 +63,36 @@ def storage(
     if not as_json:
         print_notes(answer.notes)
     return answer.exit_code
+
+
+def _draw(context: ReadContext, tables: tuple[str, ...], as_of: str | None, path: Path) -> None:
+    """Writes the picture into a file, complete in itself.
+
+    Raises:
+        UsageInvalid: A past instant is asked for, there is nothing to draw, or no such folder.
+    """
+    # Only who asks for a page waits until what makes it is loaded.
+    from meltline.pages.lake_picture import NEXT_STEPS, lake_picture  # noqa: PLC0415
+    from meltline.pages.storage_picture import storage_page  # noqa: PLC0415
+
+    if as_of is not None:
+        raise UsageInvalid(
+            "--html draws the days up to now: it does not go with --as-of",
+            object="--html",
+            next="leave out one of the two",
+        )
+    page = storage_page(lake_picture(context, tables), next_steps=NEXT_STEPS)
+    try:
+        make_file(path, context.config.local_access)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageInvalid(
+            f"the page cannot be written to {path}",
+            object=str(path),
+            expected="a file in a folder that is there",
+            found=error.strerror or str(error),
+            next="name another path",
+        ) from error
 
 
 def _title(answer: StorageAnswer) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from airflow.sdk import Context, chain, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
+from meltline.orchestration.page_addresses import PlansLink
 from meltline.orchestration.spark_step import SparkStep
 
 
@@ -17,6 +18,7 @@ class PlanStep(SparkStep):
     """
 
     summary_key = "summary"
+    operator_extra_links = (PlansLink(),)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(previews=True, **kwargs)
@@ -36,6 +38,7 @@ class BatchStep(SparkStep):
     """
 
     template_fields = (*SparkStep.template_fields, "batch")
+    operator_extra_links = (PlansLink(),)
 
     def __init__(self, *, batch: Any, **kwargs: Any) -> None:
         name = "batch {{ task.batch.number }} of {{ task.batch.of }}: {{ task.batch.plans }} plans"

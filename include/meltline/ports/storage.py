@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 from meltline.domain.deletion.storage import FileReference, Stage
 from meltline.domain.iceberg.locations import OwnerIndex
@@ -27,6 +27,7 @@ class UsageQuery:
         manifests: Who refers to each manifest, and so to all that it holds, by manifest id.
         lines: Who refers to the files of snapshots that are known by what they changed: by table,
             the sequence numbers of those and their uses.
+        due_by: Until when it is asked what comes due of what waits; None: it is not asked.
         side_files: Manifest lists, metadata files and statistics.
         paths: Those of which is asked whether they are among what was weighed.
     """
@@ -37,6 +38,7 @@ class UsageQuery:
     side_files: Sequence[UsedFile]
     paths: Collection[str] = ()
     lines: Mapping[str, Sequence[tuple[int, FileReference]]] = field(default_factory=dict)
+    due_by: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class UsageTotals:
         together: Pairs of tables that both refer to a file now, each sorted.
         lent: Owners, each with a table that refers to a file of theirs now.
         known_paths: Of the paths that were asked for, those that were weighed.
+        due: Bytes in failsafe by owner and the day in UTC on which they are due, as far as that is
+            asked for; what was due before stands under the day of the question.
     """
 
     owned: Mapping[tuple[str, Stage], int] = field(default_factory=dict)
@@ -56,3 +60,4 @@ class UsageTotals:
     together: frozenset[tuple[str, str]] = frozenset()
     lent: frozenset[tuple[str, str]] = frozenset()
     known_paths: frozenset[str] = frozenset()
+    due: Mapping[tuple[str, date], int] = field(default_factory=dict)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from meltline.adapters.file_index.storage_usage import (
     DEPARTURES,
+    DUE,
     ENTRY_COLUMNS,
     MANIFEST_COLUMNS,
     weigh,
@@ -242,7 +243,7 @@ class MemoryLedgerReader:
             weighing,
             pa.table(_entries(contents.entries), list(ENTRY_COLUMNS)).to_batches(),
             pa.table(_entries(contents.manifests)[:3], list(MANIFEST_COLUMNS)),
-            pa.table(_departed(contents.departures), schema=DEPARTURES),
+            pa.table(_departed(contents.departures), schema=DEPARTURES.append(DUE)),
         )
 
     def items(self, plan_id: str) -> Sequence[PlannedFile]:
@@ -269,6 +270,7 @@ def _departed(departures: Sequence[Departure]) -> dict[str, list[object]]:
         "departed_at": [d.departed_at for d in departures],
         "recorded_at": [d.recorded_at for d in departures],
         "written_ns": [0] * len(departures),
+        "due_at": [d.due_at for d in departures],
     }
 
 

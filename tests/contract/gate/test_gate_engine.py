@@ -148,6 +148,18 @@ def test_a_plan_that_meets_every_expectation_passes(gate: GateEngine, kind: Plan
     assert result.evaluated == len(GOOD[kind])
     assert result.suite == kind.value
     assert (result.plan_id, result.digest) == ("e1", "sha256:e1")
+    assert len(result.held) == result.evaluated
+
+
+def test_a_verdict_has_what_was_found_beside_each_expectation_held_or_not(
+    gate: GateEngine,
+) -> None:
+    result = judge_one(gate, evidence(delete_ratio=0.25, planned_heads=2, without="growth"))
+    held = {each.expectation: each.observed for each in result.held}
+    assert held[f"delete_ratio is between 0 and {LIMITS.max_delete_ratio}"] == "0.25"
+    assert held["digest_matches is true"] == "true"
+    assert {failed.fact for failed in result.failed} == {"planned_heads", "growth"}
+    assert len(held) == len(GOOD[PlanKind.EXPIRE]) - 2
 
 
 ODD: list[Any] = ["nothing", math.nan, None, "0", math.inf]

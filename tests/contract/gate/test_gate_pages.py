@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
@@ -91,6 +92,16 @@ def test_the_run_has_one_page_for_both_kinds_and_a_second_gate_adds_to_it(tmp_pa
     assert text.count('class="passed">passed') == 3
     assert text.count('class="refused">refused') == 1
     assert "1 unexpected values found" in text  # Great Expectations' own words
+
+
+def test_what_was_refused_stands_first_and_each_plan_says_what_it_is_about(tmp_path: Path) -> None:
+    gate = GreatExpectationsEngine(LIMITS, TTL, tmp_path, run_id="r1")
+    good = replace(evidence(), subject="lake.air.<b>: 3 files, 2.0 MiB")
+    bad = replace(evidence(plan_id="e2", planned_heads=1), subject="lake.air.u: 1 files, 5 B")
+    text = Path(gate.judge([good, bad], NOW)[0].docs).read_text("utf-8")
+    first, second = re.findall("<tr><td>(lake.*?)</td><td>(e.)</td>", text)
+    assert first == ("lake.air.u: 1 files, 5 B", "e2")
+    assert second == ("lake.air.&lt;b&gt;: 3 files, 2.0 MiB", "e1")
 
 
 def test_gates_of_several_batches_add_to_the_page_side_by_side(tmp_path: Path) -> None:

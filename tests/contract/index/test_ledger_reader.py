@@ -1,7 +1,7 @@
 """The file ledger read by PyIceberg: what Spark wrote, nothing yet, and where a part is gone."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,23 @@ def small(request: pytest.FixtureRequest) -> int:
     """Both ways must give the same."""
     size: int = request.param
     return size
+
+
+def test_what_comes_due_is_read_with_the_departures_where_it_is_asked(
+    catalog: SqlCatalog, tmp_path: Path, small: int
+) -> None:
+    made = {name: catalog.create_table(("meltline", name), TABLES[name]) for name in TABLES}
+    when = {"departed_at": NOW, "recorded_at": NOW, "owner": "t", "state": "failsafe"}
+    rows = [
+        file(name) | when | {"due_at": NOW + timedelta(days=days), "written_ns": days}
+        for days, name in ((3, "a"), (3, "b"), (30, "c"))
+    ]
+    made["departures"].append(pa.Table.from_pylist(rows, schema=TABLES["departures"]))
+    asked = replace(NOTHING, due_by=NOW + timedelta(days=14))
+    totals = reader(tmp_path, small).weigh(asked)
+    assert totals.due == {("t", date(2026, 1, 4)): 14}
+    assert totals.owned == {("t", Stage.FAILSAFE): 21}
+    assert reader(tmp_path, small).weigh(NOTHING).due == {}
 
 
 def test_rows_of_one_path_are_chosen_by_every_condition(

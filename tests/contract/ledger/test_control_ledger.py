@@ -281,6 +281,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
             connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN batch"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN repeats"))
+        connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
         for column in ("cold_bytes", "deep_bytes"):
             connection.execute(text(f"ALTER TABLE storage DROP COLUMN {column}"))
         connection.execute(text("INSERT INTO leases VALUES ('l-1', 'u-1', 7, 9000)"))
@@ -312,6 +313,7 @@ def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
     ledger.places.save_withheld("purge", [a_withheld_file()])
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
         connection.execute(text("ALTER TABLE withheld RENAME COLUMN claimant TO other"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
     engine.dispose()

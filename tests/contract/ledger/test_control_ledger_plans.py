@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from meltline.domain.clock import FixedClock
-from meltline.domain.deletion.gate import FailedExpectation
+from meltline.domain.deletion.gate import FailedExpectation, HeldExpectation
 from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanKind, PlanState
 from meltline.domain.errors import (
     LockHeld,
@@ -217,7 +217,10 @@ def test_a_plan_that_was_never_stored_cannot_move(ledger: ControlLedger) -> None
 
 def test_the_gate_result_stored_last_is_the_one_that_counts(ledger: ControlLedger) -> None:
     failed = a_result(
-        failed=(FailedExpectation("no head in plan", "it's", "ж 3"),), error="x", docs="d"
+        failed=(FailedExpectation("no head in plan", "it's", "ж 3"),),
+        error="x",
+        docs="d",
+        held=(HeldExpectation("unreadable is 0", "0"), HeldExpectation("ж is true", "true")),
     )
     assert gate_result(ledger, "e1") is None
     ledger.verdicts.save([a_result()])

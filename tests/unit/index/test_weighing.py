@@ -1,8 +1,8 @@
 """Weighing in columns comes to what counting file by file comes to."""
 
 from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from meltline.adapters.file_index.storage_usage import (
     CHANGE_COLUMNS,
     DEPARTURES,
+    DUE,
     ENTRY_COLUMNS,
     MANIFEST_COLUMNS,
     RECORDED_COLUMNS,
@@ -251,3 +252,42 @@ def test_the_snapshot_that_ends_last_decides_wherever_it_stands_on_a_long_line(
         left = {X: ("failsafe", NOW - timedelta(minutes=minutes), NOW)}
         found = weighed(weighing, {}, left, 10, drawn)
         assert found.owned == {("a", stage): size(X)}
+
+
+# --- what comes due ------------------------------------------------------------------------------
+
+
+def test_what_waits_is_told_by_the_day_on_which_it_is_due() -> None:
+    def row(path: str, state: str, due_in: float, written: int = 1, owner: str = "a") -> object:
+        due = NOW + timedelta(days=due_in)
+        times = {"departed_at": NOW - timedelta(days=3), "recorded_at": NOW, "due_at": due}
+        file = {"key_hash": key_hash(path), "bytes": size(path), "owner": owner}
+        return {**file, **times, "state": state, "written_ns": written}
+
+    rows = [
+        row(PATHS[0], "failsafe", 0.5),
+        row(PATHS[1], "failsafe", -2),  # overdue: the next run takes it
+        row(PATHS[2], "failsafe", 4, owner="b"),
+        row(PATHS[3], "failsafe", 4),
+        row(PATHS[4], "failsafe", 4),
+        row(PATHS[5], "failsafe", 20),  # later than is asked for
+        row(PATHS[6], "failsafe", 1),
+        row(PATHS[6], "cancelled", 1, written=2),
+        row(PATHS[7], "deleted", 1),
+        row(PATHS[8], "failsafe", 1),  # and yet somebody refers to it
+    ]
+    departed = pa.Table.from_pylist(rows, schema=DEPARTURES.append(DUE))
+    used = [UsedFile(PATHS[8], size(PATHS[8]), OLD)]
+    due_by = NOW + timedelta(days=14)
+    for at_once in (2, 1_000_000):
+        weighing = UsageQuery(NOW, OWNERS, {}, used, due_by=due_by)
+        entries, manifests = columns([], ENTRY_COLUMNS), columns([], MANIFEST_COLUMNS)
+        totals = weigh(weighing, entries.to_batches(), manifests, departed, at_once)
+        first, later = date(2026, 3, 1), date(2026, 3, 5)
+        assert totals.due == {
+            ("a", first): size(PATHS[0]) + size(PATHS[1]),
+            ("b", later): size(PATHS[2]),
+            ("a", later): size(PATHS[3]) + size(PATHS[4]),
+        }
+        weighing = replace(weighing, due_by=None)
+        assert weigh(weighing, entries.to_batches(), manifests, departed, at_once).due == {}

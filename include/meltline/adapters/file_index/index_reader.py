@@ -135,6 +135,7 @@ class IcebergLedgerReader:
         from meltline.adapters.file_index.storage_usage import (  # noqa: PLC0415 - joins start slowly
             CHANGE_COLUMNS,
             DEPARTURES,
+            DUE,
             ENTRY_COLUMNS,
             MANIFEST_COLUMNS,
             weigh,
@@ -142,7 +143,8 @@ class IcebergLedgerReader:
 
         entries = self._batches("entries", ENTRY_COLUMNS, _LIVE)
         manifests = self._rows("manifests", MANIFEST_COLUMNS)
-        departed = self._with_settled("departures", DEPARTURES.names)
+        asked = () if weighing.due_by is None else (DUE.name,)
+        departed = self._with_settled("departures", (*DEPARTURES.names, *asked))
         recorded = self._recorded() if weighing.lines else None
         changes = self._changes(CHANGE_COLUMNS) if recorded is not None else []
         lines = chain.from_iterable(changes)

@@ -7,7 +7,7 @@ of them is worked out once, and then the rows are grouped by location.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -49,6 +49,10 @@ DEPARTURES = pa.schema(
         ("written_ns", pa.int64()),
     ]
 )
+DUE = pa.field("due_at", _TIME)
+"""Of departures, where it is asked what comes due."""
+_EPOCH = date(1970, 1, 1)
+_DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _STAGES = list(Stage)
 _AT_ONCE = 1_000_000  # rows; some hundreds of bytes each while they are grouped
 # A code is the number of a set of uses times this, plus the number of a set of owners: two numbers
@@ -83,7 +87,8 @@ def weigh(
         weighing: What is asked.
         entries: Live rows of the index: `ENTRY_COLUMNS`.
         manifests: The manifests themselves: `MANIFEST_COLUMNS`.
-        departed: Every row of the departures: the columns of `DEPARTURES`.
+        departed: Every row of the departures: the columns of `DEPARTURES`; and `DUE`, where it is
+            asked what comes due.
         batch: About so many rows are grouped at a time.
         changes: What snapshots that are known by that have changed: `CHANGE_COLUMNS`.
         recorded: All of those snapshots: `RECORDED_COLUMNS`.
@@ -95,7 +100,7 @@ def weigh(
         parts.append(codes.on_lines(LineUses(weighing.lines), changes, recorded))
     files = pa.concat_tables([*parts, codes.side_files(weighing.side_files)])
     names, uses = codes.uses()
-    owners, departures = _departed(departed, weighing.at)
+    owners, departures = _departed(departed, weighing.at, weighing.due_by)
     hashes = {path: key_hash(path) for path in weighing.paths}
     total = _Sum(names, owners, hashes)
     parts = 1 << (max(files.num_rows, departures.num_rows) // batch).bit_length()
@@ -213,11 +218,12 @@ def _columns(rows: Collection[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Ar
     return [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
 
 
-def _departed(rows: pa.Table, at: datetime) -> tuple[list[str], pa.Table]:
+def _departed(rows: pa.Table, at: datetime, due_by: datetime | None) -> tuple[list[str], pa.Table]:
     """What had departed by then, each file once, and its owners by their numbers in there.
 
     Of each file its `key`, `bytes`, number of the `owner`, when it `departed_at`, and whether it
-    was `deleted` by then. Texts are told as numbers: they would take most of the memory.
+    was `deleted` by then; the `due` day, where that is asked for. Texts are told as numbers: they
+    would take most of the memory.
     """
     owners = rows["owner"].cast(pa.string()).dictionary_encode()  # all parts by one dictionary
     numbers = pa.chunked_array([part.indices for part in owners.chunks], pa.int32())
@@ -233,9 +239,21 @@ def _departed(rows: pa.Table, at: datetime) -> tuple[list[str], pa.Table]:
     numbered = rows.select(["key_hash", "bytes", "departed_at", "written_ns"])
     for name, column in (("owner", numbers), ("deleted", deleted), ("standing", standing)):
         numbered = numbered.append_column(name, column)
+    if due_by is not None:
+        numbered = numbered.append_column("due", _due_days(rows["due_at"], at, due_by))
     newest = newest_rows(numbered).rename_columns({"key_hash": "key"})
     names = owners.chunk(0).dictionary.to_pylist() if owners.num_chunks else []
     return names, newest.filter(newest["standing"]).drop_columns(["written_ns", "standing"])
+
+
+def _due_days(due: pa.ChunkedArray, at: datetime, due_by: datetime) -> pa.ChunkedArray:
+    """Days since 1970 on which files are due, from that instant on; null for later ones."""
+    first, last = (pa.scalar(moment, _TIME).cast(pa.int64()) for moment in (at, due_by))
+    micros = due.cast(pa.int64())
+    days = pc.divide(pc.max_element_wise(micros, first, skip_nulls=False), _DAY // _MICROSECOND)
+    return pc.if_else(
+        pc.less_equal(micros, last), days.cast(pa.int32()), pa.scalar(None, pa.int32())
+    )
 
 
 def _in_use(used: pa.Table, departures: pa.Table) -> pa.Table:
@@ -262,6 +280,7 @@ class _Sum:
         self._together: set[tuple[str, str]] = set()
         self._lent: set[tuple[str, str]] = set()
         self._known: set[str] = set()
+        self._due: Counter[tuple[str, date]] = Counter()
 
     def holdings(self) -> UsageTotals:
         """All of it."""
@@ -271,6 +290,7 @@ class _Sum:
             frozenset(self._together),
             frozenset(self._lent),
             frozenset(self._known),
+            self._due,
         )
 
     def add(self, used: pa.Table, departures: pa.Table) -> None:
@@ -306,6 +326,16 @@ class _Sum:
         for row in rows.aggregate([("bytes", "sum")]).to_pylist():
             stage = Stage.DELETED if row["deleted"] else Stage.FAILSAFE
             self._owned[self._departed_from[row["owner"]], stage] += row["bytes_sum"]
+        if "due" in departures.column_names:
+            self._add_due(departures.filter(pc.invert(departures["deleted"])))
+
+    def _add_due(self, waiting: pa.Table) -> None:
+        """Bytes of what waits, by the day on which it is due."""
+        waiting = waiting.filter(pc.is_valid(waiting["due"]))
+        rows = waiting.group_by(["owner", "due"]).aggregate([("bytes", "sum")])
+        for row in rows.to_pylist():
+            day = _EPOCH + row["due"] * _DAY
+            self._due[self._departed_from[row["owner"]], day] += row["bytes_sum"]
 
     def _add_links(self, used: pa.Table, each: pa.Table) -> None:
         """Tables that refer to a file together now, and owners with those that refer to theirs."""

@@ -8,11 +8,12 @@ import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 
 from great_expectations.core.expectation_validation_result import (
     ExpectationSuiteValidationResult,
@@ -68,8 +69,11 @@ def add_to_page(
     verdicts: Sequence[GateResult],
     now: datetime,
     access: Access = Access.OWNER,
+    subjects: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Adds a validation to the run's page, below those that are there already.
+
+    What was refused comes first. `subjects` says, by plan, what each is about.
 
     A gate that runs again, or beside another one of the run, adds to the page and takes nothing
     away. The page is replaced as a whole, so a reader never sees half of one.
@@ -77,7 +81,7 @@ def add_to_page(
     Raises:
         OSError: The page cannot be read or written.
     """
-    article = _article(validation, verdicts, now)
+    article = _article(validation, verdicts, now, subjects)
     make_folder(page.parent, access)
     with _alone_in(page.parent):
         before = page.read_text("utf-8") if page.exists() else ""
@@ -104,14 +108,19 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _article(
-    validation: ExpectationSuiteValidationResult, verdicts: Sequence[GateResult], now: datetime
+    validation: ExpectationSuiteValidationResult,
+    verdicts: Sequence[GateResult],
+    now: datetime,
+    subjects: Mapping[str, str],
 ) -> str:
     suite = escape(verdicts[0].suite)
-    rows = "\n".join(_verdict(verdict) for verdict in verdicts)
+    refused_first = sorted(verdicts, key=lambda verdict: verdict.passed)
+    rows = "\n".join(_verdict(each, subjects.get(each.plan_id, "")) for each in refused_first)
     return f"""<article>
 <h2>Suite {suite}, {format_instant(now)}</h2>
 <table>
-<tr><th>Plan</th><th>Digest</th><th>Verdict</th><th>Evaluated</th><th>What did not hold</th></tr>
+<tr><th>What</th><th>Plan</th><th>Digest</th><th>Verdict</th><th>Evaluated</th>
+<th>What did not hold</th></tr>
 {rows}
 </table>
 <details open><summary>Great Expectations' result</summary>
@@ -120,7 +129,7 @@ def _article(
 </article>"""
 
 
-def _verdict(verdict: GateResult) -> str:
+def _verdict(verdict: GateResult, subject: str) -> str:
     word = "passed" if verdict.passed else "refused"
     reasons = [
         f"{failure.expectation}: found {failure.observed} ({failure.object})"
@@ -128,7 +137,7 @@ def _verdict(verdict: GateResult) -> str:
     ]
     reasons += [verdict.error] if verdict.error else []
     return (
-        f"<tr><td>{escape(verdict.plan_id)}</td><td><code>{escape(verdict.digest)}</code></td>"
+        f"<tr><td>{escape(subject)}</td><td>{escape(verdict.plan_id)}</td><td><code>{escape(verdict.digest)}</code></td>"
         f'<td class="{word}">{word}</td><td>{verdict.evaluated}</td>'
         f"<td>{'<br>'.join(map(escape, reasons))}</td></tr>"
     )

@@ -14,7 +14,12 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from meltline.access import Access
-from meltline.domain.deletion.gate import FailedExpectation, GateFacts, GateResult
+from meltline.domain.deletion.gate import (
+    FailedExpectation,
+    GateFacts,
+    GateResult,
+    HeldExpectation,
+)
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.discretion import cause, discreet
@@ -87,7 +92,7 @@ class GreatExpectationsEngine:
             log.error("the %s gate could not judge %d plans\n%s", kind, len(evidence), trace)
             reason = cause(crash)
             return [self._unjudged(kind, facts, reason, now) for facts in evidence]
-        return self._with_docs(validation, results, now)
+        return self._with_docs(validation, evidence, results, now)
 
     def _suite(self, kind: PlanKind) -> Suite:
         if kind not in self.suites:
@@ -118,6 +123,7 @@ class GreatExpectationsEngine:
             ran_at=now,
             valid_until=now + self.ttl,
             error="" if answered else "no expectation could be evaluated for this plan",
+            held=tuple(_held(answered, facts)),
         )
 
     def _unjudged(self, kind: PlanKind, facts: GateFacts, reason: str, now: datetime) -> GateResult:
@@ -133,7 +139,11 @@ class GreatExpectationsEngine:
         )
 
     def _with_docs(
-        self, validation: "Validation", results: Sequence[GateResult], now: datetime
+        self,
+        validation: "Validation",
+        evidence: Sequence[GateFacts],
+        results: Sequence[GateResult],
+        now: datetime,
     ) -> Sequence[GateResult]:
         if self.docs_dir is None:
             return results
@@ -143,7 +153,8 @@ class GreatExpectationsEngine:
         page = self.docs_dir / f"gates-{re.sub(r'[^A-Za-z0-9._+-]', '_', name)}.html"
         try:
             title = f"Gates of {name}"
-            add_to_page(page, title, validation.report, results, now, self.access)
+            subjects = {facts.plan_id: facts.subject for facts in evidence}
+            add_to_page(page, title, validation.report, results, now, self.access, subjects)
         except Exception:
             # The page only shows the verdicts; those stand and are stored without it.
             trace = discreet(traceback.format_exc())
@@ -182,6 +193,13 @@ def _failures(outcomes: "Sequence[Outcome]", facts: GateFacts) -> Iterator[Faile
             examples = ", ".join(facts.examples.get(expectation.fact, ()))
             observed = expectation.observed(facts.facts)
             yield FailedExpectation(str(expectation), examples or facts.plan_id, observed)
+
+
+def _held(answered: "Sequence[Outcome]", facts: GateFacts) -> Iterator[HeldExpectation]:
+    for outcome in answered:
+        if facts.plan_id not in outcome.violated:
+            expectation = outcome.expectation
+            yield HeldExpectation(str(expectation), expectation.observed(facts.facts))
 
 
 def _refuse_twins(evidence: Sequence[GateFacts]) -> None:

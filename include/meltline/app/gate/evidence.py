@@ -17,6 +17,7 @@ from meltline.domain.deletion.gate import GateFacts
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.iceberg.files import DepartureState, PlannedFile
+from meltline.domain.units import format_size
 
 _EXAMPLES = 5
 _Items = Mapping[str, Sequence[PlannedFile]]
@@ -91,4 +92,5 @@ def _row(plan: Plan, measures: Measures) -> GateFacts:
         else:
             facts[fact] = len(measure)
             examples[fact] = tuple(sorted(measure)[:_EXAMPLES])
-    return GateFacts(plan.id, plan.digest, plan.kind, facts, examples)
+    subject = f"{plan.table}: {plan.files} files, {format_size(plan.bytes)}"
+    return GateFacts(plan.id, plan.digest, plan.kind, facts, examples, subject)

@@ -153,3 +153,20 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "created_at": format_instant(plan.created_at),
         "note": plan.note,
     }
+
+
+def gate_document(verdict: GateResult) -> dict[str, Any]:
+    """A verdict, as `gate` prints it."""
+    return {
+        "plan": verdict.plan_id,
+        "digest": verdict.digest,
+        "suite": verdict.suite,
+        "passed": verdict.passed,
+        "evaluated": verdict.evaluated,
+        "failed": verdict.failed,
+        "held": verdict.held,
+        "ran_at": verdict.ran_at,
+        "valid_until": verdict.valid_until,
+        "error": verdict.error or None,
+        "docs": verdict.docs or None,
+    }

@@ -7,8 +7,8 @@ there from the commit that brought it until it was deleted.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from meltline.app.catalog.registrations import ENDED, UNOBSERVED
 from meltline.app.services import ReadContext
@@ -99,12 +99,19 @@ class StorageHistory:
         self._context = context
         self._look = Lookup.at_all(context)
 
-    def at(self, as_of: datetime | None, paths: Collection[str] = ()) -> Totals:
+    def at(
+        self,
+        as_of: datetime | None,
+        paths: Collection[str] = (),
+        *,
+        coming: timedelta | None = None,
+    ) -> Totals:
         """The totals at an instant; None is now.
 
         Args:
             as_of: The instant.
             paths: Paths of which is asked whether they are known; see `UsageTotals.known_paths`.
+            coming: For how long from then on it is asked what comes due; see `UsageTotals.due`.
         """
         references = References(self._context, self._look, as_of)
         manifests: dict[int, set[FileReference]] = {}
@@ -121,6 +128,8 @@ class StorageHistory:
                 used_files.append(UsedFile(snapshot.manifest_list, size, use))
         used_files += [UsedFile(f.path, f.bytes, use) for f, use in references.of_side_files()]
         weighing = UsageQuery(references.at, references.owners, manifests, used_files, paths, lines)
+        if coming is not None:
+            weighing = replace(weighing, due_by=references.at + coming)
         holdings = self._context.reader.weigh(weighing)
         cold, deep = _archived_bytes(self._context, references.at)
         observed = _observed(self._context.control.registrations.all())

@@ -8,7 +8,8 @@ from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.retrieval.restore import Restored, take_in
 from meltline.app.retrieval.restore import restore as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, instant, ready_wiring
-from meltline.cli.output import answer, plain, shown_instant
+from meltline.cli.output import answer, shown_instant
+from meltline.domain.json_values import plain
 from meltline.domain.units import format_instant, format_size, parse_moment
 
 

@@ -15,7 +15,7 @@ from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
-from meltline.app.plans.plan_log import plan_document
+from meltline.app.plans.plan_log import gate_document, plan_document
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges, approve
 from meltline.app.run.gate_step import GATEABLE, run_gate
@@ -44,7 +44,6 @@ from meltline.cli.output import (
     print_plans,
     print_rows,
 )
-from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import selected
@@ -226,22 +225,6 @@ def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> 
     ]
     answer(gate_document(verdict), lines, as_json=as_json)
     return 0 if verdict.passed else 3
-
-
-def gate_document(verdict: GateResult) -> dict[str, Any]:
-    """A verdict, as `gate` prints it."""
-    return {
-        "plan": verdict.plan_id,
-        "digest": verdict.digest,
-        "suite": verdict.suite,
-        "passed": verdict.passed,
-        "evaluated": verdict.evaluated,
-        "failed": verdict.failed,
-        "ran_at": verdict.ran_at,
-        "valid_until": verdict.valid_until,
-        "error": verdict.error or None,
-        "docs": verdict.docs or None,
-    }
 
 
 def apply_plan(

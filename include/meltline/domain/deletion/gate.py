@@ -47,6 +47,7 @@ class GateFacts:
         kind: Decides the suite.
         facts: One number or flag per question; the suite's expectations are about these.
         examples: For a question with a bad answer, the objects that make it bad (a few).
+        subject: What the plan is about, for people: its table, files and bytes.
     """
 
     plan_id: str
@@ -54,6 +55,7 @@ class GateFacts:
     kind: PlanKind
     facts: Mapping[str, int | float | bool | str]
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,14 @@ class FailedExpectation:
         return self.expectation.partition(" ")[0]
 
 
+@dataclass(frozen=True, slots=True)
+class HeldExpectation:
+    """One expectation that held, and what was found."""
+
+    expectation: str
+    observed: str
+
+
 @dataclass(frozen=True)
 class GateResult:
     """A gate's verdict on one digest.
@@ -84,6 +94,7 @@ class GateResult:
         valid_until: After this the result is worth nothing.
         error: Why the gate could not judge; empty when it could.
         docs: Where the rendered Data Docs page of the run lies, if any.
+        held: Those that held; empty for a verdict of an earlier release.
     """
 
     plan_id: str
@@ -95,6 +106,7 @@ class GateResult:
     valid_until: datetime
     error: str = ""
     docs: str = ""
+    held: tuple[HeldExpectation, ...] = ()
 
     @property
     def passed(self) -> bool:

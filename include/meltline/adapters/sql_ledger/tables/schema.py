@@ -32,11 +32,11 @@ from meltline.adapters.sql_ledger.tables.columns import (
     prose,
     sequence,
 )
-from meltline.domain.deletion.gate import FailedExpectation
+from meltline.domain.deletion.gate import FailedExpectation, HeldExpectation
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0017"
+REVISION = "0018"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -63,6 +63,14 @@ def _dump_failed(failed: Iterable[FailedExpectation]) -> object:
 
 def _load_failed(raw: Any) -> tuple[FailedExpectation, ...]:
     return tuple(FailedExpectation(*fields) for fields in raw)
+
+
+def _dump_held(held: Iterable[HeldExpectation]) -> object:
+    return [[expectation.expectation, expectation.observed] for expectation in held]
+
+
+def _load_held(raw: Any) -> tuple[HeldExpectation, ...]:
+    return tuple(HeldExpectation(*fields) for fields in raw)
 
 
 def _list(name: str) -> "Column[Any]":
@@ -267,6 +275,7 @@ gate_results = Table(
     instant("valid_until"),
     prose("error"),
     plain("docs"),
+    Column("held", Json(_dump_held, _load_held), nullable=False),
 )
 
 approvals = Table(

@@ -1,7 +1,8 @@
-"""The demo's picture: what it shows, and that it needs nothing but itself."""
+"""The picture of storage: what it shows, and that it needs nothing but itself."""
 
 import itertools
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.chart import Column, Frame, Mark, draw, tick_step, tick_text
-from demo.page import DayOfStorage, RunFacts, render_page
 from meltline.domain.errors import UsageInvalid
+from meltline.pages.chart import Column, Frame, Mark, draw, tick_step, tick_text
+from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture, storage_page
 
 DAY = date(2026, 10, 7)
 MIB = 1024**2
@@ -20,9 +21,8 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 def a_day(number: int = 0, table: str = "lake.air.flights", **sizes: int) -> DayOfStorage:
-    stages = dict.fromkeys(
-        ("active", "historical", "retained_for_clone", "failsafe", "deleted"), 0
-    ) | (sizes or {"active": MIB})
+    names = ("active", "historical", "retained_for_clone", "failsafe", "deleted")
+    stages = dict.fromkeys(names, 0) | (sizes or {"active": MIB})
     return DayOfStorage(DAY + timedelta(days=number), table, **stages)
 
 
@@ -33,6 +33,15 @@ def a_run(number: int = 0, *, refused: int = 0) -> RunFacts:
 
 def a_column(number: int = 0, active: int = 0, deleted: int = 0) -> Column:
     return Column(DAY + timedelta(days=number), (active, 0, 0, 0), deleted)
+
+
+def drawn(
+    days: Sequence[DayOfStorage],
+    tables: Sequence[str],
+    runs: Sequence[RunFacts] = (),
+    coming: Mapping[date, int] | None = None,
+) -> str:
+    return storage_page(StoragePicture(days, tables, runs, coming or {}))
 
 
 class Page(HTMLParser):
@@ -84,7 +93,7 @@ def a_chart(*columns: Column, frame: Frame = FRAME, marks: tuple[Mark, ...] = ()
 
 
 def test_the_page_is_one_closed_document_that_asks_for_nothing_else() -> None:
-    html = render_page([a_day(), a_day(1, failsafe=5, deleted=7)], ["lake.air.flights"], [a_run()])
+    html = drawn([a_day(), a_day(1, failsafe=5, deleted=7)], ["lake.air.flights"], [a_run()])
     page = Page(html)
     assert page.open == []
     assert not {"script", "link", "img", "iframe", "object", "use", "a"} & set(page.tags)
@@ -95,7 +104,7 @@ def test_the_page_is_one_closed_document_that_asks_for_nothing_else() -> None:
 
 
 def test_every_name_that_is_referred_to_is_there_once() -> None:
-    page = Page(render_page([a_day()], ["lake.air.flights"], []))
+    page = Page(drawn([a_day()], ["lake.air.flights"], []))
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     labels = [value.split() for name, value in page.attributes if name == "aria-labelledby"]
@@ -104,7 +113,7 @@ def test_every_name_that_is_referred_to_is_there_once() -> None:
 
 
 def test_every_stage_has_a_pattern_or_a_shade_and_the_page_knows_the_dark() -> None:
-    html = render_page([a_day()], ["lake.air.flights"], [])
+    html = drawn([a_day()], ["lake.air.flights"], [])
     for stage in ("active", "historical", "retained_for_clone", "failsafe", "deleted"):
         assert f".{stage} {{ fill:" in html
     assert "prefers-color-scheme: dark" in html
@@ -177,7 +186,7 @@ def test_tables_are_added_up_and_other_tables_left_out() -> None:
         a_day(0, "lake.air.flights", active=90 * MIB),
         a_day(1, "lake.other", active=700 * MIB),
     ]
-    page = Page(render_page(days, ["lake.air.flights", "lake.air.planes"], []))
+    page = Page(drawn(days, ["lake.air.flights", "lake.air.planes"], []))
     everything = page.row("All tables")
     assert everything[1:] == ["3.0 MiB", "0 B", "0 B", "1.0 MiB", "4.0 MiB", "1.0 MiB"]
     names = [row[0] for row in page.rows]
@@ -186,13 +195,13 @@ def test_tables_are_added_up_and_other_tables_left_out() -> None:
 
 def test_a_table_that_is_gone_on_the_last_day_has_a_chart_but_no_row() -> None:
     days = [a_day(0, "lake.old"), a_day(1, "lake.new")]
-    page = Page(render_page(days, ["lake.old", "lake.new"], []))
+    page = Page(drawn(days, ["lake.old", "lake.new"], []))
     assert "lake.old" in page.words
     assert [row[0] for row in page.rows] == ["Table", "lake.new", "All tables"]
 
 
 def test_a_run_tells_what_it_did_and_a_refusal_stands_out() -> None:
-    html = render_page([a_day()], ["lake.air.flights"], [a_run(), a_run(1, refused=2)])
+    html = drawn([a_day()], ["lake.air.flights"], [a_run(), a_run(1, refused=2)])
     page = Page(html)
     row = page.row("2")
     assert row[0].endswith("2026-10-08T03:00:00Z")
@@ -202,11 +211,61 @@ def test_a_run_tells_what_it_did_and_a_refusal_stands_out() -> None:
 
 def test_a_tables_name_is_shown_as_it_is_and_never_read_as_markup() -> None:
     name = "lake.air.<b>it's & t[1]"
-    page = Page(render_page([a_day(table=name)], [name], []))
+    page = Page(drawn([a_day(table=name)], [name], []))
     assert name in page.words
     assert "b" not in page.tags
 
 
 def test_a_page_about_nothing_is_refused() -> None:
     with pytest.raises(UsageInvalid, match="nothing to draw"):
-        render_page([a_day(table="lake.other")], ["lake.air.flights"], [a_run()])
+        drawn([a_day(table="lake.other")], ["lake.air.flights"], [a_run()])
+
+
+# --- the archive, and what comes due --------------------------------------------------------------
+
+
+def test_what_lies_in_the_archive_has_a_chart_and_columns_of_its_own() -> None:
+    days = [a_day(0, cold=MIB), a_day(1, active=MIB, cold=3 * MIB, deep=2 * MIB)]
+    html = drawn(days, ["lake.air.flights"])
+    page = Page(html)
+    assert page.row("Table")[-2:] == ["Cold", "Permanent store"]
+    assert page.row("All tables")[-2:] == ["3.0 MiB", "2.0 MiB"]
+    assert page.row("All tables")[5] == "1.0 MiB"  # the archive is in no stage
+    assert 'class="stage cold"' in html and 'class="stage deep"' in html
+    assert "On the last day, 8 October 2026: cold 3.0 MiB, permanent store 2.0 MiB." in html
+
+
+def test_a_lake_without_an_archive_shows_none() -> None:
+    html = drawn([a_day()], ["lake.air.flights"])
+    assert "Cold" not in html and "The next" not in html
+
+
+def test_what_comes_due_is_drawn_day_by_day_and_added_up() -> None:
+    coming = {DAY + timedelta(days=ahead): 0 for ahead in range(14)}
+    coming[DAY + timedelta(days=3)] = 2 * MIB
+    coming[DAY + timedelta(days=9)] = 4 * MIB
+    html = drawn([a_day()], ["lake.air.flights"], coming=coming)
+    page = Page(html)
+    assert "The next 14 days" in page.words and "due within 14 days" in page.words
+    assert "6.0 MiB come due." in html
+    low, high = boxes(html.split('id="coming-title"')[1], "failsafe")
+    assert high[1] - high[0] == pytest.approx(2 * (low[1] - low[0]), abs=0.3)
+
+
+def test_that_nothing_comes_due_is_said() -> None:
+    html = drawn([a_day()], ["lake.air.flights"], coming={DAY: 0, DAY + timedelta(days=1): 0})
+    assert "Nothing that waits in failsafe now comes due." in html
+
+
+def test_of_very_many_tables_the_largest_have_a_chart_and_the_others_are_counted() -> None:
+    days = [a_day(table=f"lake.t{number:03}", active=number) for number in range(1, 31)]
+    page = Page(drawn(days, [day.table for day in days]))
+    charts = [word for word in page.words if word.startswith("Bytes by stage per day, lake.")]
+    assert len(charts) == 24 and charts[0].endswith("t030")
+    assert any("6 more tables" in word for word in page.words)
+    assert len([row for row in page.rows if row[0].startswith("lake.")]) == 30
+
+
+def test_two_registrations_of_one_name_stand_in_one_row() -> None:
+    page = Page(drawn([a_day(active=MIB), a_day(active=2 * MIB)], ["lake.air.flights"]))
+    assert page.row("lake.air.flights")[1] == "3.0 MiB"

@@ -1,8 +1,8 @@
-"""Stacked columns of bytes per day, as SVG: what is stored stands on the line, what was deleted
-hangs below it.
+"""Stacked columns of bytes per day, as SVG.
 
-Every stage has a pattern of its own beside its colour, so that the chart reads without colour.
-Colours come from the page's style sheet, by class.
+What is stored stands on the line, what was deleted hangs below it. Every stage has a pattern of its
+own beside its colour, so that the chart reads without colour. Colours come from the page's style
+sheet, by class.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,33 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from html import escape
 from itertools import accumulate
+from typing import NamedTuple
 
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.units import format_size
 
 STORED = (Stage.ACTIVE, Stage.HISTORICAL, Stage.RETAINED_FOR_CLONE, Stage.FAILSAFE)
+
+
+def stage_name(stage: Stage) -> str:
+    """The stage as a person reads it."""
+    return stage.value.replace("_", " ").capitalize()
+
+
+class Band(NamedTuple):
+    """What stands at one height of all columns: its class in the style sheet, and its name."""
+
+    style: str
+    name: str
+
+    @classmethod
+    def of(cls, stage: Stage) -> "Band":
+        """The band of a stage."""
+        return cls(stage.value, stage_name(stage))
+
+
+STAGES = tuple(map(Band.of, STORED))
+DELETED = Band.of(Stage.DELETED)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _HEADROOM = 1.05
 _LINE = 31
@@ -24,11 +46,11 @@ _RADIUS = 9
 
 @dataclass(frozen=True)
 class Column:
-    """One day's bytes: by stage what is stored, in the order of `STORED`, and what was deleted."""
+    """One day's bytes: what is stored, by band from the bottom up, and what was deleted."""
 
     day: date
-    stored: tuple[int, int, int, int]
-    deleted: int
+    stored: tuple[int, ...]
+    deleted: int = 0
 
     @property
     def total(self) -> int:
@@ -103,6 +125,7 @@ def draw(
     title: str,
     description: str,
     marks: Sequence[Mark] = (),
+    stack: Sequence[Band] = STAGES,
 ) -> str:
     """One chart as an `svg` element, with a title and a description for those who cannot see it.
 
@@ -113,6 +136,7 @@ def draw(
         title: What is shown.
         description: What is to be seen.
         marks: Runs, drawn above their days.
+        stack: What the columns are made of, from the bottom up.
     """
     scale = _Scale.of(columns, frame)
     parts = [
@@ -122,11 +146,11 @@ def draw(
         f'<desc id="{id}-desc">{escape(description)}</desc>',
         *_size_axis(scale),
         *_date_axis(scale),
-        *_bands(columns, scale),
+        *_bands(columns, scale, stack),
         f'<path class="zero" d="M{frame.left} {scale.y(0):.1f}H{frame.width - frame.right}"/>',
         *_marked(marks, scale),
-        *_hover(columns, scale),
-        *(_direct_labels(max(columns, key=lambda c: c.day), scale) if frame.direct_labels else ()),
+        *_hover(columns, scale, stack),
+        *(_direct_labels(_last(columns), scale, stack) if frame.direct_labels else ()),
         "</svg>",
     ]
     return "".join(parts)
@@ -151,11 +175,6 @@ def tick_step(size: int, rows: int) -> int:
 def tick_text(size: int) -> str:
     """A line's label: `0`, `500 KiB`, `2 MiB`, without decimals that say nothing."""
     return format_size(size).replace(".0 ", " ") if size else "0"
-
-
-def stage_name(stage: Stage) -> str:
-    """The stage as a person reads it."""
-    return stage.value.replace("_", " ").capitalize()
 
 
 def _size_axis(scale: _Scale) -> list[str]:
@@ -189,7 +208,7 @@ def _date_axis(scale: _Scale) -> list[str]:
     return parts
 
 
-def _bands(columns: Sequence[Column], scale: _Scale) -> list[str]:
+def _bands(columns: Sequence[Column], scale: _Scale, stack: Sequence[Band]) -> list[str]:
     gap = min(1.0, scale.day_width * 0.15)
     width = scale.day_width - gap
 
@@ -201,14 +220,14 @@ def _bands(columns: Sequence[Column], scale: _Scale) -> list[str]:
 
     edges = [(0, *accumulate(column.stored)) for column in columns]
     outlines = {
-        stage: "".join(
+        band: "".join(
             box(column, edge[rank], edge[rank + 1])
             for column, edge in zip(columns, edges, strict=True)
         )
-        for rank, stage in enumerate(STORED)
+        for rank, band in enumerate(stack)
     }
-    outlines[Stage.DELETED] = "".join(box(column, -column.deleted, 0) for column in columns)
-    return [f'<path class="stage {s.value}" d="{d}"/>' for s, d in outlines.items() if d]
+    outlines[DELETED] = "".join(box(column, -column.deleted, 0) for column in columns)
+    return [f'<path class="stage {band.style}" d="{d}"/>' for band, d in outlines.items() if d]
 
 
 def _marked(marks: Sequence[Mark], scale: _Scale) -> list[str]:
@@ -232,13 +251,13 @@ def _marked(marks: Sequence[Mark], scale: _Scale) -> list[str]:
     return parts
 
 
-def _hover(columns: Sequence[Column], scale: _Scale) -> list[str]:
+def _hover(columns: Sequence[Column], scale: _Scale, stack: Sequence[Band]) -> list[str]:
     """Invisible boxes, one a day, that name the numbers to whoever points at them."""
     top, bottom = scale.frame.top, scale.frame.height - scale.frame.bottom
     parts = []
     for column in columns:
-        named = [*zip(STORED, column.stored, strict=True), (Stage.DELETED, column.deleted)]
-        lines = [f"{stage_name(stage)}: {format_size(size)}" for stage, size in named if size]
+        named = [*zip(stack, column.stored, strict=True), (DELETED, column.deleted)]
+        lines = [f"{band.name}: {format_size(size)}" for band, size in named if size]
         parts.append(
             f'<rect class="hover" x="{scale.x(column.day):.1f}" y="{top}"'
             f' width="{scale.day_width:.1f}" height="{bottom - top}">'
@@ -247,25 +266,29 @@ def _hover(columns: Sequence[Column], scale: _Scale) -> list[str]:
     return parts
 
 
-def _direct_labels(last: Column, scale: _Scale) -> list[str]:
+def _last(columns: Sequence[Column]) -> Column:
+    return max(columns, key=lambda column: column.day)
+
+
+def _direct_labels(last: Column, scale: _Scale, stack: Sequence[Band]) -> list[str]:
     """Names and sizes beside the last day, from the bottom up and never over one another."""
     edges = (0, *accumulate(last.stored))
-    wanted = [(Stage.DELETED, last.deleted, scale.y(-last.deleted // 2))]
-    wanted += [
-        (stage, last.stored[rank], scale.y((edges[rank] + edges[rank + 1]) // 2))
-        for rank, stage in enumerate(STORED)
+    labels = [(DELETED, last.deleted, scale.y(-last.deleted // 2))]
+    labels += [
+        (band, last.stored[rank], scale.y((edges[rank] + edges[rank + 1]) // 2))
+        for rank, band in enumerate(stack)
     ]
     x = scale.frame.width - scale.frame.right
     floor = float(scale.frame.height - scale.frame.bottom)
     parts = []
-    for stage, size, middle in wanted:
+    for band, size, middle in labels:
         if not size:
             continue
         y = min(middle, floor)
         floor = y - _LINE
         parts.append(
             f'<path class="leader" d="M{x + 2} {middle:.1f}L{x + 14} {y:.1f}"/>'
-            f'<text class="label" x="{x + 18}" y="{y - 2:.1f}">{stage_name(stage)}'
+            f'<text class="label" x="{x + 18}" y="{y - 2:.1f}">{band.name}'
             f'<tspan class="size" x="{x + 18}" dy="14">{format_size(size)}</tspan></text>'
         )
     return parts

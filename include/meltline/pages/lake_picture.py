@@ -1,0 +1,78 @@
+"""The picture of one's own lake: what each run recorded, what is there now, and what comes due."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+
+from meltline.app.plans.run_log import RunFilter, find_runs
+from meltline.app.services import ReadContext
+from meltline.app.storage.report import StorageHistory, Totals, storage_rows
+from meltline.domain.iceberg.names import selected
+from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture
+from meltline.ports import ControlLedger
+from meltline.ports import StorageHistory as RecordedStorage
+
+DAYS = 90
+COMING_DAYS = 14
+_RUNS = 30
+NEXT_STEPS = (
+    ("meltline storage", "gives these numbers as of now"),
+    ("meltline explain TABLE", "says why each snapshot is kept"),
+    ("meltline show plan last --items", "lists what the last plan was about"),
+)
+
+
+def lake_picture(context: ReadContext, tables: tuple[str, ...] = ()) -> StoragePicture:
+    """What is drawn of a lake.
+
+    Args:
+        context: The ledgers and the catalogs.
+        tables: Globs; none is all.
+
+    Raises:
+        CatalogUnlistable: A catalog cannot be listed.
+    """
+    history = StorageHistory(context)
+    totals = history.at(None, coming=timedelta(days=COMING_DAYS))
+    today = totals.at.date()
+    unread = [table for table in history.unread if selected(table.table, tables)]
+    unknown = {table.uuid for table in unread}  # nobody knows their figures: none is shown
+    known = (row for row in storage_rows(totals) if row.table_uuid not in unknown)
+    rows = [
+        *_recorded(context.control.storage, today),
+        *(DayOfStorage.of(today, row) for row in known),
+    ]
+    names = sorted({str(name) for name in totals.names.values() if selected(name, tables)})
+    shown = frozenset(names)
+    return StoragePicture(
+        days=[row for row in rows if row.table in shown],
+        tables=names,
+        runs=_runs(context.control, today),
+        coming=_coming(totals, shown),
+        notes=[table.sentence for table in unread],
+    )
+
+
+def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:
+    """What the runs of the last days have stored; a day without a run has nothing."""
+    for back in range(DAYS, 0, -1):
+        day = today - timedelta(days=back)
+        for row in storage.of(day.isoformat()):
+            yield DayOfStorage.of(day, row)
+
+
+def _runs(control: ControlLedger, today: date) -> Sequence[RunFacts]:
+    """The newest runs of these days, the first one first."""
+    lines = find_runs(control, RunFilter(limit=_RUNS))
+    runs = [RunFacts.of(line.run.as_of, line.plans) for line in reversed(lines)]
+    return [run for run in runs if (today - run.as_of.date()).days <= DAYS]
+
+
+def _coming(totals: Totals, shown: frozenset[str]) -> dict[date, int]:
+    """Bytes by day, today first; days on which nothing is due, too."""
+    today = totals.at.date()
+    coming = {today + timedelta(days=ahead): 0 for ahead in range(COMING_DAYS)}
+    for (uuid, day), size in totals.holdings.due.items():
+        name = totals.names.get(uuid)
+        if name is not None and str(name) in shown and day in coming:
+            coming[day] += size
+    return coming

@@ -1,0 +1,53 @@
+"""Pages from templates. Everything that is put into one is escaped: names are other people's."""
+
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from meltline.domain.units import format_instant, format_size
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+def render(template: str, *, root: str | None = None, **facts: Any) -> str:
+    """A page as HTML: no script, and nothing from another place.
+
+    Args:
+        template: Its file's name.
+        root: The path before those of the site's pages, for links; None makes a file that is
+            complete in itself and links nowhere.
+        facts: What the template shows.
+    """
+    style = None if root is not None else Markup(style_sheet())
+    return _environment().get_template(template).render(root=root, style=style, **facts)
+
+
+@cache
+def style_sheet() -> str:
+    """The style of all pages."""
+    return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "part": partial(quote, safe=""),  # of an address
+        "size": format_size,
+        "instant": format_instant,
+        "day": lambda day: f"{day:%-d %B %Y}",
+        "short_day": lambda day: f"{day:%-d %b}",
+        "thousands": lambda number: f"{number:,}",
+        "counted": lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}",
+    }
+    return environment
