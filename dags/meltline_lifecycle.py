@@ -7,7 +7,7 @@ has passed; what was skipped or refused is named by `verdict`.
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain, task
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, TriggerRule, task
 
 from meltline.orchestration.form import form_field
 from meltline.orchestration.step_tasks import lifecycle_tasks
@@ -71,10 +71,14 @@ with DAG(
         "max_active_tis_per_dagrun": 2,  # batches of a step side by side: so many Spark drivers
     },
 ):
-    observe, *later = lifecycle_tasks(APPS)
+    observe, *_, report = lifecycle_tasks(APPS)
 
-    @task(doc_md="Fails, naming every table that was skipped, refused or failed.", retries=0,
-        trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip
+    @task(
+        doc_md="Says what was done; fails, naming every table that was skipped, refused or failed.",
+        retries=0,
+        trigger_rule=TriggerRule.ALL_DONE,
+        outlets=[Asset("meltline_lifecycle")],
+    )
     def verdict() -> object:
         from airflow.sdk import get_current_context
 
@@ -82,4 +86,4 @@ with DAG(
 
         return conclude(get_current_context())
 
-    chain(observe, *later, verdict())
+    report >> verdict()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 
 from meltline.app.run.steps import SWEEP
 from meltline.orchestration.form import form_field
@@ -51,8 +51,12 @@ with DAG(
     # One task: the listing must come before the metadata, and nothing of it is kept but strays.
     sweep = step_task(SWEEP, APPS, is_last=True)
 
-    @task(doc_md="Fails, naming what was left out and why.", retries=0,
-        trigger_rule=TriggerRule.ALL_DONE)  # fmt: skip
+    @task(
+        doc_md="Says what was found; fails, naming what was left out and why.",
+        retries=0,
+        trigger_rule=TriggerRule.ALL_DONE,
+        outlets=[Asset("meltline_orphan_sweep")],
+    )
     def verdict() -> object:
         from meltline.orchestration.verdict import conclude
 

@@ -201,6 +201,15 @@ def running_airflow(
     extra |= {
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+        "AIRFLOW_CONN_MELTLINE_AIRFLOW_API": json.dumps(
+            {
+                "conn_type": "http",
+                "host": "127.0.0.1",
+                "port": ports[0],
+                "login": "admin",
+                "password": password,
+            }
+        ),
     }
     home = AirflowHome(folder, project, extra, ports)
     url = f"http://127.0.0.1:{ports[0]}"

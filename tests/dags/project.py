@@ -87,7 +87,9 @@ def batches(*sizes: int) -> list[dict[str, int]]:
 
 def table(name: str, **changes: Any) -> dict[str, Any]:
     """A table's line in a summary."""
-    counts = ("snapshots_expired", "files_departed", "files_purged", "bytes_purged")
+    counts = (
+        "snapshots_expired", "files_departed", "bytes_departed", "files_purged", "bytes_purged",
+    )  # fmt: skip
     reasons = ("skipped", "refused", "failed")
     return {"table": name, **dict.fromkeys(counts, 0), **dict.fromkeys(reasons), **changes}
 

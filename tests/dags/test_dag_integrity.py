@@ -101,18 +101,23 @@ def test_a_destructive_step_stands_behind_its_gate_alone(dag: Any, step: str) ->
     # PX-1
     task = dag.task_dict[step]
     assert task.upstream_task_ids == {GATES[step], PLANS[step]}
-    assert task.trigger_rule == "all_success"
     assert dag.task_dict[GATES[step]].trigger_rule == "all_success"
+    # It waits for the gates of all batches, and then goes by that of its own.
+    assert task.trigger_rule == "all_done"
+    assert task.partial_kwargs["gate"] == GATES[step]
 
 
 @pytest.mark.parametrize("step", sorted(GATES))
 def test_each_batch_has_a_gate_and_a_step_of_its_own(dag: Any, step: str) -> None:
     gate, task = dag.task_dict[GATES[step]], dag.task_dict[step]
-    group = task.get_closest_mapped_task_group()
-    assert group is not None and gate.get_closest_mapped_task_group() is group
-    assert [op.task_id for op in group.iter_mapped_dependencies()] == [PLANS[step]]
-    assert "batch.number" in gate.map_index_template
-    assert gate.map_index_template == task.map_index_template
+    for mapped in (gate, task):
+        assert [op.task_id for op in mapped.iter_mapped_dependencies()] == [PLANS[step]]
+        assert "batch.number" in mapped.map_index_template
+
+
+def test_the_graph_shows_each_gate_by_its_name(dag: Any) -> None:
+    # A task group is shown folded.
+    assert [group for group in dag.task_group.children if group not in dag.task_dict] == []
 
 
 def test_side_by_side_run_two_batches_at_most_and_purges_one_by_one(dag: Any) -> None:

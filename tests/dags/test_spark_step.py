@@ -29,6 +29,7 @@ class Step:
         self.run_type = "manual"
         self.user = "ada"
         self.pushed: dict[str, Any] = {}
+        self.states: dict[str, str] = {}
 
     def execute(self, *, params: dict[str, Any] | None = None, of: str = "", **options: Any) -> Any:
         from meltline.orchestration.batch_steps import BatchStep, PlanStep
@@ -42,7 +43,13 @@ class Step:
             run_id="r1", run_after=MIDNIGHT, start_date=MIDNIGHT, run_type=self.run_type,
             triggering_user_name=self.user,
         )  # fmt: skip
-        ti = SimpleNamespace(xcom_push=self.pushed.__setitem__)
+        ti = SimpleNamespace(
+            xcom_push=self.pushed.__setitem__,
+            dag_id="d",
+            run_id="r1",
+            map_index=1,
+            get_task_states=lambda *_, run_ids, **__: {run_ids[0]: self.states},
+        )
         asked = {"tables": "", "as_of": None, "dry_run": False} | (params or {})
         context: Any = {"dag_run": run, "params": asked, "ti": ti}
         try:
@@ -158,6 +165,21 @@ def test_a_step_on_a_batch_tells_its_app_which(step: Step) -> None:
     step.execute(of="batch", batch=batches(3, 2)[1], arguments=["--kind=purge"])
     assert step.words is not None
     assert (step.words["batch"], step.words["kind"]) == ("2", "purge")
+
+
+@pytest.mark.parametrize("state", ["failed", "skipped", "upstream_failed", "running", None])
+def test_a_step_on_a_batch_does_nothing_unless_its_own_gate_has_ended_well(
+    step: Step, state: str | None
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    step.states = {"gate_0": "success"} | ({"gate_1": state} if state else {})
+    with pytest.raises(AirflowFailException, match=f"batch 2: its gate gate is {state}"):
+        step.execute(of="batch", batch=batches(3, 2)[1], gate="gate")
+    assert step.words is None
+    step.states["gate_1"] = "success"
+    step.execute(of="batch", batch=batches(3, 2)[1], gate="gate")
+    assert step.words is not None
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,24 @@ def test_by_schedule(scheduled: Scheduled) -> None:
     assert LakeState.of(scheduled.lake) == END
 
 
+def test_what_a_run_did_is_its_note_where_a_connection_is_given(scheduled: Scheduled) -> None:
+    airflow = scheduled.airflow
+    note = airflow.finished(scheduled.run["dag_run_id"])["note"]
+    assert (
+        note.split("\n\n")[0] == airflow.xcom(scheduled.run["dag_run_id"], "verdict")["account"][0]
+    )
+    assert f"of {len(TABLES)} tables expired" in note
+
+
 def test_by_schedule_in_two_batches_side_by_side(scheduled: Scheduled) -> None:
     names = scheduled.airflow.batches(scheduled.run["dag_run_id"])
-    two = ["batch 1 of 2: 1 plans", "batch 2 of 2: 1 plans"]
-    assert names == dict.fromkeys(("gate_expiration", "expire", "gate_purge", "purge"), two)
+    both = ["batch 1 of 2: 1 plan", "batch 2 of 2: 1 plan"]
+    mapped = ("gate_expiration", "expire", "gate_purge", "purge")
+    assert {task: [": ".join(n.split(": ")[:2]) for n in names[task]] for task in names} == (
+        dict.fromkeys(mapped, both)
+    )
+    assert all("began to wait" in name for name in names["expire"])
+    assert all("1 plan passed" in name for name in names["gate_purge"])
 
 
 def test_the_gates_of_the_night_are_a_click_away_for_who_has_logged_in(
@@ -137,7 +151,8 @@ def test_by_backfill_in_parallel(airflow: RunningAirflow, lake: Path) -> None:
 
 def test_by_backfill_backwards(airflow: RunningAirflow, lake: Path) -> None:
     newest, older = backfilled(airflow, max_active_runs=1, run_backwards=True)
-    assert airflow.batches(newest["run_id"])["expire"] == ["batch 1 of 1: 2 plans"]
+    (batch,) = airflow.batches(newest["run_id"])["expire"]
+    assert batch.startswith("batch 1 of 1: 2 plans: ") and "of 2 tables expired" in batch
     assert newest["as_of"] > older["as_of"]
     assert expired(newest) == len(TABLES) * (COMMITS - 1)
     assert expired(older) == 0

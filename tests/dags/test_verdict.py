@@ -105,3 +105,30 @@ def test_a_run_that_did_nothing_at_all_is_judged_by_its_tasks(
     complaints: Callable[..., str],
 ) -> None:
     assert complaints(states={"observe": "failed"}) == "task observe: failed"
+
+
+def test_a_step_that_only_failed_for_its_gate_has_not_run(complaints: Callable[..., str]) -> None:
+    states = {
+        "gate_expiration_0": "failed", "gate_expiration_1": "success",
+        "expire_0": "failed", "expire_1": "failed",
+    }  # fmt: skip
+    assert complaints(summary(), states=states) == (
+        "task gate_expiration (batch 1): failed; task expire (batch 2): failed; "
+        "never ran: expire (batch 1)"
+    )
+
+
+def test_each_table_is_named_with_what_a_person_does_next(complaints: Callable[..., str]) -> None:
+    refused = table("lake.a.t", refused="too much", next="`meltline show plan p1 --items`")
+    assert complaints(summary(refused)) == (
+        "lake.a.t: refused: too much; next: `meltline show plan p1 --items`"
+    )
+
+
+def test_what_was_done_and_what_was_not_stand_in_one_document(airflow: AirflowHome) -> None:
+    from meltline.orchestration.verdict import judge
+
+    tables = [table("lake.a.t", snapshots_expired=2), table("lake.a.u", skipped="unreadable")]
+    document = judge([summary(*tables)], DONE).document
+    assert document["account"] == ["2 snapshots of `lake.a.t` expired; 1 table skipped"]
+    assert document["complaints"] == ["lake.a.u: skipped: unreadable"]

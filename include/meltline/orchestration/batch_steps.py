@@ -1,11 +1,12 @@
 """The steps that Airflow maps over the batches of a run: who makes them, and who works on one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import Context, chain, task_group
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Context, TaskInstanceState
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from meltline.app.run.account import account, judged
 from meltline.orchestration.page_addresses import PlansLink
 from meltline.orchestration.spark_step import SparkStep
 
@@ -35,45 +36,67 @@ class BatchStep(SparkStep):
 
     Args:
         batch: One of what a `PlanStep` returned.
+        gate: The task that judges the batch before this one destroys; none before a gate itself.
     """
 
     template_fields = (*SparkStep.template_fields, "batch")
     operator_extra_links = (PlansLink(),)
 
-    def __init__(self, *, batch: Any, **kwargs: Any) -> None:
-        name = "batch {{ task.batch.number }} of {{ task.batch.of }}: {{ task.batch.plans }} plans"
-        super().__init__(map_index_template=name, **kwargs)
+    def __init__(self, *, batch: Any, gate: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.batch = batch
+        self.gate = gate
 
     def execute(self, context: Context) -> Mapping[str, Any]:  # type: ignore[override]
         """Runs the app on the batch alone, and returns its summary.
 
         Raises:
             AirflowSkipException: Nothing is left in the batch since the run was planned again.
+            AirflowFailException: Its gate has not ended well.
         """
         if not self.batch["plans"]:
             raise AirflowSkipException(f"batch {self.batch['number']} is empty")
-        return super().execute(context)
+        self._require_gate(context)
+        summary = super().execute(context)
+        outcome = account(summary)[0] if self.gate else judged(summary)
+        context[OUTCOME] = f": {outcome}"  # type: ignore[literal-required]
+        return summary
 
     def words(self) -> list[str]:
         """Beside the others, which batch."""
         return [*super().words(), f"--batch={self.batch['number']}"]
 
+    def _require_gate(self, context: Context) -> None:
+        """Holds the task to its own batch's gate; that of another batch says nothing about it."""
+        if not self.gate:
+            return
+        ti = context["ti"]
+        states = ti.get_task_states(ti.dag_id, task_ids=[self.gate], run_ids=[ti.run_id])
+        state = states[ti.run_id].get(f"{self.gate}_{ti.map_index}")
+        if state != TaskInstanceState.SUCCESS:
+            raise AirflowFailException(
+                f"batch {self.batch['number']}: its gate {self.gate} is {state}, not success:"
+                " nothing of the batch is touched"
+            )
 
-def in_batches(plan: PlanStep, *steps: Callable[..., BatchStep]) -> Any:
-    """Steps that follow each other, mapped together over what a step has planned.
 
-    Each batch goes its own way: its gate stops its own step and no other one's. Few tables are one
-    batch; where nothing was planned there is none, and all are skipped.
+OUTCOME = "outcome"
+_NAME = (
+    "batch {{ task.batch.number }} of {{ task.batch.of }}: {{ task.batch.plans }}"
+    " plan{{ '' if task.batch.plans == 1 else 's' }}"
+    f"{{{{ {OUTCOME} | default('') }}}}"
+)
+"""What the UI calls an instance: the batch, and once it is over what was done with it."""
+
+
+def in_batches(plan: PlanStep, **of_task: Any) -> Any:
+    """A step as a task that is mapped over what another step has planned.
+
+    Few tables are one batch; where nothing was planned there is none, and the task is skipped. No
+    task group: a graph shows a group folded, and the gate in it by no name.
 
     Args:
         plan: Makes the batches.
-        steps: Make a step when they are given its `batch`; the gate first.
+        of_task: What Airflow is to know of the task.
     """
-    name = plan.task_id.removeprefix("plan_")
-
-    @task_group(group_id=f"{name}_batches", prefix_group_id=False, tooltip="One batch of plans")
-    def batches(batch: object) -> None:
-        chain(*(step(batch=batch) for step in steps))
-
-    return batches.expand(batch=plan.output)
+    return BatchStep.partial(map_index_template=_NAME, **of_task).expand(batch=plan.output)

@@ -4,17 +4,22 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from airflow.sdk import BaseXCom, Context
+from airflow.sdk import Asset, BaseXCom, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from meltline.app.run.summary import merge
+from meltline.app.run.run_document import merge
+from meltline.app.run.steps import STEPS, Role
+from meltline.orchestration.run_note import note_run
 
 _LOG = logging.getLogger(__name__)
 
 _WRONG = ("skipped", "refused", "failed")
 _UNFINISHED = ("planned", "passed", "applying")
+_GATES = {step.name: gate.name for gate, step in pairwise(STEPS) if step.role is Role.APPLY}
+"""The gate of each step that destroys: the step before it."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,33 @@ def judge(
         dry_run: Nothing was to be applied.
     """
     document = merge(summaries)
-    complaints = [f"task {_shown(t)}: {state}" for t, state in states.items() if state == "failed"]
-    if unreached := [_shown(t) for t, state in states.items() if state == "upstream_failed"]:
-        complaints.append(f"never ran: {', '.join(unreached)}")
+    failed = [t for t, state in states.items() if state == "failed" and not _is_kept(t, states)]
+    complaints = [f"task {_shown(t)}: failed" for t in failed]
+    unreached = [
+        t for t, state in states.items() if state == "upstream_failed" or _is_kept(t, states)
+    ]
+    if unreached:
+        complaints.append(f"never ran: {', '.join(map(_shown, unreached))}")
     complaints += document["notes"]
-    tables = document["tables"]
-    complaints += [f"{t['table']}: {how}: {t[how]}" for t in tables for how in _WRONG if t.get(how)]
+    complaints += [line for table in document["tables"] for line in _complaints(table)]
     passed_over = () if dry_run else _passed_over(document["plans"], states)
-    return Verdict(document, (*complaints, *passed_over))
+    complaints += passed_over
+    return Verdict({**document, "complaints": complaints}, tuple(complaints))
+
+
+def _is_kept(task: str, states: Mapping[str, str]) -> bool:
+    """Whether a task only failed for its gate: it has touched nothing."""
+    name, _, batch = task.rpartition("_")
+    gate = _GATES.get(name)
+    return states[task] == "failed" and bool(gate) and states.get(f"{gate}_{batch}") != "success"
+
+
+def _complaints(table: Mapping[str, Any]) -> Iterator[str]:
+    """What went wrong with a table, and what a person does about it."""
+    for problem in _WRONG:
+        if why := table.get(problem):
+            then = f"; next: {table['next']}" if table.get("next") else ""
+            yield f"{table['table']}: {problem}: {why}{then}"
 
 
 def _passed_over(plans: Sequence[Mapping[str, Any]], states: Mapping[str, str]) -> Iterator[str]:
@@ -79,19 +103,38 @@ def _shown(task: str) -> str:
 def conclude(context: Context) -> Mapping[str, Any]:
     """Ends the run: its document goes to XCom, whether the run succeeded or not.
 
+    What was done is said in words as well: in the log, in the extra of the asset event of a run
+    that went well, and as the run's note where a site has given a connection for it.
+
     Raises:
         AirflowFailException: Something did not go as planned; the message names all of it.
     """
     summaries, states = _what_ran(context)
     verdict = judge(summaries, states, dry_run=bool(context["params"]["dry_run"]))
-    for table in verdict.document["tables"]:
-        _LOG.info("%s", table)
+    account = verdict.document["account"]
+    for sentence in account:
+        _LOG.info("%s", sentence)
     for notice in verdict.document["notices"]:
         _LOG.warning("%s", notice)
+    note_run(context["dag_run"], [*account, *verdict.complaints])
     if verdict.complaints:
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, verdict.document)
         raise AirflowFailException("; ".join(verdict.complaints))
+    for asset in context["ti"].task.outlets:
+        if isinstance(asset, Asset):
+            context["outlet_events"][asset].extra = _event(verdict.document)
     return verdict.document
+
+
+def _event(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What those are told who wait for the asset: the run in words, and in figures over all."""
+    figures: dict[str, int] = {}
+    for table in document["tables"]:
+        for key, figure in table.items():
+            if isinstance(figure, int):
+                figures[key] = figures.get(key, 0) + figure
+    said = {key: document[key] for key in ("run_id", "as_of", "dry_run", "account")}
+    return {**said, "tables": len(document["tables"]), **figures}
 
 
 def _what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]]:

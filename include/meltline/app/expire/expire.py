@@ -24,6 +24,7 @@ from meltline.app.ground.preconditions import (
 from meltline.app.observe.observe import Observation, observe, registrations
 from meltline.app.observe.ref_check import changed_heads
 from meltline.app.safety.plan_locks import PlanLocks
+from meltline.app.safety.stored_plans import PlannedFiles
 from meltline.app.services import RunContext
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.deletion.plan import Plan, PlanState, plan_digest
@@ -40,6 +41,7 @@ class ExpireResult:
     plan: Plan
     snapshots_expired: int = 0
     files_departed: int = 0
+    bytes_departed: int = 0
     error: MeltlineError | None = None
 
 
@@ -135,7 +137,9 @@ def _recorded(
 
 
 def _results(
-    locked: LockedPlans, outcomes: Mapping[str, Outcome], departed: Mapping[str, int]
+    locked: LockedPlans,
+    outcomes: Mapping[str, Outcome],
+    departed: Mapping[str, Sequence[Departure]],
 ) -> dict[str, ExpireResult]:
     """Calls plans applied whose departures are recorded; the others have what stopped them."""
     stopped = {id: error for id, error in outcomes.items() if isinstance(error, MeltlineError)}
@@ -147,23 +151,33 @@ def _results(
         if isinstance(answer, MeltlineError):
             stopped[commit.plan.id] = answer
         else:
-            done[answer.id] = ExpireResult(answer, commit.snapshots, departed[answer.id])
+            departures = departed[answer.id]
+            departed_bytes = sum(departure.bytes for departure in departures)
+            done[answer.id] = ExpireResult(
+                answer, commit.snapshots, len(departures), departed_bytes
+            )
     now = locked.ledger.current(list(stopped))
     return done | {id: ExpireResult(now[id], error=stop) for id, stop in stopped.items()}
 
 
 def _departed(
     context: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
-) -> Mapping[str, int]:
+) -> Mapping[str, Sequence[Departure]]:
     """Looks once more, and records what departed by plans that were committed."""
     if not plans:
         return {}
-    observation = observe(context)
-    policies = context.control.policies.all()
-    retentions = owner_retentions(context.config.account, policies, observation)
-    now = present(context)
-    departing = Departing(context.files.departures, context.files.references, observation)
-    return departing.record(plans, files, retentions, now)
+    departing = Departing.of(context, observe(context))
+    return departing.record(plans, files, present(context))
+
+
+def would_depart(
+    context: RunContext, observation: Observation, planned: Sequence[PlannedFiles], at: datetime
+) -> list[Departure]:
+    """What a dry run expects to depart by expirations that it only shows, carried out then."""
+    plans = [planned_files.plan for planned_files in planned]
+    files = {planned_files.plan.id: planned_files.files for planned_files in planned}
+    rows = Departing.of(context, observation).rows(plans, files, at)
+    return [departure for departures in rows.values() for departure in departures]
 
 
 @dataclass(frozen=True)
@@ -173,15 +187,33 @@ class Departing:
     departures: DepartureLog
     references: FileReferences
     observation: Observation
+    retentions: Mapping[str, Retention]
+
+    @classmethod
+    def of(cls, context: RunContext, observation: Observation) -> "Departing":
+        """With the failsafe that each owner has today."""
+        policies = context.control.policies.all()
+        retentions = owner_retentions(context.config.account, policies, observation)
+        return cls(context.files.departures, context.files.references, observation, retentions)
 
     def record(
         self,
         plans: Sequence[Plan],
         files: Mapping[str, Sequence[PlannedFile]],
-        retentions: Mapping[str, Retention],
         now: datetime,
-    ) -> dict[str, int]:
-        """Records what departed, once per plan: a second recording finds the marker.
+    ) -> dict[str, list[Departure]]:
+        """Records what departed, once per plan: a second recording finds the marker."""
+        rows = self.rows(plans, files, now)
+        self.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
+        return rows
+
+    def rows(
+        self,
+        plans: Sequence[Plan],
+        files: Mapping[str, Sequence[PlannedFile]],
+        now: datetime,
+    ) -> dict[str, list[Departure]]:
+        """What departs by each plan.
 
         `due_at` counts from now, the first recording after the commit.
         """
@@ -191,7 +223,8 @@ class Departing:
         for plan in plans:
             rows[plan.id] = []
             for file in files[plan.id]:
-                retention = retentions.get(file.owner, retentions.get(plan.table_uuid))
+                own = self.retentions.get(plan.table_uuid)
+                retention = self.retentions.get(file.owner, own)
                 if file.path in held or file.path in recorded[plan.id] or retention is None:
                     continue  # needed, on its way already, or its owner's failsafe is unknown
                 rows[plan.id].append(
@@ -207,8 +240,7 @@ class Departing:
                         recorded_at=now,
                     )
                 )
-        self.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
-        return {plan_id: len(departures) for plan_id, departures in rows.items()}
+        return rows
 
     def _held_by_neighbours(
         self, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]

@@ -44,11 +44,13 @@ def plan_purge(
     tables: tuple[str, ...] = (),
     only: Collection[str] | None = None,
     dry_run: bool = False,
+    departing: Sequence[Departure] = (),
 ) -> list[PlannedFiles]:
     """Departures past `due_at` that nothing refers to today, one plan per owner table.
 
     What is referred to again is cancelled, with an audit row: it is an incident, not a deletion.
-    `only` names owners by UUID; None is all of them.
+    `only` names owners by UUID; None is all of them. `departing` is what a dry run expects to have
+    departed by now: what has no failsafe is purged by the run that lets it depart.
     """
     if observation.purge_blocked:
         context.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
@@ -58,6 +60,7 @@ def plan_purge(
     now = max(context.clock.now(), as_of) if dry_run else context.clock.now()
     vetoed = _vetoed(context, observation, dry_run=dry_run)  # before departures: it cancels some
     due = _due(files, control, observation, vetoed, now, look_again=dry_run)
+    due += [departure for departure in departing if departure.due_at <= now]
     by_owner = _not_held_back(
         observation,
         _by_owner(observation, control.registrations.all(), due),

@@ -17,7 +17,7 @@ from meltline.app.catalog.tables import Foreseen, read_tables
 from meltline.app.clone.gc_guard import lift_ended_guards
 from meltline.app.clone.shares import update_auto_shares
 from meltline.app.drop.finalize import process_drops
-from meltline.app.expire.expire import ExpireResult, apply_expirations
+from meltline.app.expire.expire import ExpireResult, apply_expirations, would_depart
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.observe.held_back import kept_back
@@ -29,9 +29,10 @@ from meltline.app.purge.purge import PurgeResult, apply_purges, approve
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
+from meltline.app.run.run_document import merge
 from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import STEPS, SWEEP, Role, Step
-from meltline.app.run.summary import Summary, merge
+from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext, SweepServices
@@ -39,6 +40,7 @@ from meltline.app.storage.report import StorageHistory, record_storage
 from meltline.counted import Counted
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
+from meltline.domain.iceberg.files import Departure
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import RunLog, RunRecord
 
@@ -114,10 +116,12 @@ class Run:
     planned: Sequence[Plan] = ()
     summary: Summary = field(init=False)
     _observation: Observation | None = field(default=None, init=False)
-    _foreseen: Foreseen = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.summary = Summary(self.request.run_id, self.request.as_of, batch=self.batch)
+        request = self.request
+        self.summary = Summary(
+            request.run_id, request.as_of, dry_run=request.dry_run, batch=self.batch
+        )
 
     def visit(self, steps: Sequence[Step]) -> Summary:
         """Does steps in their order; a dry run passes over those that would change something."""
@@ -164,34 +168,18 @@ class Run:
         """
         context, request = self.context, self.request
         go_on = may_go_on(context, any_hour=request.any_hour)
-        # Most nights and lakes have nothing to hand over: that is known without a Spark job.
-        scope, waiting = (request.as_of, request.tables), list[Pending]()
-        has_looked = self._observation is not None
-        if has_looked or pending_handoffs(context, read_tables(context), *scope):
-            waiting = pending_handoffs(context, self.look().tables, *scope)
-            waiting = [p for p in waiting if p.table.state.uuid not in self.look().blocked]
+        waiting = self._pending_handoffs()
         if request.dry_run:
             self.summary.would_hand_off(waiting)
-            self._foreseen = _handed_over(waiting) if go_on() else {}
         else:
             self.summary.handed_off(hand_off(context, waiting, request.run_id, go_on))
             self.summary.notices += mend_copies(context, request.run_id, go_on)
 
     def plan_expiration(self) -> list[PlannedFiles]:
         """Plans what leaves, once it is settled what an earlier run began."""
-        request = self.request
-        if not request.dry_run:
+        if not self.request.dry_run:
             self._settle()
-        planned = plan_expiration(
-            self.context,
-            self.look(),
-            run_id=request.run_id,
-            as_of=request.as_of,
-            tables=request.tables,
-            dry_run=request.dry_run,
-            foreseen=self._foreseen,
-        )
-        return self._note(planned)
+        return self._note(self._expirations())
 
     def gate_expiration(self) -> None:
         """Judges the expirations."""
@@ -226,6 +214,7 @@ class Run:
             as_of=request.as_of,
             tables=request.tables,
             dry_run=request.dry_run,
+            departing=self._would_depart() if request.dry_run else (),
         )
         return self._note(planned)
 
@@ -272,6 +261,38 @@ class Run:
         self.summary.swept(sweep(self.context, self.request), self.request.tables)
 
     # --- what they are made of -----------------------------------------------------------------
+
+    def _expirations(self) -> list[PlannedFiles]:
+        """Plans expirations; a dry run takes to be in cold what a run has handed over by then."""
+        request = self.request
+        foreseen: Foreseen = {}
+        if request.dry_run and may_go_on(self.context, any_hour=request.any_hour)():
+            foreseen = _handed_over(self._pending_handoffs())
+        return plan_expiration(
+            self.context,
+            self.look(),
+            run_id=request.run_id,
+            as_of=request.as_of,
+            tables=request.tables,
+            dry_run=request.dry_run,
+            foreseen=foreseen,
+        )
+
+    def _would_depart(self) -> list[Departure]:
+        """What would have departed when a run comes to its purges; each step may ask alone."""
+        at = max(self.context.clock.now(), self.request.as_of)
+        return would_depart(self.context, self.look(), self._expirations(), at)
+
+    def _pending_handoffs(self) -> list[Pending]:
+        """What is to go to cold, and is still hot."""
+        context, scope = self.context, (self.request.as_of, self.request.tables)
+        # Most nights and lakes have nothing to hand over: that is known without a Spark job.
+        if self._observation is None and not pending_handoffs(
+            context, read_tables(context), *scope
+        ):
+            return []
+        pending = pending_handoffs(context, self.look().tables, *scope)
+        return [p for p in pending if p.table.state.uuid not in self.look().blocked]
 
     def _plans(self, kind: PlanKind, states: Sequence[PlanState]) -> list[Plan]:
         """The plans of this batch, and of those that others began what belongs to it."""

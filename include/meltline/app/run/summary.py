@@ -12,6 +12,7 @@ from meltline.app.orphans.sweep import Swept
 from meltline.app.purge.purge import PurgeResult
 from meltline.app.retention.consumer_findings import ending_consumers
 from meltline.app.retention.holds import ending_soon
+from meltline.app.run.run_document import TableResult, plan_line, table_line, with_account
 from meltline.app.run.selection import selection_notes
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -33,28 +34,12 @@ _SHOWN = 3
 _REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
 
 
-@dataclass(frozen=True)
-class TableResult:
-    """One table's part of a run. `skipped` and `refused` say why, and are empty when it was not."""
-
-    table: str
-    snapshots_expired: int = 0
-    files_departed: int = 0
-    files_purged: int = 0
-    bytes_purged: int = 0
-    snapshots_archived: int = 0
-    files_copied: int = 0
-    bytes_copied: int = 0
-    skipped: str = ""
-    refused: str = ""
-    failed: str = ""
-
-
 @dataclass
 class Summary:
     """Collects what the steps of a run did.
 
     Attributes:
+        dry_run: Nothing is done; plans say what would be.
         batch: The batch of plans that one step worked on; 0 is all of them.
         batches: What a step that plans leaves to be done.
     """
@@ -65,6 +50,7 @@ class Summary:
     tables: dict[str, TableResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    dry_run: bool = False
     batch: int = 0
     batches: Sequence[Batch] = ()
     sweep: Mapping[str, Any] = field(default_factory=dict)
@@ -76,11 +62,11 @@ class Summary:
     def _note_error(self, table: TableName, error: MeltlineError) -> None:
         why = f"{error.message} ({error.found})" if error.found else error.message
         if isinstance(error, (DeletedWhileNamed, HeadChanged)):
-            self._change(table, failed=why)
+            self._change(table, failed=why, next=error.next)
         elif isinstance(error, _REFUSALS):
-            self._change(table, refused=why)
+            self._change(table, refused=why, next=error.next)
         else:
-            self._change(table, skipped=why)
+            self._change(table, skipped=why, next=error.next)
 
     def observed(self, observation: Observation, globs: tuple[str, ...]) -> None:
         """Notes every selected table, and why some are left out."""
@@ -91,7 +77,7 @@ class Summary:
                 self._change(name, skipped=reason)
         for name, error in observation.skipped.items():
             if selected(name, globs):
-                self._change(name, skipped=f"{error.message} ({error.found})")
+                self._change(name, skipped=f"{error.message} ({error.found})", next=error.next)
         self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
         self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
         self.notes += selection_notes(observation, globs)
@@ -143,6 +129,7 @@ class Summary:
                 expiration.plan.table,
                 snapshots_expired=before.snapshots_expired + expiration.snapshots_expired,
                 files_departed=before.files_departed + expiration.files_departed,
+                bytes_departed=before.bytes_departed + expiration.bytes_departed,
             )
             if expiration.error is not None:
                 self._note_error(expiration.plan.table, expiration.error)
@@ -157,9 +144,7 @@ class Summary:
                 purge.plan.table,
                 files_purged=before.files_purged + purge.files_purged,
                 bytes_purged=before.bytes_purged + purge.bytes_purged,
-                failed=f"{len(purge.failed)} files could not be deleted: {failed}"
-                if failed
-                else "",
+                **(_undeleted(len(purge.failed), failed) if failed else {}),
             )
             if purge.replaced:
                 shown = "; ".join(f"{path}: {why}" for path, why in purge.replaced[:_SHOWN])
@@ -186,7 +171,11 @@ class Summary:
         self.observed(swept.observation, globs)
         for table in swept.tables:
             if table.departed:
-                self._change(table.table, files_departed=table.departed)
+                self._change(
+                    table.table,
+                    files_departed=table.departed,
+                    bytes_departed=table.departed_bytes,
+                )
         for name, why in swept.refused.items():
             self._change(name, skipped=why)
         self.notes += swept.notes
@@ -195,7 +184,11 @@ class Summary:
     def _refused(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
             self.plans[plan.id] = plan
-            self._change(plan.table, refused=plan.note or f"plan {plan.id} is {plan.state}")
+            self._change(
+                plan.table,
+                refused=plan.note or f"plan {plan.id} is {plan.state}",
+                next=f"`meltline show plan {plan.id} --items`; the next run plans anew",
+            )
 
     @property
     def exit_code(self) -> int:
@@ -209,16 +202,19 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """The document of `run --json`."""
-        return {
-            "run_id": self.run_id,
-            "as_of": format_instant(self.as_of),
-            "plans": [self._line(plan) for plan in self.plans.values()],
-            "tables": [table_line(table) for _, table in sorted(self.tables.items())],
-            "notes": self.notes,
-            "notices": self.notices,
-            **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
-            **({"sweep": self.sweep} if self.sweep else {}),
-        }
+        return with_account(
+            {
+                "run_id": self.run_id,
+                "as_of": format_instant(self.as_of),
+                "dry_run": self.dry_run,
+                "plans": [self._line(plan) for plan in self.plans.values()],
+                "tables": [table_line(table) for _, table in sorted(self.tables.items())],
+                "notes": self.notes,
+                "notices": self.notices,
+                **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
+                **({"sweep": self.sweep} if self.sweep else {}),
+            }
+        )
 
     def _line(self, plan: Plan) -> dict[str, Any]:
         """A plan's line, with its batch where the run is cut into batches."""
@@ -226,66 +222,9 @@ class Summary:
         return {**plan_line(plan), **({"batch": number} if number else {})}
 
 
-def plan_line(plan: Plan) -> dict[str, Any]:
-    """A plan in the summary of a run."""
-    gate = "passed" if plan.state in ("passed", "applying", "applied", "failed") else plan.state
+def _undeleted(files: int, shown: str) -> dict[str, str]:
+    """What is said of files that the store did not delete."""
     return {
-        "id": plan.id,
-        "kind": str(plan.kind),
-        "table": str(plan.table),
-        "digest": plan.digest,
-        "snapshots": len(plan.snapshots),
-        "files": plan.files,
-        "bytes": plan.bytes,
-        "gate": str(gate) if gate in ("passed", "refused") else "none",
-        "state": str(plan.state),
+        "failed": f"{files} files could not be deleted: {shown}",
+        "next": "the next run tries them again; see that the store lets Meltline delete there",
     }
-
-
-def table_line(table: TableResult) -> dict[str, Any]:
-    """A table in the summary of a run; `skipped` is null when it was not."""
-    return {
-        "table": table.table,
-        "snapshots_expired": table.snapshots_expired,
-        "files_departed": table.files_departed,
-        "files_purged": table.files_purged,
-        "bytes_purged": table.bytes_purged,
-        "snapshots_archived": table.snapshots_archived,
-        "files_copied": table.files_copied,
-        "bytes_copied": table.bytes_copied,
-        "skipped": table.skipped or None,
-        "refused": table.refused or None,
-        "failed": table.failed or None,
-    }
-
-
-def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One run's document from the documents of its steps (the DAG's verdict)."""
-    tables: dict[str, dict[str, Any]] = {}
-    plans: dict[str, Any] = {}
-    notes: list[str] = []
-    notices: list[str] = []
-    for document in documents:
-        plans.update({plan["id"]: plan for plan in document.get("plans", ())})
-        notes += [note for note in document.get("notes", ()) if note not in notes]
-        notices += [note for note in document.get("notices", ()) if note not in notices]
-        for line in document.get("tables", ()):
-            _add_line(tables.setdefault(line["table"], {}), line)
-    first = documents[0] if documents else {}
-    return {
-        "run_id": first.get("run_id", ""),
-        "as_of": first.get("as_of", ""),
-        "plans": list(plans.values()),
-        "tables": [tables[name] for name in sorted(tables)],
-        "notes": notes,
-        "notices": notices,
-    }
-
-
-def _add_line(table: dict[str, Any], line: Mapping[str, Any]) -> None:
-    """Adds a step's line about a table: its numbers, and the last that it says of all else."""
-    for key, cell in line.items():
-        if isinstance(cell, int) and not isinstance(cell, bool):
-            table[key] = table.get(key, 0) + cell
-        else:
-            table[key] = cell if cell is not None else table.get(key)

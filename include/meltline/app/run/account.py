@@ -1,0 +1,109 @@
+"""What a run did, in words: one sentence for the whole, and one for each table it did something to.
+
+It reads a run's document and nothing else, so that the command, each task and the verdict of a DAG
+say the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meltline.domain.units import format_size
+
+_PROBLEMS = ("skipped", "refused", "failed")
+
+
+@dataclass(frozen=True)
+class _Deed:
+    """What may be done to a table.
+
+    Attributes:
+        count: The key of how many.
+        unit: Of what.
+        bytes: The key of how many bytes these are; empty where nobody knows.
+        words: What became of them.
+    """
+
+    count: str
+    unit: str
+    bytes: str
+    words: str
+
+    def tell(self, tables: Sequence[Mapping[str, Any]], whose: str = "") -> str:
+        """`205 files, 2.0 MiB of lake.air.t began to wait`, over some tables' lines."""
+        amount = counted(sum(line.get(self.count, 0) for line in tables), self.unit)
+        if self.bytes:
+            amount += f", {format_size(sum(line.get(self.bytes, 0) for line in tables))}"
+        return f"{amount}{f' of {whose}' if whose else ''} {self.words}"
+
+
+_DEEDS = (
+    _Deed("snapshots_archived", "snapshot", "", "copied to cold"),
+    _Deed("snapshots_expired", "snapshot", "", "expired"),
+    _Deed("files_departed", "file", "bytes_departed", "began to wait"),
+    _Deed("files_purged", "file", "bytes_purged", "deleted"),
+)
+
+
+def account(document: Mapping[str, Any]) -> list[str]:
+    """The sentence about the whole run, and those about its tables.
+
+    Args:
+        document: Of a run or a step, as `run --json` prints it.
+    """
+    tables: Sequence[Mapping[str, Any]] = document.get("tables", ())
+    if document.get("dry_run"):
+        told = list(_planned(document.get("plans", ()))) or ["nothing would be done"]
+        return ["; ".join(["a dry run", *told, *_problems(tables)])]
+    told = [
+        deed.tell(lines, quoted(lines[0]["table"]) if len(lines) == 1 else f"{len(lines)} tables")
+        for deed in _DEEDS
+        if (lines := [line for line in tables if line.get(deed.count)])
+    ]
+    whole = "; ".join([*(told or ["nothing was done"]), *_problems(tables)])
+    return [whole, *_details(tables)]
+
+
+def judged(document: Mapping[str, Any]) -> str:
+    """What the gate of a step's document came to: `2 plans passed, 1 plan refused`."""
+    verdicts = [plan["gate"] for plan in document.get("plans", ())]
+    told = [
+        f"{counted(number, 'plan')} {verdict}"
+        for verdict in ("passed", "refused")
+        if (number := verdicts.count(verdict))
+    ]
+    return ", ".join(told) or "no plan was judged"
+
+
+def _planned(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a dry run's plans would do, by their kind."""
+    for kind in dict.fromkeys(plan["kind"] for plan in plans):
+        lines = [plan for plan in plans if plan["kind"] == kind]
+        files, size = (sum(plan.get(key, 0) for plan in lines) for key in ("files", "bytes"))
+        amount = f"{counted(files, 'file')}, {format_size(size)}"
+        yield f"{counted(len(lines), 'plan')} would {kind} {amount}"
+
+
+def _problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """`3 tables skipped`, and so on."""
+    for problem in _PROBLEMS:
+        if number := sum(1 for line in tables if line.get(problem)):
+            yield f"{counted(number, 'table')} {problem}"
+
+
+def _details(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each table to which something was done; none where the whole is one table."""
+    changed = [line for line in tables if any(line.get(deed.count) for deed in _DEEDS)]
+    for line in changed if len(changed) > 1 else ():
+        deeds = "; ".join(deed.tell([line]) for deed in _DEEDS if line.get(deed.count))
+        yield f"{quoted(line['table'])}: {deeds}"
+
+
+def counted(number: int, unit: str) -> str:
+    """`1 file`, `1,205 files`."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def quoted(name: str) -> str:
+    """A table's name as code, where it has no backticks of its own."""
+    return name if "`" in name else f"`{name}`"

@@ -1,0 +1,106 @@
+"""The document of a run: its lines for plans and tables, and one made of those of its steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meltline.app.run.account import account
+from meltline.domain.deletion.plan import Plan
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """One table's part of a run. `skipped` and `refused` say why, and are empty when it was not.
+
+    Attributes:
+        next: What a person does about a table that was skipped or refused, or failed.
+    """
+
+    table: str
+    snapshots_expired: int = 0
+    files_departed: int = 0
+    bytes_departed: int = 0
+    files_purged: int = 0
+    bytes_purged: int = 0
+    snapshots_archived: int = 0
+    files_copied: int = 0
+    bytes_copied: int = 0
+    skipped: str = ""
+    refused: str = ""
+    failed: str = ""
+    next: str = ""
+
+
+def plan_line(plan: Plan) -> dict[str, Any]:
+    """A plan in the summary of a run."""
+    gate = "passed" if plan.state in ("passed", "applying", "applied", "failed") else plan.state
+    return {
+        "id": plan.id,
+        "kind": str(plan.kind),
+        "table": str(plan.table),
+        "digest": plan.digest,
+        "gate": str(gate) if gate in ("passed", "refused") else "none",
+        "state": str(plan.state),
+        "snapshots": len(plan.snapshots),
+        "files": plan.files,
+        "bytes": plan.bytes,
+    }
+
+
+def table_line(table: TableResult) -> dict[str, Any]:
+    """A table in the summary of a run; `skipped` is null when it was not."""
+    return {
+        "table": table.table,
+        "snapshots_expired": table.snapshots_expired,
+        "files_departed": table.files_departed,
+        "bytes_departed": table.bytes_departed,
+        "files_purged": table.files_purged,
+        "bytes_purged": table.bytes_purged,
+        "snapshots_archived": table.snapshots_archived,
+        "files_copied": table.files_copied,
+        "bytes_copied": table.bytes_copied,
+        "skipped": table.skipped or None,
+        "refused": table.refused or None,
+        "failed": table.failed or None,
+        "next": table.next or None,
+    }
+
+
+def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One run's document from the documents of its steps (the DAG's verdict)."""
+    tables: dict[str, dict[str, Any]] = {}
+    plans: dict[str, Any] = {}
+    notes: list[str] = []
+    notices: list[str] = []
+    for document in documents:
+        plans.update({plan["id"]: plan for plan in document.get("plans", ())})
+        notes += [note for note in document.get("notes", ()) if note not in notes]
+        notices += [note for note in document.get("notices", ()) if note not in notices]
+        for line in document.get("tables", ()):
+            _add_line(tables.setdefault(line["table"], {}), line)
+    first = documents[0] if documents else {}
+    return with_account(
+        {
+            "run_id": first.get("run_id", ""),
+            "as_of": first.get("as_of", ""),
+            "dry_run": first.get("dry_run", False),
+            "plans": list(plans.values()),
+            "tables": [tables[name] for name in sorted(tables)],
+            "notes": notes,
+            "notices": notices,
+        }
+    )
+
+
+def with_account(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's document that also says in words what was done; these come first."""
+    return {"account": account(document), **document}
+
+
+def _add_line(table: dict[str, Any], line: Mapping[str, Any]) -> None:
+    """Adds a step's line about a table: its numbers, and the last that it says of all else."""
+    for key, cell in line.items():
+        if isinstance(cell, int) and not isinstance(cell, bool):
+            table[key] = table.get(key, 0) + cell
+        else:
+            table[key] = cell if cell is not None else table.get(key)

@@ -1,0 +1,82 @@
+"""A run says what it did, in words."""
+
+from typing import Any
+
+import pytest
+
+from meltline.app.run.account import account, judged
+from meltline.app.run.run_document import merge
+
+
+def line(table: str, **counts: Any) -> dict[str, Any]:
+    return {"table": table, **counts}
+
+
+def test_what_was_done_to_one_table_is_one_sentence_with_its_name() -> None:
+    tables = [
+        line("lake.air.flights", files_departed=205, bytes_departed=2 * 1024**2),
+        *(line(f"lake.air.t{n}", skipped="unreadable") for n in range(3)),
+    ]
+    assert account({"tables": tables}) == [
+        "205 files, 2.0 MiB of `lake.air.flights` began to wait; 3 tables skipped"
+    ]
+
+
+def test_of_several_tables_the_sum_comes_first_and_each_has_its_sentence() -> None:
+    tables = [
+        line("lake.a.t", snapshots_expired=3, files_departed=1, bytes_departed=10),
+        line("lake.a.u", files_purged=1200, bytes_purged=1024, refused="too much"),
+        line("lake.a.v"),
+    ]
+    assert account({"tables": tables}) == [
+        "3 snapshots of `lake.a.t` expired; 1 file, 10 B of `lake.a.t` began to wait; "
+        "1,200 files, 1.0 KiB of `lake.a.u` deleted; 1 table refused",
+        "`lake.a.t`: 3 snapshots expired; 1 file, 10 B began to wait",
+        "`lake.a.u`: 1,200 files, 1.0 KiB deleted",
+    ]
+
+
+@pytest.mark.parametrize(
+    "document, words",
+    [
+        ({"tables": []}, "nothing was done"),
+        ({"tables": [line("lake.a.t")]}, "nothing was done"),
+        ({"tables": [line("lake.a.t", failed="gone")]}, "nothing was done; 1 table failed"),
+        ({"dry_run": True, "tables": [line("lake.a.t")]}, "a dry run; nothing would be done"),
+    ],
+)
+def test_a_run_that_did_nothing_says_so(document: dict[str, Any], words: str) -> None:
+    assert account(document) == [words]
+
+
+def test_a_dry_run_says_what_would_be_done() -> None:
+    plans = [
+        {"kind": "expire", "files": 5, "bytes": 2048},
+        {"kind": "expire", "files": 2, "bytes": 0},
+        {"kind": "purge", "files": 1, "bytes": 7},
+    ]
+    assert account({"dry_run": True, "plans": plans}) == [
+        "a dry run; 2 plans would expire 7 files, 2.0 KiB; 1 plan would purge 1 file, 7 B"
+    ]
+
+
+def test_a_name_with_backticks_keeps_its_own() -> None:
+    assert account({"tables": [line("lake.a.`it's u`", snapshots_expired=1)]}) == [
+        "1 snapshot of lake.a.`it's u` expired"
+    ]
+
+
+def test_a_gate_says_how_many_plans_it_let_pass() -> None:
+    plans = [{"gate": "passed"}, {"gate": "passed"}, {"gate": "refused"}, {"gate": "none"}]
+    assert judged({"plans": plans}) == "2 plans passed, 1 plan refused"
+    assert judged({}) == "no plan was judged"
+
+
+def test_the_steps_of_a_run_are_told_as_one() -> None:
+    steps = [
+        {"run_id": "r", "tables": [line("lake.a.t", snapshots_expired=2)]},
+        {"run_id": "r", "tables": [line("lake.a.t", files_purged=1, bytes_purged=3)]},
+    ]
+    assert merge(steps)["account"] == [
+        "2 snapshots of `lake.a.t` expired; 1 file, 3 B of `lake.a.t` deleted"
+    ]
