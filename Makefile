@@ -37,7 +37,8 @@ bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH=
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
 
-pages:  ## write the generated part of docs/requirements.md: which tests hold which item
+pages:  ## write what is generated of docs/: commands.md, and which tests hold which requirement
+	@$(run) python -m tests.command_reference
 	@$(run) python -m tests.requirements
 
 lock:  ## compile requirements.in into requirements.txt, with hashes

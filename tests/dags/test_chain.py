@@ -95,7 +95,7 @@ class Chain:
             rows = session.scalars(
                 select(AssetEvent).where(AssetEvent.source_run_id == self.run.run_id)
             )
-            return [event.extra["account"] for event in rows]
+            return [event.extra["recap"] for event in rows]
 
     @property
     def started(self) -> list[str]:
@@ -140,11 +140,11 @@ def test_the_verdict_hands_on_the_whole_run_as_one_document(chain: Chain) -> Non
             bytes_purged=700,
         )
     ]
-    assert document["account"] == [
+    assert document["recap"] == [
         "3 snapshots of `lake.air.t` expired; 7 files, 700 B of `lake.air.t` began to wait; "
         "7 files, 700 B of `lake.air.t` deleted"
     ]
-    assert chain.events() == [document["account"]]
+    assert chain.events() == [document["recap"]]
     assert {p["id"]: p["state"] for p in document["plans"]} == {
         "expire-lake.air.t": "applied",
         "purge-lake.air.t": "applied",

@@ -86,9 +86,7 @@ def test_by_schedule(scheduled: Scheduled) -> None:
 def test_what_a_run_did_is_its_note_where_a_connection_is_given(scheduled: Scheduled) -> None:
     airflow = scheduled.airflow
     note = airflow.finished(scheduled.run["dag_run_id"])["note"]
-    assert (
-        note.split("\n\n")[0] == airflow.xcom(scheduled.run["dag_run_id"], "verdict")["account"][0]
-    )
+    assert note.split("\n\n")[0] == airflow.xcom(scheduled.run["dag_run_id"], "verdict")["recap"][0]
     assert f"of {len(TABLES)} tables expired" in note
 
 

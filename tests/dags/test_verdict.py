@@ -130,5 +130,5 @@ def test_what_was_done_and_what_was_not_stand_in_one_document(airflow: AirflowHo
 
     tables = [table("lake.a.t", snapshots_expired=2), table("lake.a.u", skipped="unreadable")]
     document = judge([summary(*tables)], DONE).document
-    assert document["account"] == ["2 snapshots of `lake.a.t` expired; 1 table skipped"]
+    assert document["recap"] == ["2 snapshots of `lake.a.t` expired; 1 table skipped"]
     assert document["complaints"] == ["lake.a.u: skipped: unreadable"]

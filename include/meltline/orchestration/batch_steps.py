@@ -6,7 +6,7 @@ from typing import Any
 from airflow.sdk import Context, TaskInstanceState
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from meltline.app.run.account import account, judged
+from meltline.app.run.recap import judged, recap
 from meltline.orchestration.page_addresses import PlansLink
 from meltline.orchestration.spark_step import SparkStep
 
@@ -58,7 +58,7 @@ class BatchStep(SparkStep):
             raise AirflowSkipException(f"batch {self.batch['number']} is empty")
         self._require_gate(context)
         summary = super().execute(context)
-        outcome = account(summary)[0] if self.gate else judged(summary)
+        outcome = recap(summary)[0] if self.gate else judged(summary)
         context[OUTCOME] = f": {outcome}"  # type: ignore[literal-required]
         return summary
 

@@ -111,12 +111,12 @@ def conclude(context: Context) -> Mapping[str, Any]:
     """
     summaries, states = _what_ran(context)
     verdict = judge(summaries, states, dry_run=bool(context["params"]["dry_run"]))
-    account = verdict.document["account"]
-    for sentence in account:
+    recap = verdict.document["recap"]
+    for sentence in recap:
         _LOG.info("%s", sentence)
     for notice in verdict.document["notices"]:
         _LOG.warning("%s", notice)
-    note_run(context["dag_run"], [*account, *verdict.complaints])
+    note_run(context["dag_run"], [*recap, *verdict.complaints])
     if verdict.complaints:
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, verdict.document)
         raise AirflowFailException("; ".join(verdict.complaints))
@@ -133,7 +133,7 @@ def _event(document: Mapping[str, Any]) -> dict[str, Any]:
         for key, figure in table.items():
             if isinstance(figure, int):
                 figures[key] = figures.get(key, 0) + figure
-    said = {key: document[key] for key in ("run_id", "as_of", "dry_run", "account")}
+    said = {key: document[key] for key in ("run_id", "as_of", "dry_run", "recap")}
     return {**said, "tables": len(document["tables"]), **figures}
 
 

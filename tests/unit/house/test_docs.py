@@ -21,6 +21,7 @@ from meltline.domain.deletion.limits import GateSettings, Limits
 from meltline.domain.retention.policy import INFINITE, PROFILES
 from meltline.domain.units import format_duration
 from meltline.gates.suites import SUITES
+from tests import command_reference
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -139,13 +140,9 @@ def test_an_option_on_its_own_is_one_of_some_command() -> None:
     assert {(page, option) for page, option in found if option not in known | {"--conf"}} == set()
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda c: " ".join(c.path))
-def test_every_command_has_a_row_in_the_readme_and_every_option_a_mention(
-    command: Command,
-) -> None:
-    assert re.search(rf"^\| `meltline {' '.join(command.path)}\b", text(ROOT / "README.md"), re.M)
-    everything = "\n".join(map(text, PAGES))
-    assert [option for option in command.options if option not in everything] == []
+def test_the_page_of_commands_is_what_the_command_says_of_itself() -> None:
+    assert text(command_reference.PAGE) == command_reference.written(), "run `make pages`"
+    assert set(command_reference.paths()) == set(COMMANDS)
 
 
 def test_every_make_target_on_a_page_exists() -> None:

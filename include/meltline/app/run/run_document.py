@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meltline.app.run.account import account
+from meltline.app.run.recap import recap
 from meltline.domain.deletion.plan import Plan
 
 
@@ -79,7 +79,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for line in document.get("tables", ()):
             _add_line(tables.setdefault(line["table"], {}), line)
     first = documents[0] if documents else {}
-    return with_account(
+    return with_recap(
         {
             "run_id": first.get("run_id", ""),
             "as_of": first.get("as_of", ""),
@@ -92,9 +92,9 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
-def with_account(document: Mapping[str, Any]) -> dict[str, Any]:
+def with_recap(document: Mapping[str, Any]) -> dict[str, Any]:
     """A run's document that also says in words what was done; these come first."""
-    return {"account": account(document), **document}
+    return {"recap": recap(document), **document}
 
 
 def _add_line(table: dict[str, Any], line: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from meltline.app.orphans.sweep import Swept
 from meltline.app.purge.purge import PurgeResult
 from meltline.app.retention.consumer_findings import ending_consumers
 from meltline.app.retention.holds import ending_soon
-from meltline.app.run.run_document import TableResult, plan_line, table_line, with_account
+from meltline.app.run.run_document import TableResult, plan_line, table_line, with_recap
 from meltline.app.run.selection import selection_notes
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -202,7 +202,7 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """The document of `run --json`."""
-        return with_account(
+        return with_recap(
             {
                 "run_id": self.run_id,
                 "as_of": format_instant(self.as_of),

@@ -18,9 +18,9 @@ from meltline.app.observe.observe import rebuild as rebuild_index
 from meltline.app.plans.plan_log import gate_document, plan_document
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges, approve
-from meltline.app.run.account import account
 from meltline.app.run.gate_step import GATEABLE, run_gate
 from meltline.app.run.lifecycle import Run, run_recorded
+from meltline.app.run.recap import recap
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.roots import as_yaml
@@ -296,7 +296,7 @@ def run(
 
 
 def _print_summary(summary: Summary, dry_run: bool) -> None:
-    whole, *_ = account(summary.as_json())
+    whole, *_ = recap(summary.as_json())
     console().print(f"{whole[0].upper()}{whole[1:]}.", markup=False, soft_wrap=True)
     if dry_run:
         print_plans(list(summary.plans.values()))

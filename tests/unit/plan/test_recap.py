@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from meltline.app.run.account import account, judged
+from meltline.app.run.recap import judged, recap
 from meltline.app.run.run_document import merge
 
 
@@ -17,7 +17,7 @@ def test_what_was_done_to_one_table_is_one_sentence_with_its_name() -> None:
         line("lake.air.flights", files_departed=205, bytes_departed=2 * 1024**2),
         *(line(f"lake.air.t{n}", skipped="unreadable") for n in range(3)),
     ]
-    assert account({"tables": tables}) == [
+    assert recap({"tables": tables}) == [
         "205 files, 2.0 MiB of `lake.air.flights` began to wait; 3 tables skipped"
     ]
 
@@ -28,7 +28,7 @@ def test_of_several_tables_the_sum_comes_first_and_each_has_its_sentence() -> No
         line("lake.a.u", files_purged=1200, bytes_purged=1024, refused="too much"),
         line("lake.a.v"),
     ]
-    assert account({"tables": tables}) == [
+    assert recap({"tables": tables}) == [
         "3 snapshots of `lake.a.t` expired; 1 file, 10 B of `lake.a.t` began to wait; "
         "1,200 files, 1.0 KiB of `lake.a.u` deleted; 1 table refused",
         "`lake.a.t`: 3 snapshots expired; 1 file, 10 B began to wait",
@@ -46,7 +46,7 @@ def test_of_several_tables_the_sum_comes_first_and_each_has_its_sentence() -> No
     ],
 )
 def test_a_run_that_did_nothing_says_so(document: dict[str, Any], words: str) -> None:
-    assert account(document) == [words]
+    assert recap(document) == [words]
 
 
 def test_a_dry_run_says_what_would_be_done() -> None:
@@ -55,13 +55,13 @@ def test_a_dry_run_says_what_would_be_done() -> None:
         {"kind": "expire", "files": 2, "bytes": 0},
         {"kind": "purge", "files": 1, "bytes": 7},
     ]
-    assert account({"dry_run": True, "plans": plans}) == [
+    assert recap({"dry_run": True, "plans": plans}) == [
         "a dry run; 2 plans would expire 7 files, 2.0 KiB; 1 plan would purge 1 file, 7 B"
     ]
 
 
 def test_a_name_with_backticks_keeps_its_own() -> None:
-    assert account({"tables": [line("lake.a.`it's u`", snapshots_expired=1)]}) == [
+    assert recap({"tables": [line("lake.a.`it's u`", snapshots_expired=1)]}) == [
         "1 snapshot of lake.a.`it's u` expired"
     ]
 
@@ -77,6 +77,6 @@ def test_the_steps_of_a_run_are_told_as_one() -> None:
         {"run_id": "r", "tables": [line("lake.a.t", snapshots_expired=2)]},
         {"run_id": "r", "tables": [line("lake.a.t", files_purged=1, bytes_purged=3)]},
     ]
-    assert merge(steps)["account"] == [
+    assert merge(steps)["recap"] == [
         "2 snapshots of `lake.a.t` expired; 1 file, 3 B of `lake.a.t` deleted"
     ]

@@ -45,7 +45,7 @@ _DEEDS = (
 )
 
 
-def account(document: Mapping[str, Any]) -> list[str]:
+def recap(document: Mapping[str, Any]) -> list[str]:
     """The sentence about the whole run, and those about its tables.
 
     Args:
