@@ -1,7 +1,6 @@
 """Airflow for the demo: its own home, its own port, nothing shared with another installation."""
 
 import json
-import os
 import secrets
 import socket
 import subprocess
@@ -43,7 +42,9 @@ class Airflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__BASE_URL": url,
-            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            # Above INFO, the UI has no line to show of a run that was made by `dags test`.
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+            "SPT_NOENV": "1",  # a process that names itself leaves its environment readable
             "MELTLINE_COLD_POOL": POOL,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
@@ -81,12 +82,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process of that id lives."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True

@@ -1,7 +1,6 @@
 """`make up`: Airflow with its UI on loopback, with the demo loaded."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -10,10 +9,12 @@ import urllib.request
 from datetime import datetime
 from pathlib import Path
 
-from demo.airflow import Airflow, free_port, is_running
+from demo.airflow import Airflow, free_port
 from demo.place import Place, environment
+from demo.processes import end, of_home
 
 PATIENCE = 180.0
+"""Seconds without an answer and without a new line in the log, after which it is given up."""
 
 
 def main() -> None:
@@ -24,10 +25,11 @@ def main() -> None:
     airflow = Airflow(place.root / "airflow")
     state = place.root / "up.json"
     if state.exists():
-        running = json.loads(state.read_text())
-        if is_running(running["pid"]):
-            _tell(running["port"], airflow)
+        port = json.loads(state.read_text())["port"]
+        if answers(port) and of_home(airflow.home):
+            _tell(port, airflow)
             return
+    end(lambda: of_home(airflow.home))  # what a crash has left would hold the database
     port = free_port()
     now = datetime.fromisoformat(place.clock_file.read_text())
     settings = airflow.environment(environment(now, place), port)
@@ -36,26 +38,34 @@ def main() -> None:
     airflow.prepare(settings)
     command = [str(Path(sys.executable).with_name("airflow")), "standalone"]
     with (place.root / "up.log").open("w") as log:
-        # A session of its own: `make down` ends the whole group, because Airflow's parts outlive
-        # their parent.
+        # A session of its own: the terminal's Ctrl-C is for this command, not for Airflow.
         process = subprocess.Popen(
             command, env=settings, stdout=log, stderr=log, start_new_session=True
         )
-    state.write_text(json.dumps({"pid": process.pid, "port": port}))
-    _wait(process, port, place)
+    state.write_text(json.dumps({"port": port}))
+    try:
+        problem = _wait(process, port, place.root / "up.log")
+    except BaseException:  # Ctrl-C while it starts
+        end(lambda: of_home(airflow.home))
+        raise
+    if problem:
+        end(lambda: of_home(airflow.home))
+        sys.exit(f"make up: {problem}; see {place.root / 'up.log'}")
     _tell(port, airflow)
 
 
-def _wait(process: "subprocess.Popen[bytes]", port: int, place: Place) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> str:
+    """Waits as long as it goes on with something; says what is wrong, empty when it answers."""
+    size, deadline = -1, 0.0
+    while not answers(port):
         if process.poll() is not None:
-            sys.exit(f"make up: Airflow ended at once; see {place.root / 'up.log'}")
-        if answers(port):
-            return
+            return f"Airflow ended with {process.returncode} before it answered"
+        if log.stat().st_size != size:
+            size, deadline = log.stat().st_size, time.monotonic() + PATIENCE
+        if time.monotonic() > deadline:
+            return f"no answer, and no new line in the log for {PATIENCE:.0f} s"
         time.sleep(1)
-    process.send_signal(signal.SIGTERM)
-    sys.exit(f"make up: no answer after {PATIENCE:.0f} s; see {place.root / 'up.log'}")
+    return ""
 
 
 def answers(port: int) -> bool:
