@@ -148,8 +148,8 @@ CLOCKS = (
     Mutation(
         "files wait from the time of a clock that is a little behind",
         "app/expire/expire.py",
-        "    now = present(context)\n",
-        "    now = context.clock.now()\n",
+        "    return departing.record(plans, files, present(context))\n",
+        "    return departing.record(plans, files, context.clock.now())\n",
         CLOCK_TESTS,
     ),
     Mutation(

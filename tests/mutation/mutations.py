@@ -30,7 +30,7 @@ LETTING_GO = "tests/unit/drop/test_letting_go.py"
 PURGE_OF_DROPPED = "tests/unit/drop/test_purge_of_dropped.py"
 EXTERNAL_DROPS = "tests/unit/catalog/test_external_drops.py"
 GATE_OF_DROPPED = "tests/unit/drop/test_gate_of_dropped.py"
-IN_BATCHES = "tests/unit/plan/test_steps_in_batches.py"
+IN_BATCHES = "tests/unit/run/test_steps_in_batches.py"
 FRONTS = "tests/unit/manifests/test_manifest_fronts.py"
 LEFT_BEHIND = "tests/unit/catalog/test_left_behind.py"
 KEPT_LIVES = "tests/unit/lives/test_kept_lives.py"
@@ -329,7 +329,7 @@ MUTATIONS = (
     Mutation(
         "a dry run does what it should only show", "app/run/lifecycle.py",
         "        todo = [step for step in steps if step.previews or not self.request.dry_run]\n",
-        "        todo = list(steps)\n", ("tests/unit/plan/test_steps.py",),
+        "        todo = list(steps)\n", ("tests/unit/run/test_steps.py",),
     ),
     Mutation(
         "a run dates what it sees by a wrong clock", "app/run/lifecycle.py",
@@ -338,7 +338,7 @@ MUTATIONS = (
     Mutation(
         "a purge is planned by what was seen before the expiration", "app/run/lifecycle.py",
         "self.look() if request.dry_run else self.look_anew(),", "self.look(),",
-        ("tests/unit/plan/test_steps.py",),
+        ("tests/unit/run/test_steps.py",),
     ),
     Mutation(
         "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",

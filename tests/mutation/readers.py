@@ -44,7 +44,7 @@ READERS = (
     Mutation(
         "who asked for a run stands on the app's command line", "app/run_request.py",
         "_option(\"who asked for it\", private=True)", "_option(\"who asked for it\")",
-        ("tests/unit/plan/test_run_request.py",),
+        ("tests/unit/run/test_run_request.py",),
     ),
     Mutation(
         "an approval reaches apps that take none", "orchestration/spark_step.py",
