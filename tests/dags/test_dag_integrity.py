@@ -149,8 +149,10 @@ def test_nothing_before_a_destructive_step_runs_after_a_failure(dag: Any) -> Non
     before = {
         id for step in GATES for id in dag.task_dict[step].get_flat_relative_ids(upstream=True)
     }
-    rules = {id: dag.task_dict[id].trigger_rule.value for id in before | GATES.keys()}
+    rules = {id: dag.task_dict[id].trigger_rule.value for id in before - GATES.keys()}
     assert set(rules.values()) <= {"all_success", "none_failed"}
+    # Those that destroy wait for every gate, failed or not, and fail unless their own has passed.
+    assert {dag.task_dict[step].partial_kwargs.get("gate") for step in GATES} == {*GATES.values()}
     assert {id for id, rule in rules.items() if rule == "none_failed"} == {
         "plan_expiration",
         "plan_purge",
@@ -159,7 +161,8 @@ def test_nothing_before_a_destructive_step_runs_after_a_failure(dag: Any) -> Non
 
 def test_only_the_last_task_runs_whatever_happened(dag: Any) -> None:
     rules = {task.task_id: task.trigger_rule.value for task in dag.tasks}
-    assert [id for id, rule in rules.items() if rule == "all_done"] == ["verdict"]
+    runs_after_failures = [id for id, rule in rules.items() if rule == "all_done"]
+    assert [id for id in runs_after_failures if id not in GATES] == ["verdict"]
     assert [task.task_id for task in dag.leaves] == ["verdict"]
 
 

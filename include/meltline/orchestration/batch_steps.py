@@ -56,7 +56,6 @@ class BatchStep(SparkStep):
         """
         if not self.batch["plans"]:
             raise AirflowSkipException(f"batch {self.batch['number']} is empty")
-        self._require_gate(context)
         summary = super().execute(context)
         outcome = recap(summary)[0] if self.gate else judged(summary)
         context[OUTCOME] = f": {outcome}"  # type: ignore[literal-required]
@@ -66,7 +65,7 @@ class BatchStep(SparkStep):
         """Beside the others, which batch."""
         return [*super().words(), f"--batch={self.batch['number']}"]
 
-    def _require_gate(self, context: Context) -> None:
+    def require(self, context: Context) -> None:
         """Holds the task to its own batch's gate; that of another batch says nothing about it."""
         if not self.gate:
             return

@@ -91,6 +91,7 @@ class SparkStep(SparkSubmitOperator):
             request = run_request(context, os.environ)
             if request.dry_run and not self.previews:
                 raise AirflowSkipException("a dry run changes nothing")
+            self.require(context)
             if not self.approvable:
                 request = replace(request, approve="")
             config, connection = config_path(), self._prepared()
@@ -135,6 +136,9 @@ class SparkStep(SparkSubmitOperator):
         if code:
             raise AirflowException(f"{self.application} ended with exit code {code}")
         return True
+
+    def require(self, context: Context) -> None:
+        """Fails the task where something must hold before its app may run; here nothing must."""
 
     def words(self) -> list[str]:
         """What this app is told beside what all of them are told."""
