@@ -39,6 +39,7 @@ PARAMS = {
     "as_of": form_field("as_of"),
     "dry_run": form_field("dry_run"),
     "any_hour": form_field("any_hour", title="At any hour"),
+    "parallelism": form_field("parallelism"),
     "approve_over_limit": Param(False, type="boolean", title="Approve above the limit",
         section="Approval", description_md="Purge more than `limits.approve-above` at once. "
         "Refused unless a person triggers the run and says why."),

@@ -28,7 +28,8 @@ Unpause it for the weekly run, or trigger it from the UI. The first run only rem
 table that was never read holds back everything, for the files may be anybody's.
 """
 
-PARAMS = {name: form_field(name) for name in ("tables", "minimum_age", "inventory", "dry_run")}
+FIELDS = ("tables", "minimum_age", "inventory", "dry_run", "any_hour", "parallelism")
+PARAMS = {name: form_field(name) for name in FIELDS}
 
 
 with DAG(

@@ -1,6 +1,7 @@
 """Meltline in Python programs: SQL with time travel, leases and consumers for readers."""
 
 import os
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -40,6 +41,8 @@ def sql(
         fetch=False,
     )
     outcome = run_statement(context, lambda: engine, request)
+    for warning in outcome.warnings:
+        warnings.warn(warning, stacklevel=3)  # where the program calls `meltline.sql`
     if outcome.read is not None:
         return engine.frame(outcome.read)
     return outcome.frame

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import TypeVar
 
-THREADS = 16
-"""So many pieces at a time: stores answer many."""
+_so_many = [16]
+"""So many pieces at a time in this process: stores answer many."""
 
 _AT_ONCE = 0.001  # seconds: what takes no longer is not waited for
 _PATIENCE = 0.01  # seconds by which some may be later, in all
@@ -20,16 +20,22 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
+def use_threads(count: int) -> None:
+    """Says how many pieces of work this process does at a time, from now on (AR-20)."""
+    _so_many[0] = count
+
+
 def thread_map(
-    work: Callable[[Request], Answer], requests: Iterable[Request], threads: int = THREADS
+    work: Callable[[Request], Answer], requests: Iterable[Request], threads: int | None = None
 ) -> Iterator[Answer]:
     """Does pieces of work, in threads from where they turn out to take their time.
 
     Args:
         work: What is to be done with each; it may run in any thread.
         requests: What with. Answers come in this order, each as soon as it is there.
-        threads: So many at a time at the most.
+        threads: So many at a time at the most; None is what `use_threads` has said.
     """
+    threads = threads or _so_many[0]
     late, pending = 0.0, iter(requests)
     for request in pending:
         start = perf_counter()

@@ -16,6 +16,7 @@ from meltline.adapters.archive.copy_cache import ArchiveBook
 from meltline.adapters.archive.permanent_store import DeepCopies
 from meltline.adapters.catalogs.catalogs import open_catalog
 from meltline.adapters.gx.engine import GreatExpectationsEngine, imported_meanwhile
+from meltline.adapters.object_store.cloud_objects import STORAGE_CLASS
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
@@ -23,6 +24,7 @@ from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
+from meltline.concurrency import use_threads
 from meltline.config.load import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.discretion import discreet
@@ -72,7 +74,9 @@ class Wiring:
         self.config = config
         self._environ = environ
         self._progress = progress
-        self.store = ObjectStores(_store_properties(config))
+        self.pace = Pace(config.io.requests_per_second)
+        self.store = ObjectStores(_store_properties(config), self.pace)
+        use_threads(config.io.parallelism)
         self.clock = self._clock()
 
     def _clock(self) -> Clock:
@@ -157,15 +161,17 @@ class Wiring:
     def _cold_store(self) -> ObjectStores | None:
         if not self.config.cold:
             return None
-        return ObjectStores(dict(self.config.catalogs[self.config.cold].properties))
+        return ObjectStores(dict(self.config.catalogs[self.config.cold].properties), self.pace)
 
     def _deep(self) -> DeepCopies | None:
         """The permanent store, which takes cold's credentials."""
-        cold = self._cold_store
-        if cold is None or not self.config.deep:
+        if self._cold_store is None or not self.config.deep:
             return None
-        pace = Pace(self.config.handoff.requests_per_second)
-        return DeepCopies(Stores(cold, cold, self.config.deep, pace=pace))
+        properties = dict(self.config.catalogs[self.config.cold].properties)
+        if self.config.deep_storage_class:
+            properties[STORAGE_CLASS] = self.config.deep_storage_class
+        cold, deep = self._cold_store.unpaced(), ObjectStores(properties)
+        return DeepCopies(Stores(cold, deep, self.config.deep, pace=self.pace), cold)
 
     def _session(self, app: str, config: Config) -> Any:
         """The process's Spark session, started or joined, which knows the catalogs in there."""
@@ -194,6 +200,7 @@ class Wiring:
         collect_seldom()
         with imported_meanwhile() if judges else nullcontext():
             spark = self._session(app, self.config)
+        self.pace.workers = spark.sparkContext.defaultParallelism
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
         book = ProofCache(LedgerTables(*ledger), self.clock)
@@ -205,7 +212,7 @@ class Wiring:
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 LedgerTables(*ledger),
-                FolderStores(_store_properties(self.config)),
+                FolderStores(_store_properties(self.config), self.pace),
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),
@@ -235,19 +242,21 @@ class Wiring:
         book = ArchiveBook(context.control.copies, cold.writer, cold.warehouse)
         return {
             "archive": ColdArchive(
-                self._tiers(store), catalog, partial(SparkCrew, spark), book, self.clock
+                self._tiers(), catalog, partial(SparkCrew, spark), book, self.clock
             ),
             "rows": SparkRowComparer(spark, catalogs, cold.warehouse),
             "prepare_cold": partial(prepare_catalog, spark, catalogs[self.config.cold]),
         }
 
-    def _tiers(self, cold: ObjectStores) -> Stores:
-        """Both stores, as the archive copies from one to the other."""
+    def _tiers(self) -> Stores:
+        """Both stores, as the archive copies from one to the other; it counts its own requests."""
+        cold = self._cold_store
+        assert cold is not None  # who copies has a tier to copy to
         return Stores(
-            hot=self.store,
-            cold=cold,
+            hot=self.store.unpaced(),
+            cold=cold.unpaced(),
             warehouse=self.config.catalogs[self.config.cold].warehouse,
-            pace=Pace(self.config.handoff.requests_per_second),
+            pace=self.pace,
         )
 
     def retrieval(self) -> Retrieval:
@@ -258,7 +267,7 @@ class Wiring:
         cold = self._cold_store
         assert cold is not None  # a restore has looked into it by now
         spark = self._session("restore", self.config)
-        back = replace(self._tiers(cold), hot=cold, cold=self.store)
+        back = replace(self._tiers(), hot=cold.unpaced(), cold=self.store.unpaced())
         return Retrieval(
             ColdRetriever(back, partial(SparkCrew, spark)),
             late(partial(_copies, cold, self.store)),

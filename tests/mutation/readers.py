@@ -104,7 +104,7 @@ READERS = (
     ),
     Mutation(
         "the archive has no limit of its own", "wiring.py",
-        "            warehouse=self.config.catalogs[self.config.cold].warehouse,\n            pace=Pace(self.config.handoff.requests_per_second),\n", "            warehouse=self.config.catalogs[self.config.cold].warehouse,\n", (PACE,),
+        "            warehouse=self.config.catalogs[self.config.cold].warehouse,\n            pace=self.pace,\n", "            warehouse=self.config.catalogs[self.config.cold].warehouse,\n", (PACE,),
     ),
     Mutation(
         "a copy in doubt is set aside as fast as it can be", "adapters/archive/copies.py",

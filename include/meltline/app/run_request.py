@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from meltline.domain.deletion.limits import MOST_PARALLEL
 from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import (
@@ -64,6 +65,12 @@ class Notation:
             ) from error
 
 
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST_PARALLEL):
+        raise ValueError(f"{text!r} is none")
+    return int(text)
+
+
 TEXT = Notation()
 GLOBS = Notation("globs", parse=globs, spell=", ".join)
 FLAG = Notation("a switch", parse=bool, blank=False, schema={"type": "boolean"})
@@ -74,6 +81,13 @@ DURATION = Notation(
     parse_duration,
     format_duration,
     schema={"type": "string", "pattern": r"^(\d+(d|h|m|s))?$"},
+)
+COUNT = Notation(
+    "a number of requests",
+    f"a whole number from 1 to {MOST_PARALLEL}",
+    _count,
+    blank=None,
+    schema={"type": ["null", "integer"], "minimum": 1, "maximum": MOST_PARALLEL},
 )
 INSTANT = Notation(
     "an instant",
@@ -131,7 +145,8 @@ class RunRequest:
     Attributes:
         as_of: The logical date, already resolved against the wall clock.
         tables: Globs; none is all.
-        any_hour: History may be copied to cold outside the quiet window too.
+        any_hour: Work on the stores may begin outside the quiet window too.
+        parallelism: So many small requests at a time in one process; None is as configured.
         approve: Why a person approves purges above the limit; empty when nobody does.
         minimum_age: Of what a sweep takes; None is as configured.
         inventory: What stands in for a sweep's listing of the store; None to list it.
@@ -156,7 +171,15 @@ class RunRequest:
     )
     any_hour: bool = field(
         default=False,
-        metadata=_option("copy history to cold outside `handoff.quiet-window` too", FLAG),
+        metadata=_option("work on the stores outside `io.quiet-window` too", FLAG),
+    )
+    parallelism: int | None = field(
+        default=None,
+        metadata=_option(
+            "so many small requests to the stores at a time, in one process; "
+            "empty: `io.parallelism`",
+            COUNT,
+        ),
     )
     minimum_age: timedelta | None = field(
         default=None,

@@ -109,6 +109,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "verify": "archive.cold.verify",
             "prune": "archive.cold_prune.prune",
             "deepen": "archive.cold_prune.deepen",
+            "recall": "archive.cold_prune.bring_back",
         },
     ),
     "consumer": (

@@ -1,5 +1,6 @@
 """Why files and snapshots are kept, without a JVM."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,8 @@ from meltline.app.storage.explain import Explanation, explain_path, explain_tabl
 from meltline.cli.options import AsJson, ConfigPath, ready
 from meltline.cli.output import console, print_json, print_notes, print_rows, shown_instant
 from meltline.domain.iceberg.names import split_snapshot
+
+_SHOWN = 3
 
 
 def explain(
@@ -33,7 +36,7 @@ def _print(explanations: list[Explanation]) -> None:
             e.path,
             e.stage,
             ", ".join(e.keep_reasons) or "-",
-            ", ".join(e.referenced_by[:3]) or "-",
+            _named(e.referenced_by),
             shown_instant(e.since),
             shown_instant(e.due_at),
         ]
@@ -45,6 +48,12 @@ def _print(explanations: list[Explanation]) -> None:
     print_notes([decision.sentence for e in explanations for decision in e.decisions])
     for sentence in sorted({s for e in explanations for s in e.consumers}):
         console().print(f"{sentence}.", markup=False)
+
+
+def _named(names: Sequence[str]) -> str:
+    """Some of the names, and how many more there are; `--json` has them all."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more or "-"
 
 
 def _explain(context: ReadContext, subject: str) -> Explanation | list[Explanation]:

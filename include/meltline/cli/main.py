@@ -1,6 +1,7 @@
 """`meltline`: one command to see storage by stage, plan, gate, apply, explain, stop and go."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from meltline.pandas_absent import do_without_pandas
 from meltline.private_words import spelt_out
 
 _BROKEN_PIPE = 141  # as a shell tells of a program that SIGPIPE has ended
+_COMMENT = re.compile(r"--(\s|[^=]*\n)")
 _LOOK = ("storage", "explain")  # these read the ledger, and start nothing
 
 
@@ -45,7 +47,7 @@ def run(words: Sequence[str]) -> int:
     """Runs a command and returns its exit code; every error is printed here, once."""
     as_json = "--json" in words
     try:
-        words = spelt_out(words)
+        words = _statement_last(spelt_out(words))
         as_json = "--json" in words
         shown = words or words_to_complete(os.environ)
         code = parser(shown)(words, standalone_mode=False, prog_name="meltline")
@@ -79,6 +81,14 @@ def _with_what_was_meant(error: MeltlineError, words: Sequence[str]) -> Meltline
         with suppress(Exception):  # it is the error that matters, not what else may be told
             return with_names_alike(error, words)
     return error
+
+
+def _statement_last(words: Sequence[str]) -> list[str]:
+    """The words of `sql` with a statement that begins with a comment last: it is no option."""
+    comments = [word for word in words if _COMMENT.match(word)]
+    if words[:1] != ["sql"] or len(comments) != 1 or "--" in words:
+        return list(words)
+    return [*(word for word in words if word != comments[0]), "--", *comments]
 
 
 def _unforeseen(error: Exception) -> MeltlineError:

@@ -21,9 +21,8 @@ from meltline.config.problems import Key, Problem, invalid, misspelt_catalog_key
 from meltline.config.schema import CatalogSection, CatalogType, ConfigFile
 from meltline.config.secrets import secret_values
 from meltline.config.values import Surroundings
-from meltline.domain.archive.cold import HandoffSettings
 from meltline.domain.deletion.batches import BatchSettings
-from meltline.domain.deletion.limits import GateSettings, Limits
+from meltline.domain.deletion.limits import GateSettings, IoSettings, Limits
 from meltline.domain.deletion.orphans import SweepSettings
 from meltline.domain.discretion import keep_untold
 from meltline.domain.errors import ConfigInvalid
@@ -70,7 +69,8 @@ class Config:
         sandbox: Whether a simulated clock and a zero reader grace are allowed.
         ledger_namespace: Where the file ledger's tables are, dotted.
         cold: The catalog that is the archive, one of `catalogs`; empty where there is none.
-        deep: Where permanent copies go; empty where they go nowhere.
+        deep: Where permanent copies go; empty where they go nowhere. `deep_storage_class` is of
+            what class they are on S3.
         local_access: Who may read and write what Meltline writes on local disk.
         storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
         stores: Which names of stores are one place, and which are different ones.
@@ -87,9 +87,10 @@ class Config:
     gates: GateSettings
     sweep: SweepSettings = field(default_factory=SweepSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
-    handoff: HandoffSettings = field(default_factory=HandoffSettings)
+    io: IoSettings = field(default_factory=IoSettings)
     cold: str = ""
     deep: str = ""
+    deep_storage_class: str = ""
     local_access: Access = Access.OWNER
     storage_roots: tuple[str, ...] = ()
     stores: StoreNames = field(default_factory=StoreNames)
@@ -181,9 +182,10 @@ def _config(path: Path, model: ConfigFile) -> Config:
         gates=GateSettings(**model.gates.model_dump()),
         sweep=SweepSettings(**model.sweep.model_dump()),
         batches=BatchSettings(**model.batches.model_dump()),
-        handoff=HandoffSettings(model.handoff.store_iops, *model.handoff.quiet_window),
+        io=IoSettings(model.io.store_iops, *model.io.quiet_window, model.io.parallelism),
         cold=model.cold,
         deep=model.deep,
+        deep_storage_class=model.deep_storage_class,
         local_access=Access(model.local_access),
         storage_roots=tuple(model.storage_roots),
         stores=StoreNames.of(model.same, model.different),

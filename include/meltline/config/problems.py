@@ -17,7 +17,7 @@ from meltline.config.schema import (
     CatalogSection,
     ConfigFile,
     GatesSection,
-    HandoffSection,
+    IoSection,
     LimitsSection,
     Section,
     SweepSection,
@@ -107,7 +107,7 @@ def _known_keys(section: Key) -> list[str]:
         "gates": GatesSection,
         "sweep": SweepSection,
         "batches": BatchesSection,
-        "handoff": HandoffSection,
+        "io": IoSection,
     }
     model = sections.get(section[0], ConfigFile) if section else ConfigFile
     return sorted(str(field.alias) for field in model.model_fields.values())

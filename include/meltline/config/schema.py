@@ -37,6 +37,7 @@ from meltline.config.values import (
     sqlalchemy_url,
     wrong,
 )
+from meltline.domain.deletion.limits import MOST_PARALLEL
 from meltline.domain.places import StoreNames
 
 ColdWord: TypeAlias = Literal["none", "all", "daily", "weekly", "monthly"]
@@ -209,13 +210,16 @@ class BatchesSection(Section):
     )
 
 
-class HandoffSection(Section):
-    """What copying history to the cold tier may cost, and when."""
+class IoSection(Section):
+    """What work on the stores may cost, and when it may begin."""
 
     store_iops: int = Field(
         0, ge=0, description="Requests per second of the stores; a fifth is used. 0: no limit."
     )
     quiet_window: QuietWindow = _written("", "In UTC, such as 01:00-05:00. Empty: at any time.")
+    parallelism: int = Field(
+        16, ge=1, le=MOST_PARALLEL, description="Small requests at a time, in one process."
+    )
 
 
 class ConfigFile(Section):
@@ -232,6 +236,9 @@ class ConfigFile(Section):
     hot: str = Field(HOT, description="The catalog that is lived in; one of catalogs.")
     cold: str = Field("", description="The catalog that is the archive; one of catalogs.")
     deep: str = Field("", description="Where permanent copies go: file:, s3:, gs: or abfss:.")
+    deep_storage_class: str = Field(
+        "", description="Of permanent copies on S3, such as DEEP_ARCHIVE; empty: the store's own."
+    )
     local_access: Literal["owner", "group"] = Field(
         "owner", description="Who may read and write what Meltline writes on local disk."
     )
@@ -249,7 +256,7 @@ class ConfigFile(Section):
     gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
     sweep: Annotated[SweepSection, _EMPTY_IS_DEFAULT] = _all_defaults(SweepSection)
     batches: Annotated[BatchesSection, _EMPTY_IS_DEFAULT] = _all_defaults(BatchesSection)
-    handoff: Annotated[HandoffSection, _EMPTY_IS_DEFAULT] = _all_defaults(HandoffSection)
+    io: Annotated[IoSection, _EMPTY_IS_DEFAULT] = _all_defaults(IoSection)
 
     @field_validator("catalogs")
     @classmethod

@@ -135,6 +135,10 @@ class TransientImmutable(UsageInvalid):
     """`transient` can be set only while an object is new (ML-29)."""
 
 
+class AutoMaintenanceDisabled(UsageInvalid):
+    """A retention was set where nothing is managed."""
+
+
 class SnapshotNotFound(UsageInvalid):
     """The table has no such snapshot, or has it no more (AR-44)."""
 

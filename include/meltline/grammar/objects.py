@@ -1,13 +1,22 @@
 """The statements about tables, schemas, databases, shares and tags that Spark does not have."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from meltline.domain.iceberg.objects import ObjectKind
-from meltline.domain.retention.policy import INFINITE, MIN_RETENTION, RETENTION
+from meltline.domain.retention.policy import (
+    ENABLED,
+    INFINITE,
+    MIN_RETENTION,
+    RETENTION,
+    TRANSIENT,
+)
+from meltline.grammar.branches import create_branch, drop_branch
 from meltline.grammar.points import begins_point, begins_tag, point_in_time
 from meltline.grammar.statements import (
-    ChangeRetention,
+    ChangePolicy,
     CloneObject,
+    CreateContainer,
     CreateShare,
     DropObject,
     DropShare,
@@ -30,6 +39,7 @@ PARAMETERS: Mapping[str, str] = {
     "DATA_RETENTION_TIME_IN_DAYS": RETENTION,
     "SNAPSHOT_RETENTION_DAYS": RETENTION,
     "MIN_DATA_RETENTION_TIME_IN_DAYS": MIN_RETENTION,
+    "AUTO_MAINTENANCE": ENABLED,
 }
 
 
@@ -40,10 +50,12 @@ def undrop(cursor: Cursor) -> Statement:
 
 
 def drop(cursor: Cursor) -> Statement | None:
-    """DROP TABLE | SCHEMA | DATABASE | SHARE [IF EXISTS] name; None of what is Spark's."""
+    """DROP TABLE | SCHEMA | DATABASE | SHARE | BRANCH [IF EXISTS] name; None of what is Spark's."""
     cursor.expect("DROP")
     if cursor.take("SHARE"):
         return DropShare(_share(cursor))
+    if cursor.take("BRANCH"):
+        return drop_branch(cursor)
     if cursor.current.is_word("NAMESPACE"):
         kind = ObjectKind.SCHEMA
     elif cursor.current.is_word(*KINDS):
@@ -79,7 +91,7 @@ def show(cursor: Cursor) -> Statement | None:
 
 
 def alter(cursor: Cursor) -> Statement | None:
-    """ALTER … SET | UNSET a retention, and ALTER … RENAME TO; None of what is Spark's."""
+    """ALTER … SET | UNSET a policy, and ALTER … RENAME TO; None of what is Spark's."""
     cursor.expect("ALTER")
     name: Name = ()
     if cursor.take("ACCOUNT"):
@@ -94,28 +106,36 @@ def alter(cursor: Cursor) -> Statement | None:
     else:
         return None
     sets = cursor.choice("SET", "UNSET") == "SET"
-    return ChangeRetention(kind, name, _changes(cursor, sets))
+    return ChangePolicy(kind, name, _changes(cursor, sets))
 
 
 def _changes(cursor: Cursor, sets: bool) -> dict[str, str | None]:
     changes: dict[str, str | None] = {}
     while not changes or cursor.current.is_word(*PARAMETERS):
         key = PARAMETERS[cursor.choice(*PARAMETERS)]
-        changes[key] = days(cursor) if sets else None
+        changes[key] = _setting(cursor, key) if sets else None
         if cursor.take_symbol(",") and not cursor.current.is_word(*PARAMETERS):
             cursor.fail(" or ".join(PARAMETERS))
     return changes
 
 
+def _setting(cursor: Cursor, key: str) -> str:
+    if key != ENABLED:
+        return days(cursor)
+    cursor.expect_symbol("=")
+    return cursor.choice("TRUE", "FALSE").lower()
+
+
 def days(cursor: Cursor) -> str:
-    """`= n` as it is written, and NULL for a retention without end (ML-33)."""
+    """`= n`, without zeros before it, and NULL for a retention without end (ML-33)."""
     cursor.expect_symbol("=")
     if cursor.take("NULL"):
         return INFINITE
     sign = "-" if cursor.take_symbol("-") else ""
     if cursor.current.kind is not Kind.NUMBER:
         cursor.fail("a number of days, or NULL for ever")
-    return sign + cursor.next().text
+    text = cursor.next().text
+    return sign + (text.lstrip("0") or "0" if text.isdecimal() else text)
 
 
 def tag(cursor: Cursor) -> Statement:
@@ -144,20 +164,51 @@ def update(cursor: Cursor) -> Statement | None:
 
 
 def create(cursor: Cursor) -> Statement | None:
-    """CREATE SHARE, CREATE … CLONE, CREATE DATABASE … FROM; None of all else."""
+    """CREATE SHARE or BRANCH, … CLONE, DATABASE … FROM, and containers with policies; else None."""
     cursor.expect("CREATE")
     if cursor.take("SHARE"):
         name = _share(cursor)
         cursor.expect("FROM")
         return CreateShare(name, cursor.name("a database, schema or table"))
+    if cursor.take("BRANCH"):
+        return create_branch(cursor)
+    replaces, transient = cursor.take("OR", "REPLACE"), cursor.take("TRANSIENT")
     if not cursor.current.is_word(*KINDS):
         return None
     kind = KINDS[cursor.next().text.upper()]
-    if not cursor.current.is_name or cursor.comes("IF", "NOT", "EXISTS"):
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if not cursor.current.is_name:
         return None
     target = cursor.name()
-    is_clone = cursor.take("CLONE") or (kind is ObjectKind.DATABASE and cursor.take("FROM"))
-    return _clone(cursor, kind, target) if is_clone else None
+    begins_clone = cursor.current.is_word("CLONE") or (
+        kind is ObjectKind.DATABASE and cursor.current.is_word("FROM")
+    )
+    if begins_clone and transient:
+        cursor.fail("the end: a clone is transient where its source is")
+    if begins_clone:
+        cursor.next()
+        made = _clone(cursor, kind, target)
+        return replace(made, replaces=replaces, if_not_exists=if_not_exists)
+    if kind is ObjectKind.TABLE or not (transient or _names_policy(cursor)):
+        return None
+    if replaces:
+        cursor.fail("CLONE: nothing else replaces a schema or database")
+    return _container(cursor, kind, target, transient=transient, if_not_exists=if_not_exists)
+
+
+def _names_policy(cursor: Cursor) -> bool:
+    return any(token.is_word(*PARAMETERS) for token in cursor.tokens[cursor.at :])
+
+
+def _container(
+    cursor: Cursor, kind: ObjectKind, name: Name, *, transient: bool, if_not_exists: bool
+) -> CreateContainer:
+    """Its policies, and nothing else: whoever wants a comment sets it with ALTER."""
+    policies = {TRANSIENT: "true"} if transient else {}
+    if not (transient and (cursor.is_at_end or cursor.current.is_symbol(";"))):
+        changes = _changes(cursor, sets=True)
+        policies |= {key: setting for key, setting in changes.items() if setting is not None}
+    return CreateContainer(kind, name, policies, if_not_exists)
 
 
 def _clone(cursor: Cursor, kind: ObjectKind, target: Name) -> CloneObject:

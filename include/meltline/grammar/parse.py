@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from meltline.grammar import objects
+from meltline.grammar import branches, objects
 from meltline.grammar.queries import information_view, query
 from meltline.grammar.statements import Statement, TieringCall
 from meltline.grammar.tables import create_table
@@ -16,6 +16,10 @@ _OURS: Mapping[str, Callable[[Cursor], Statement | None]] = {
     "TAG": objects.tag,
     "UPDATE": objects.update,
     "CREATE": objects.create,
+    "COMMIT": branches.commit,
+    "RESYNC": branches.resync,
+    "ROLLBACK": branches.rollback,
+    "DIFF": branches.diff,
 }
 
 

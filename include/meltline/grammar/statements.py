@@ -53,17 +53,27 @@ class Query:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE with a retention, or with types of the sources.
+    """CREATE TABLE with a retention, as TRANSIENT, or with types of the sources.
 
     Attributes:
         text: The statement in Spark's words.
         name: The table.
-        retention: DATA_RETENTION_TIME_IN_DAYS as written; None where it does not say.
+        policies: What it says of them: DATA_RETENTION_TIME_IN_DAYS, TRANSIENT.
     """
 
     text: str
     name: Name
-    retention: str | None
+    policies: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CreateContainer:
+    """CREATE SCHEMA or DATABASE with a retention, or as TRANSIENT."""
+
+    kind: ObjectKind
+    name: Name
+    policies: Mapping[str, str]
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ class CloneObject:
     Attributes:
         point: Of which moment; None is now.
         ignore_insufficient: Leave out tables whose retention does not reach back to it.
+        replaces: CREATE OR REPLACE: what has the name is dropped.
+        if_not_exists: Nothing is done where something has the name.
     """
 
     kind: ObjectKind
@@ -80,6 +92,8 @@ class CloneObject:
     source: Name
     point: PointInTime | None = None
     ignore_insufficient: bool = False
+    replaces: bool = False
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,8 +171,8 @@ class ShowHistory:
 
 
 @dataclass(frozen=True)
-class ChangeRetention:
-    """ALTER … SET or UNSET a retention.
+class ChangePolicy:
+    """ALTER … SET or UNSET a retention, or AUTO_MAINTENANCE.
 
     Attributes:
         name: The object; empty for the account.
@@ -186,6 +200,54 @@ class TagSnapshot:
 
 
 @dataclass(frozen=True)
+class CreateBranch:
+    """CREATE BRANCH … OF a table.
+
+    Attributes:
+        point: As of when; None is main's head.
+    """
+
+    name: str
+    table: Name
+    point: PointInTime | None = None
+
+
+@dataclass(frozen=True)
+class DropBranch:
+    """DROP BRANCH … OF a table."""
+
+    name: str
+    table: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ForwardBranch:
+    """COMMIT BRANCH: main comes to a branch. RESYNC BRANCH: a branch comes to main."""
+
+    name: str
+    table: Name
+    commits: bool
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """ROLLBACK TABLE to a point, or to a snapshot."""
+
+    table: Name
+    to: PointInTime | int
+
+
+@dataclass(frozen=True)
+class DiffTable:
+    """DIFF TABLE … BETWEEN two branches, tags or snapshots."""
+
+    table: Name
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
 class TieringCall:
     """SELECT lakets.…(…): a policy of chunks (LakeTS)."""
 
@@ -196,6 +258,7 @@ class TieringCall:
 Statement = (
     Query
     | CreateTable
+    | CreateContainer
     | CloneObject
     | CreateShare
     | UpdateShare
@@ -205,7 +268,12 @@ Statement = (
     | UndropObject
     | RenameObject
     | ShowHistory
-    | ChangeRetention
+    | ChangePolicy
     | TagSnapshot
+    | CreateBranch
+    | DropBranch
+    | ForwardBranch
+    | Rollback
+    | DiffTable
     | TieringCall
 )

@@ -1,6 +1,6 @@
 """CREATE TABLE as the sources write it, in Spark's words."""
 
-from meltline.domain.retention.policy import RETENTION
+from meltline.domain.retention.policy import RETENTION, TRANSIENT
 from meltline.grammar.objects import PARAMETERS, days
 from meltline.grammar.statements import CreateTable
 from meltline.grammar.tokens import Cursor, Kind, unreadable
@@ -21,24 +21,30 @@ def replaced(text: str, edits: list[Edit]) -> str:
 
 
 def create_table(text: str, cursor: Cursor) -> CreateTable | None:
-    """CREATE TABLE with a retention or with types of the sources; None where it is Spark's own.
+    """CREATE TABLE with policies or with types of the sources; None where it is Spark's own.
 
     Raises:
         SqlUnreadable: The retention is no number, is said twice, or stands beside TBLPROPERTIES.
     """
     cursor.expect("CREATE")
     cursor.take("OR", "REPLACE")
+    edits: list[Edit] = []
+    policies: dict[str, str] = {}
+    first = cursor.current.start
+    if cursor.take("TRANSIENT"):
+        edits.append((first, cursor.current.start, ""))
+        policies[TRANSIENT] = "true"
     if not cursor.take("TABLE"):
         return None
     cursor.take("IF", "NOT", "EXISTS")
     if not cursor.current.is_name:
         return None
     name = cursor.name()
-    edits = _types(cursor) if cursor.current.is_symbol("(") else []
-    retention = _retention(cursor, edits)
+    edits += _types(cursor) if cursor.current.is_symbol("(") else []
+    edits += _properties(cursor, policies)
     if not edits:
         return None
-    return CreateTable(replaced(text, edits), name, retention)
+    return CreateTable(replaced(text, edits), name, policies)
 
 
 def _types(cursor: Cursor) -> list[Edit]:
@@ -58,8 +64,12 @@ def _types(cursor: Cursor) -> list[Edit]:
     return edits
 
 
-def _retention(cursor: Cursor, edits: list[Edit]) -> str | None:
-    stated_days: str | None = None
+def _properties(cursor: Cursor, policies: dict[str, str]) -> list[Edit]:
+    """What says the policies in Spark's words; the retention, if there is one, becomes one."""
+    if cursor.take("USING"):
+        cursor.name("a format")
+    place = cursor.tokens[cursor.at - 1].end
+    start, end, listed = place, place, None
     depth = 0
     while cursor.current.kind is not Kind.END:
         token = cursor.current
@@ -67,15 +77,21 @@ def _retention(cursor: Cursor, edits: list[Edit]) -> str | None:
         if depth or not token.is_word("DATA_RETENTION_TIME_IN_DAYS", "TBLPROPERTIES"):
             cursor.next()
             continue
-        if stated_days is not None or (token.is_word("TBLPROPERTIES") and _says_retention(cursor)):
+        if RETENTION in policies or (token.is_word("TBLPROPERTIES") and _says_retention(cursor)):
             expected = f"either {token.text.upper()} or '{RETENTION}' in TBLPROPERTIES, once"
             raise unreadable(cursor.text, token.start, expected, "both")
         cursor.next()
         if PARAMETERS.get(token.text.upper()) == RETENTION:
-            stated_days = days(cursor)
-            end = cursor.tokens[cursor.at - 1].end
-            edits.append((token.start, end, f"TBLPROPERTIES ('{RETENTION}' = '{stated_days}')"))
-    return stated_days
+            policies[RETENTION] = days(cursor)
+            start, end = token.start, cursor.tokens[cursor.at - 1].end
+        else:
+            listed = cursor.current.end  # behind the parenthesis
+    words = ", ".join(f"'{key}' = '{setting}'" for key, setting in policies.items())
+    if not words:
+        return []
+    if listed is not None:
+        return [(listed, listed, f"{words}, ")]
+    return [(start, end, f"{' ' if start == end else ''}TBLPROPERTIES ({words})")]
 
 
 def _says_retention(cursor: Cursor) -> bool:

@@ -29,6 +29,18 @@ class DeepStore(Protocol):
         """The length of a file's copy; None where there is none. Raises StoreRefused."""
         ...
 
+    def give_back(self, path: str) -> int:
+        """Puts a file back to its path in cold, which has it no more.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            FileNotFoundError: There is no copy of it.
+            StoreRefused: A store refuses; one that keeps it offline has to be asked for it first.
+        """
+        ...
+
 
 class Retriever(Protocol):
     """Reads cold and writes hot; cold is never changed by it."""

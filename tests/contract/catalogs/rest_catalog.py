@@ -38,6 +38,7 @@ class RestCatalogServer:
     tables: MutableMapping[tuple[str, str], str] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     guard: RLock = field(default_factory=RLock)
+    views: set[tuple[str, str]] = field(default_factory=set)
     uri: str = ""
 
     def answer(self, method: str, path: str, body: Any) -> Any:
@@ -60,6 +61,8 @@ class RestCatalogServer:
                 case ["namespaces", namespace, "tables"]:
                     names = [name for within, name in self.tables if within == namespace]
                     return {"identifiers": [{"namespace": [namespace], "name": n} for n in names]}
+                case ["namespaces", namespace, "views", view] if method == "HEAD":
+                    return self._view((namespace, view))
                 case ["namespaces", namespace, "tables", table]:
                     return self._table(method, (namespace, table), body)
         raise Refused(404, "NoSuchPath")
@@ -108,6 +111,11 @@ class RestCatalogServer:
             raise Refused(409, "AlreadyExistsException")
         self.tables[name] = at
         return self._table("GET", name, None)
+
+    def _view(self, name: tuple[str, str]) -> Any:
+        if name not in self.views:
+            raise Refused(404, "NoSuchViewException")
+        return {}
 
     def _table(self, method: str, name: tuple[str, str], body: Any) -> Any:
         if name not in self.tables:
@@ -188,9 +196,10 @@ def _handler(answer: Callable[[str, str, Any], Any]) -> type[BaseHTTPRequestHand
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = _serve
+        do_GET = do_POST = do_DELETE = do_HEAD = _serve
 
         def log_message(self, format: str, *args: Any) -> None:
             """Says nothing."""

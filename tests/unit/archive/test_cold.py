@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from meltline.domain.archive.cold import (
     Cadence,
-    HandoffSettings,
     chosen,
     cold_policy,
     ends_a_period,
 )
+from meltline.domain.deletion.limits import IoSettings
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from tests.lives.histories import History, histories, history, instant
 
@@ -211,9 +211,9 @@ def test_a_value_that_is_none_is_reported_and_what_keeps_the_most_applies(
 
 def test_a_fifth_of_the_stores_requests_is_used_and_at_least_one() -> None:
     # AR-37
-    assert HandoffSettings(store_iops=5500).requests_per_second == 1100
-    assert HandoffSettings(store_iops=1).requests_per_second == 1
-    assert HandoffSettings().requests_per_second == 0
+    assert IoSettings(store_iops=5500).requests_per_second == 1100
+    assert IoSettings(store_iops=1).requests_per_second == 1
+    assert IoSettings().requests_per_second == 0
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_a_batch_begins_only_inside_the_quiet_window(
     window: tuple[int | None, int | None], moment: str, expected: bool
 ) -> None:
     # AR-38
-    assert HandoffSettings(0, *window).may_begin(at(moment)) is expected
+    assert IoSettings(0, *window).may_begin(at(moment)) is expected

@@ -16,8 +16,8 @@ from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PREVIEW
 from meltline.app.storage.explain import explain_table
 from meltline.domain.archive.archive import COLD_OF, read_archived
-from meltline.domain.archive.cold import HandoffSettings
 from meltline.domain.archive.cold_paths import mirrored
+from meltline.domain.deletion.limits import IoSettings
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -162,7 +162,7 @@ def test_outside_the_quiet_window_nothing_begins_unless_a_person_wants_it() -> N
     lake = Lake(has_cold=True)
     table = daily(lake, 12)
     services = lake.services()
-    config = replace(services.config, handoff=HandoffSettings(0, 60, 300))
+    config = replace(services.config, io=IoSettings(0, 60, 300))
     services = replace(services, config=config)
     summary = lake.on(12.5).run(services=services)  # at noon
     assert summary.exit_code == 0 and not lake.control.archived.all()
@@ -286,9 +286,9 @@ def _content(summary: Summary) -> set[tuple[str, str, int, int, int]]:
 def test_outside_the_quiet_window_a_dry_run_predicts_that_nothing_goes_to_cold() -> None:
     lake = Lake(has_cold=True)
     daily(lake, 12)
-    night = HandoffSettings(0, 60, 120)
+    night = IoSettings(0, 60, 120)
     services = lake.on(12.5).services()
-    services = replace(services, config=replace(services.config, handoff=night))
+    services = replace(services, config=replace(services.config, io=night))
     dry = run_chain(services, replace(lake.request(), dry_run=True))
     assert not dry.plans
 

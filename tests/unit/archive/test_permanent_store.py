@@ -2,6 +2,7 @@
 
 import pytest
 
+from meltline.app.archive.recall import Recalled, recall
 from meltline.app.archive.replicate import Deepened, deepen
 from meltline.domain.errors import (
     ColdMissing,
@@ -93,3 +94,44 @@ def test_without_a_policy_only_a_table_that_is_named_goes_deep() -> None:
         deepen(ports(lake), TableName.parse("lake.air.never"))
     with pytest.raises(ColdMissing):
         deepen(ports(lake, deep=None))
+
+
+# --- and back -----------------------------------------------------------------------------------
+
+
+def recalled(lake: Lake) -> Recalled:
+    (done,) = recall(ports(lake), NAME)
+    return done
+
+
+def test_what_cold_has_lost_comes_back_to_the_path_that_it_had() -> None:
+    # AR-29
+    lake, _ = archived(**{"meltline.deep": "true"})
+    deepened(lake)
+    before = {path: lake.store.read(path) for path in needed(lake)}
+    lake.store.delete(sorted(before))
+    done = recalled(lake)
+    assert done.errors == [] and done.files == len(before)
+    assert done.bytes == sum(map(len, before.values()))
+    assert {path: lake.store.read(path) for path in before} == before
+    again = recalled(lake)
+    assert (again.files, again.errors) == (0, [])
+    assert [e.action for e in lake.control.audit.entries()].count("cold recall") == 1
+
+
+def test_what_neither_has_is_named_and_the_rest_comes_back() -> None:
+    lake, _ = archived(**{"meltline.deep": "true"})
+    deepened(lake)
+    lost = [path for path in needed(lake) if path.endswith((".parquet", ".avro"))]
+    lake.store.delete(lost)
+    (nowhere,) = [path for path in lake.paths(DEEP) if path.endswith("/t1.parquet")]
+    lake.store.delete([nowhere])
+    done = recalled(lake)
+    assert done.files > 0 and len(done.errors) == 2
+    assert all("t1.parquet is not there" in error for error in done.errors)
+
+
+def test_where_nothing_is_deep_there_is_nothing_to_recall() -> None:
+    lake, _ = archived()
+    with pytest.raises(TableNotFound, match="permanent store"):
+        recall(ports(lake), NAME)

@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from meltline.config.load import Config, json_schema, load_config
-from meltline.domain.archive.cold import HandoffSettings
 from meltline.domain.deletion.batches import BatchSettings
-from meltline.domain.deletion.limits import GateSettings, Limits
+from meltline.domain.deletion.limits import GateSettings, IoSettings, Limits
 from meltline.domain.deletion.orphans import SweepSettings
 from meltline.domain.errors import ConfigInvalid
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
@@ -73,7 +72,7 @@ limits:
 gates: {ttl: 30m, full-proof-every: 7d}
 sweep: {minimum-age: 36h, listings-apart: 6h, inventory-age: 1d}
 batches: {most-apps: 3, files-per-app: 20000}
-handoff: {store-iops: 5500, quiet-window: 22:30-04:00}
+io: {store-iops: 5500, quiet-window: 22:30-04:00, parallelism: 5}
 """
 
 
@@ -118,7 +117,7 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path: Path) -> None:
     three, half, two = timedelta(days=3), timedelta(hours=12), timedelta(days=2)
     assert config.sweep == SweepSettings(three, half, two) == SweepSettings()
     assert config.batches == BatchSettings(8, 1_000_000) == BatchSettings()
-    assert (config.cold, config.deep, config.handoff) == ("", "", HandoffSettings(0, None, None))
+    assert (config.cold, config.deep, config.io) == ("", "", IoSettings(0, None, None))
 
 
 def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
@@ -143,7 +142,7 @@ def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
     assert config.sweep == SweepSettings(timedelta(hours=36), timedelta(hours=6), timedelta(days=1))
     assert config.batches == BatchSettings(3, 20_000)
     assert (config.cold, config.deep) == ("archive", "s3://vault/meltline")
-    assert config.handoff == HandoffSettings(5500, 22 * 60 + 30, 4 * 60)
+    assert config.io == IoSettings(5500, 22 * 60 + 30, 4 * 60, 5)
 
 
 def test_retention_in_days_is_a_whole_number(tmp_path: Path) -> None:
@@ -389,8 +388,8 @@ def test_an_archive_beside_the_hot_warehouse_is_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("window", ["1-5", "01:00-25:00", "01:00", "01:00-01:00", "night"])
 def test_a_quiet_window_is_two_times_of_day(tmp_path: Path, window: str) -> None:
-    error = refusal(tmp_path, MINIMAL + f"handoff: {{quiet-window: '{window}'}}\n")
-    assert "handoff.quiet-window: expected a time of day in UTC" in error.message
+    error = refusal(tmp_path, MINIMAL + f"io: {{quiet-window: '{window}'}}\n")
+    assert "io.quiet-window: expected a time of day in UTC" in error.message
 
 
 @pytest.mark.parametrize(

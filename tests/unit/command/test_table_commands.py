@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from meltline.cli.main import run
 from meltline.domain.units import format_instant
 from tests.unit.command.test_commands_without_spark import (
     COMMITS,
@@ -69,6 +72,7 @@ def test_a_share_comes_is_listed_and_goes(meltline: Any, home: Home) -> None:
         "snapshot_id": COMMITS,
         "behind": False,
         "written": False,
+        "gone": False,
     }
     assert made["tables"] == [table]
     code, listed = meltline("share", "list")
@@ -80,3 +84,54 @@ def test_a_share_comes_is_listed_and_goes(meltline: Any, home: Home) -> None:
     code, gone = meltline("share", "drop", "q1")
     assert code == 0 and gone["removed"] == [] and meltline("share", "list")[1] == {"shares": []}
     assert "share__q1" not in home.document()["refs"]
+
+
+def test_a_statement_may_begin_with_a_comment(meltline: Any) -> None:
+    for comment in ("-- which ones\n", "--which ones\n", "-- a = b\n", "/* a */ -- b\n"):
+        code, listed = meltline("sql", f"{comment}SHOW TABLES HISTORY", "--in", "lake.air")
+        assert code == 0 and listed["rows"][0][1] == "it's t"
+    code, refused = meltline("sql", "-- nothing but that")
+    assert (code, refused["error"]["type"]) == (2, "SqlUnreadable")
+    code, refused = meltline("sql", "SHOW TABLES HISTORY", "--limti", "3")
+    assert (code, refused["error"]["object"]) == (2, "command line")
+
+
+def test_a_clone_replaces_what_has_its_name_only_where_that_is_said(meltline: Any) -> None:
+    then = ("--at", "--timestamp", format_instant(committed_at(1)))
+    assert meltline("clone", TABLE, "lake.air.c")[1]["replaced"] is False
+    code, done = meltline("clone", TABLE, "lake.air.c", *then, "--replace")
+    assert code == 0 and done["replaced"] and done["created"][0]["table"] == "lake.air.c"
+    code, listed = meltline("history", "tables", "--like", "c")
+    assert [row["dropped_on"] is None for row in listed["rows"]] == [True, False]
+
+
+def test_a_branch_is_taken_away(meltline: Any, home: Home) -> None:
+    code, would = meltline("branch", TABLE, "wip", "--drop", "--dry-run")
+    assert code == 0 and would["before"] == COMMITS and "wip" in home.document()["refs"]
+    assert meltline("branch", TABLE, "wip", "--drop")[0] == 0
+    assert "wip" not in home.document()["refs"]
+    code, refused = meltline("branch", TABLE, "main", "--drop")
+    assert (code, refused["error"]["type"]) == (3, "UndoRefused")
+
+
+def test_a_table_is_explained_with_how_many_more_names_there_are(
+    meltline: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b", "c"):
+        assert meltline("branch", TABLE, name)[0] == 0
+    assert run(["explain", TABLE]) == 0
+    shown = capsys.readouterr().out
+    assert "a, b, c and 2 more" in shown
+    (newest, *_) = meltline("explain", TABLE)[1]["snapshots"]
+    assert newest["referenced_by"] == ["a", "b", "c", "main", "wip"]
+
+
+def test_a_share_that_lost_its_table_says_what_it_still_pins(
+    meltline: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert meltline("share", "create", "q1", "--from", TABLE)[0] == 0
+    assert meltline("drop", "lake.q1.`it's t`")[0] == 0
+    (table,) = meltline("share", "list")[1]["shares"][0]["tables"]
+    assert (table["gone"], table["snapshot_id"], table["source"]) == (True, COMMITS, TABLE)
+    assert run(["share", "list"]) == 0
+    assert "table gone" in capsys.readouterr().out

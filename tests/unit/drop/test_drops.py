@@ -408,6 +408,16 @@ def test_drops_and_undrops_are_in_the_history_of_decisions() -> None:
     assert of_all.count("drop") == 4 and "undrop" in of_all
 
 
+def test_who_brought_back_whose_table_is_recorded_for_nobody_checks_roles() -> None:
+    # TT-51
+    lake, _ = written()
+    dropped(lake)
+    assert back(lake).tables[0].owner == "ann"
+    entry = decisions(lake.services(), NAME)[-1]
+    assert (entry.who, entry.action) == ("tester", "undrop")
+    assert entry.detail.endswith(": 1 tables, of ann")
+
+
 def test_a_hold_comes_along_and_comes_back() -> None:
     lake, table = written()
     held = add_hold(lake.services(), NAME, reason="audit")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from meltline.app.catalog.resolve import find_object
-from meltline.app.drop.drop import drop
+from meltline.app.drop.drop import drop, rename
 from meltline.app.drop.history import Listed, history
 from meltline.app.drop.undrop import undrop
 from meltline.app.retention.policies import change_policy
@@ -67,6 +67,20 @@ def test_a_table_without_a_commit_has_no_rows_and_no_bytes() -> None:
     lake.table("t", properties={"meltline.transient": "true"})
     (row,) = rows(lake)
     assert (row.rows, row.bytes, row.kind) == (0, 0, "TRANSIENT")
+
+
+def test_of_versions_dropped_at_one_moment_the_last_one_comes_first_as_undrop_takes_it() -> None:
+    # TT-43
+    lake = Lake()
+    for version in range(5):
+        where, comment = f"file:///w/air/t{version}", {"comment": f"v{version}"}
+        lake.on(0).table("t", location=where, properties=comment).append(f"f{version}")
+        drop(lake.services(), "lake.air.t")
+    assert [row.comment for row in rows(lake)] == ["v4", "v3", "v2", "v1", "v0"]
+    for version in (4, 3, 2, 1, 0):
+        undrop(lake.services(), "lake.air.t")
+        assert next(row.comment for row in rows(lake) if not row.dropped_on) == f"v{version}"
+        rename(lake.services(), "lake.air.t", f"lake.air.t{version}")
 
 
 def test_what_is_there_comes_first_by_name_then_what_was_dropped_the_latest_first() -> None:

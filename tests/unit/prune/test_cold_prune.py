@@ -55,7 +55,7 @@ def ids(lake: Lake) -> list[int]:
 
 
 def ports(lake: Lake, **changes: Any) -> RunContext:
-    deep = DeepCopies(Stores(lake.store, lake.store, DEEP))
+    deep = DeepCopies(Stores(lake.store, lake.store, DEEP), lake.store)
     return services(lake, **{"deep": deep, **changes})
 
 

@@ -1,5 +1,6 @@
-"""`handoff.store-iops`: a handoff sends no more requests in a second than it was given."""
+"""`io.store-iops`: no more requests are sent in a second than were given."""
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.object_store.pace import Pace
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import load_config
 from meltline.testing.store import MemoryStore
 from meltline.wiring import Wiring
@@ -98,10 +100,50 @@ def test_a_fifth_of_what_the_stores_can_serve_is_what_the_archive_is_given(
     (tmp_path / "meltline.yaml").write_text(
         "catalogs:\n  lake: {type: sql, uri: 'sqlite:///c.db', warehouse: w}\n"
         "  ice: {type: sql, uri: 'sqlite:///i.db', warehouse: i}\ncold: ice\n"
-        f"handoff: {{store-iops: {iops}}}\n"
+        f"io: {{store-iops: {iops}}}\n"
     )
     wiring = Wiring(load_config(tmp_path / "meltline.yaml", {}, tmp_path), {})
-    cold = wiring._cold()
-    assert cold is not None
-    pace = wiring._tiers(cold).pace
+    pace = wiring._tiers().pace
     assert [round(pace.delay(0.0) * given, 6) for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_reading_listing_and_deleting_wait_for_their_turns_too(tmp_path: Path) -> None:
+    # AR-37
+    seconds, folder = Seconds(), f"file://{tmp_path}"
+    stores = ObjectStores({}, Pace(10, seconds, seconds.sleep))
+    began = seconds.now
+    for number in range(10):
+        stores.write(f"{folder}/{number}", b"x")
+    assert [stores.read(f"{folder}/{number}") for number in range(10)] == [b"x"] * 10
+    assert len(list(stores.list(folder))) == 10
+    stores.stats([f"{folder}/{number}" for number in range(10)])
+    assert stores.size(f"{folder}/1") == 1 and stores.measure(f"{folder}/1")
+    stores.delete([f"{folder}/{number}" for number in range(10)])
+    assert seconds.now - began == pytest.approx((10 + 10 + 1 + 10 + 2) / 10)
+    same = stores.unpaced()
+    before = seconds.now
+    for _ in range(100):
+        same.size(f"{folder}/1")
+    assert seconds.now == before
+
+
+def test_what_is_sent_to_one_of_several_workers_takes_its_share() -> None:
+    pace = Pace(100)
+    pace.workers = 4
+    sent = pickle.loads(pickle.dumps(ObjectStores({}, pace)))._pace
+    assert [round(sent.delay(0.0), 6) for _ in range(3)] == [0, 0.04, 0.08]
+
+
+def test_every_store_of_a_step_shares_one_pace(tmp_path: Path) -> None:
+    (tmp_path / "meltline.yaml").write_text(
+        "catalogs:\n  lake: {type: sql, uri: 'sqlite:///c.db', warehouse: w}\n"
+        "  ice: {type: sql, uri: 'sqlite:///i.db', warehouse: i}\ncold: ice\n"
+        "io: {store-iops: 500}\n"
+    )
+    wiring = Wiring(load_config(tmp_path / "meltline.yaml", {}, tmp_path), {})
+    cold = wiring._cold_store
+    assert cold is not None and wiring.store._pace is cold._pace is wiring.pace
+    tiers = wiring._tiers()
+    assert tiers.pace is wiring.pace
+    for store in (tiers.hot, tiers.cold):  # counted once, by the archive
+        assert isinstance(store, ObjectStores) and store._pace is not wiring.pace

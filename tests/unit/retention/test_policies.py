@@ -436,7 +436,7 @@ def test_a_name_is_found_as_what_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["", "lake", "lake.", "lake..t", "lake.`a", "."])
 def test_what_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(UsageInvalid, match="not a name"):
+    with pytest.raises(UsageInvalid, match=r"not a (full )?name"):
         find_object(Lake().services(), text)
 
 

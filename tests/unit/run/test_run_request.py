@@ -25,6 +25,7 @@ requests = st.builds(
     tables=st.lists(words, max_size=3).map(tuple),
     dry_run=st.booleans(),
     any_hour=st.booleans(),
+    parallelism=st.none() | st.integers(1, 1000),
     minimum_age=st.none() | st.integers(0, 10**6).map(lambda seconds: timedelta(seconds=seconds)),
     inventory=st.none() | words.map(Inventory),
     approve=st.just("") | words,
@@ -61,6 +62,6 @@ def test_commands_and_apps_describe_an_option_alike(capsys: pytest.CaptureFixtur
     run(["run", "--help"])
     command = " ".join(capsys.readouterr().out.split())
     app = " ".join(app_parser("observe").format_help().split())
-    for name in ("tables", "as_of", "dry_run", "any_hour"):
+    for name in ("tables", "as_of", "dry_run", "any_hour", "parallelism"):
         assert OPTIONS[name].help in command, name
         assert OPTIONS[name].help in app, name

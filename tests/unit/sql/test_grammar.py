@@ -26,7 +26,7 @@ from meltline.grammar.points import (
     TimestampSelector,
 )
 from meltline.grammar.statements import (
-    ChangeRetention,
+    ChangePolicy,
     CloneObject,
     CreateShare,
     CreateTable,
@@ -127,14 +127,14 @@ SOURCE_004: list[tuple[str, Statement]] = [
          "CREATE TABLE mytable(col1 DECIMAL(38, 0), col2 DATE)"
          " TBLPROPERTIES ('meltline.retention-days' = '90');",
          ("mytable",),
-         "90",
+         {RETENTION: "90"},
      )),
     ("ALTER TABLE mytable SET DATA_RETENTION_TIME_IN_DAYS=30;",
-     ChangeRetention(TABLE, ("mytable",), {RETENTION: "30"})),
+     ChangePolicy(TABLE, ("mytable",), {RETENTION: "30"})),
     ("CREATE TABLE loaddata1 (c1 number);",
-     CreateTable("CREATE TABLE loaddata1 (c1 DECIMAL(38, 0));", ("loaddata1",), None)),
+     CreateTable("CREATE TABLE loaddata1 (c1 DECIMAL(38, 0));", ("loaddata1",), {})),
     ("CREATE TABLE loaddata1 (c1 varchar);",
-     CreateTable("CREATE TABLE loaddata1 (c1 STRING);", ("loaddata1",), None)),
+     CreateTable("CREATE TABLE loaddata1 (c1 STRING);", ("loaddata1",), {})),
     ("INSERT INTO loaddata1 VALUES (1111), (2222), (3333), (4444);",
      Query("INSERT INTO loaddata1 VALUES (1111), (2222), (3333), (4444);", "INSERT")),
 ]  # fmt: skip
@@ -145,7 +145,7 @@ STORAGE = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO;"
 FOR_TAG = "SELECT * FROM table FOR TAG 'incident-2024-03-15-conjunction-alert'"
 OTHER_SOURCES: list[tuple[str, Statement]] = [
     ("ALTER DATABASE my_ducklake SET SNAPSHOT_RETENTION_DAYS = 7;",
-     ChangeRetention(DATABASE, ("my_ducklake",), {RETENTION: "7"})),
+     ChangePolicy(DATABASE, ("my_ducklake",), {RETENTION: "7"})),
     (STORAGE, ReadView("storage_info")),
     ("SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO_HISTORY;",
      ReadView("storage_info_history")),
@@ -196,19 +196,19 @@ def test_a_function_of_lakets_is_seen_wherever_it_is_called(text: str) -> None:
     ("text", "said"),
     [
         ("alter account set min_data_retention_time_in_days = 2",
-         ChangeRetention(ObjectKind.ACCOUNT, (), {MIN_RETENTION: "2"})),
+         ChangePolicy(ObjectKind.ACCOUNT, (), {MIN_RETENTION: "2"})),
         ("ALTER ACCOUNT SET DATA_RETENTION_TIME_IN_DAYS = 1, MIN_DATA_RETENTION_TIME_IN_DAYS = 0",
-         ChangeRetention(ObjectKind.ACCOUNT, (), {RETENTION: "1", MIN_RETENTION: "0"})),
+         ChangePolicy(ObjectKind.ACCOUNT, (), {RETENTION: "1", MIN_RETENTION: "0"})),
         ("ALTER ACCOUNT UNSET MIN_DATA_RETENTION_TIME_IN_DAYS",
-         ChangeRetention(ObjectKind.ACCOUNT, (), {MIN_RETENTION: None})),
+         ChangePolicy(ObjectKind.ACCOUNT, (), {MIN_RETENTION: None})),
         ("ALTER SCHEMA a.`b c` UNSET DATA_RETENTION_TIME_IN_DAYS",
-         ChangeRetention(SCHEMA, ("a", "b c"), {RETENTION: None})),
+         ChangePolicy(SCHEMA, ("a", "b c"), {RETENTION: None})),
         ("ALTER DATABASE d SET SNAPSHOT_RETENTION_DAYS = NULL",
-         ChangeRetention(DATABASE, ("d",), {RETENTION: INFINITE})),
+         ChangePolicy(DATABASE, ("d",), {RETENTION: INFINITE})),
         ("ALTER TABLE t SET DATA_RETENTION_TIME_IN_DAYS = -1",
-         ChangeRetention(TABLE, ("t",), {RETENTION: "-1"})),
+         ChangePolicy(TABLE, ("t",), {RETENTION: "-1"})),
         ("ALTER TABLE t SET DATA_RETENTION_TIME_IN_DAYS = 1.5",
-         ChangeRetention(TABLE, ("t",), {RETENTION: "1.5"})),
+         ChangePolicy(TABLE, ("t",), {RETENTION: "1.5"})),
         ("SHOW TABLES HISTORY IN ACCOUNT", ShowHistory(TABLE, None, ())),
         ("SHOW TABLES HISTORY LIKE 'it''s' IN SCHEMA a.b", ShowHistory(TABLE, "it's", ("a", "b"))),
         ("TAG SNAPSHOT 1 OF lake.air.t AS 'q' WITH RETENTION 30 DAYS",
@@ -223,7 +223,7 @@ def test_a_function_of_lakets_is_seen_wherever_it_is_called(text: str) -> None:
          " USING iceberg AS SELECT 1",
          CreateTable(
              "CREATE TABLE t (a DECIMAL(9, 2), number STRING, c varchar(3), s STRUCT<x: INT>)"
-             " USING iceberg AS SELECT 1", ("t",), None)),
+             " USING iceberg AS SELECT 1", ("t",), {})),
     ],
     ids=lambda v: str(v)[:60],
 )  # fmt: skip

@@ -52,10 +52,21 @@ def test_an_update_says_which_tables_have_left(sql: Session) -> None:
 
 
 def test_a_share_of_nothing_yet_is_listed_too(sql: Session) -> None:
+    sql.lake.catalogs["lake"].set_namespace_properties(("empty",), {})
+    sql.rows("CREATE SHARE one FROM empty")
+    (row,) = named_rows(sql, SHARES)
+    assert (row["share_name"], row["source"], row["source_table"]) == ("one", "lake.empty", None)
+
+
+def test_a_share_whose_table_was_dropped_still_shows_what_it_pins(sql: Session) -> None:
+    # ML-21
     sql.rows("CREATE SHARE one FROM air.t")
+    pinned = sql.table.head
     sql.rows("DROP TABLE lake.one.t")
     (row,) = named_rows(sql, SHARES)
-    assert (row["share_name"], row["source"], row["source_table"]) == ("one", "lake.air.t", None)
+    assert (row["source_table"], row["pinned_snapshot_id"], row["state"]) == (
+        "lake.air.t", pinned, "table gone"
+    )  # fmt: skip
 
 
 def test_a_database_made_from_a_share_is_no_share(sql: Session) -> None:

@@ -156,6 +156,22 @@ def test_where_the_columns_have_changed_old_rows_come_under_the_present_ones(sql
     assert sql.engine.views[-1] == PastView(sql.table.name, second, 0)
 
 
+def test_what_spark_refuses_is_said_about_the_statement_as_it_was_written(sql: Session) -> None:
+    sql.table.edit(renamed)
+    text = "SELECT nope FROM t\n  AT(TIMESTAMP => '2026-01-02') JOIN t AT(OFFSET => 0) u"
+
+    class Engine(WatchingEngine):
+        def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> object:
+            name = next(iter(views))
+            raise StatementRefused("no", object=text, found=f"no `nope` in `{name}`.`number`")
+
+    sql.engine = Engine(sql.lake)
+    with pytest.raises(StatementRefused) as refused:
+        sql(text)
+    assert refused.value.object == " ".join(text.split())
+    assert refused.value.found == "no `nope` in `lake.air.t`.`number`"
+
+
 def test_a_table_that_was_empty_then_is_read_with_its_present_columns(sql: Session) -> None:
     sql.lake.on(1)
     fresh = sql.lake.table("fresh")
@@ -304,10 +320,12 @@ def test_tables_of_other_scopes_are_listed_where_they_are(sql: Session) -> None:
 def test_retention_is_set_and_unset_at_every_level(sql: Session) -> None:
     # TT-12
     assert sql.rows("ALTER TABLE t SET DATA_RETENTION_TIME_IN_DAYS=30;") == [
-        ("lake.air.t", RETENTION, None, "30")
+        ("lake.air.t", RETENTION, "inherited", "30")
     ]
     assert policy(sql, "lake.air.t", RETENTION) == 30
-    sql.rows("ALTER TABLE t UNSET DATA_RETENTION_TIME_IN_DAYS")
+    assert sql.rows("ALTER TABLE t UNSET DATA_RETENTION_TIME_IN_DAYS") == [
+        ("lake.air.t", RETENTION, "30", "inherited")
+    ]
     sql.rows("ALTER DATABASE air SET SNAPSHOT_RETENTION_DAYS = 9")
     assert policy(sql, "lake.air.t", RETENTION) == 9
     sql.rows("ALTER ACCOUNT SET MIN_DATA_RETENTION_TIME_IN_DAYS = 12")

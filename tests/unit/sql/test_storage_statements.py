@@ -82,7 +82,7 @@ def test_each_database_says_its_retention_and_where_that_comes_from(sql: Session
     sql.lake.catalogs["lake"].set_namespace_properties(("sea",), own | {TRANSIENT: "true"})
     air, sea = named_rows(sql, "SELECT * FROM md_information_schema.databases")
     assert air == {
-        "database_name": "air", "database_id": "lake.air", "retention_days_raw": None,
+        "database_name": "air", "database_id": "lake.air", "retention_days_raw": "inherited",
         "retention_days_effective": "7", "retention_source": "profile", "transient": False,
         "failsafe_days": 7, "profile": "business",
     }  # fmt: skip
@@ -93,3 +93,18 @@ def test_each_database_says_its_retention_and_where_that_comes_from(sql: Session
     sql.rows("ALTER DATABASE air SET SNAPSHOT_RETENTION_DAYS = 9")
     (air, _) = named_rows(sql, "SELECT * FROM MD_INFORMATION_SCHEMA.DATABASES;")
     assert (air["retention_days_raw"], air["retention_days_effective"]) == ("9", "9")
+
+
+def test_a_dropped_table_that_no_run_had_seen_stays_with_its_database_until_its_last_byte(
+    sql: Session,
+) -> None:
+    # ML-36
+    sql.lake.table("lake.sea.s", properties={RETENTION: "1"}).append("s")
+    sql.rows("DROP DATABASE sea")
+    for day in (4, 6, 8, 10, 14, 16, 18, 22, 26):
+        sql.lake.on(day)
+        run_chain(sql.lake.services(), sql.lake.request())
+        for text in (STORAGE, HISTORY):
+            names = {row["database_name"] for row in named_rows(sql, text)}
+            assert names <= {"air", "sea"} and "air" in names
+    assert "let go" in {entry.action for entry in sql.lake.control.audit.entries()}

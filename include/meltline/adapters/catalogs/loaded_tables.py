@@ -19,6 +19,7 @@ from pyiceberg.table import Table
 
 from meltline.adapters.catalogs.rest_updates import as_updates
 from meltline.adapters.catalogs.table_commits import (
+    a_view,
     always_others,
     commit_edit,
     fate_unknown,
@@ -131,7 +132,7 @@ class LoadedTables:
         try:
             return self._catalog().load_table((*name.namespace, name.name))
         except NoSuchTableError as missing:
-            raise no_table(self.name, name) from missing
+            raise (a_view(name) if self._is_view(name) else no_table(self.name, name)) from missing
         except ValueError as error:  # PyIceberg does not know every type, `variant` for one
             raise MetadataUnreadable(
                 f"{name} cannot be loaded through catalog {self.name}",
@@ -140,6 +141,12 @@ class LoadedTables:
                 found=f"{type(error).__name__}",
                 next="make the change with an engine",
             ) from error
+
+    def _is_view(self, name: TableName) -> bool:
+        try:
+            return self._catalog().view_exists((*name.namespace, name.name))
+        except Exception:  # few catalogs know views, and one that does not may say so in any way
+            return False
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table where the server writes the metadata (REST). See the port."""

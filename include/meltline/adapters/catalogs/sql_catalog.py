@@ -24,6 +24,7 @@ from meltline.adapters.catalogs.sql_rows import (
     row_of,
 )
 from meltline.adapters.catalogs.table_commits import (
+    a_view,
     commit_edit,
     fate_unknown,
     no_table,
@@ -185,9 +186,11 @@ class SqlTables:
             with self._begin() as connection:
                 tables, _ = reflect(connection)
                 rows = connection.execute(select(tables).where(*self._row_of(tables, name)))
-                row = next((row for row in rows.mappings() if is_table(row)), None)
+                row = rows.mappings().first()
         except SQLAlchemyError as error:
             raise self._unlistable(type(error).__name__) from error
+        if row is not None and not is_table(row):
+            raise a_view(name)
         if row is not None and row["metadata_location"]:
             return str(row["metadata_location"])
         raise no_table(self.name, name)

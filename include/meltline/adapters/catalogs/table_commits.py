@@ -137,6 +137,18 @@ def no_table(catalog: str, name: TableName) -> TableNotFound:
     )
 
 
+def a_view(name: TableName) -> TableNotFound:
+    """What has that name is a view, which has no snapshots."""
+    return TableNotFound(
+        f"{name} is a view: it has no past of its own",
+        object=str(name),
+        expected="a table",
+        found="a view",
+        next="read its past with the clause behind each table of its query, which "
+        f"SHOW CREATE TABLE {name} shows",
+    )
+
+
 def not_as_expected(namespace: str, key: str, expected: str | None, actual: str) -> CommitConflict:
     """A namespace's property is not what the change was based on."""
     return CommitConflict(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
@@ -22,12 +23,18 @@ from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import Location, split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
+if TYPE_CHECKING:
+    from obstore import Attributes
+
 _BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
 _REQUESTS = 4  # requests that one process sends at a time
 _PART = 8 * 1024 * 1024
 _PARTS = 2  # parts of one object on their way at a time
 _UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
+
+STORAGE_CLASS = "s3.write.storage-class"
+"""Iceberg's own property: what is written to S3 is of that class, such as GLACIER_IR (AR-29)."""
 
 Batch = list[tuple[str, str]]  # paths of one store, each with its key there
 
@@ -88,7 +95,7 @@ class CloudObjects:
     def write(self, path: str, content: bytes) -> datetime:
         store, key = self._find(path)
         with _refusing("write", path):
-            obstore.put(store, key, content)
+            obstore.put(store, key, content, attributes=self._attributes(path))
             return obstore.head(store, key)["last_modified"]
 
     def stream(self, path: str) -> Iterator[bytes]:
@@ -106,12 +113,21 @@ class CloudObjects:
         store, key = self._find(path)
         remaining = iter(parts)
         first = next(remaining, b"")
+        about = self._attributes(path)
         with _refusing("write", path):
             if (second := next(remaining, None)) is None:
-                obstore.put(store, key, first, use_multipart=False)
+                obstore.put(store, key, first, use_multipart=False, attributes=about)
                 return
             parts = chain((first, second), _from_a_thread(remaining))
-            obstore.put(store, key, parts, chunk_size=_PART, max_concurrency=_PARTS)
+            obstore.put(
+                store, key, parts, chunk_size=_PART, max_concurrency=_PARTS, attributes=about
+            )
+
+    def _attributes(self, path: str) -> "Attributes | None":
+        """What is said of a new object: of S3 its storage class, where one is configured."""
+        storage_class = self._properties.get(STORAGE_CLASS, "")
+        is_s3 = _place(split_location(path))[0] == "s3"
+        return {"Storage-Class": storage_class} if storage_class and is_s3 else None
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         base = prefix.rstrip("/") + "/"

@@ -7,6 +7,7 @@ from typing import Protocol
 import obstore
 from obstore.exceptions import BaseError
 
+from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stats import shown
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
@@ -56,9 +57,10 @@ class FolderLister(Protocol):
 class FolderStores:
     """The port `FolderLister` over every store that the configured catalogs use."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        """Takes a catalog's properties, as `ObjectStores` does."""
-        self._stores = ObjectStores(properties)
+    def __init__(self, properties: Mapping[str, str], pace: Pace | None = None) -> None:
+        """Takes a catalog's properties and a pace, as `ObjectStores` does."""
+        self._pace = pace or Pace()
+        self._stores = ObjectStores(properties, self._pace)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Everything under a folder."""
@@ -67,6 +69,7 @@ class FolderStores:
     def level(self, folder: str) -> Level:
         """What lies right in a folder; one that is not there is empty."""
         base = folder.rstrip("/") + "/"
+        self._pace.wait()
         if not self.measures(base):
             files, folders = self._stores.local.names(base)
             return Level((), tuple(files), tuple(f"{base}{name}/" for name in folders))

@@ -12,7 +12,12 @@ class Pace:
         per_second: How many; 0 for no limit.
         seconds: A clock that only goes on.
         sleep: Waits for so many seconds.
+
+    Attributes:
+        workers: So many processes work side by side; what is sent to one of them takes its share.
     """
+
+    workers: int = 1
 
     def __init__(
         self,
@@ -26,7 +31,7 @@ class Pace:
         self._guard = Lock()
 
     def __reduce__(self) -> tuple[type["Pace"], tuple[float]]:
-        return Pace, (self._per_second,)  # another process has a clock of its own
+        return Pace, (self._per_second / self.workers,)  # with a clock of its own
 
     def shared(self, parts: int) -> "Pace":
         """The pace of each of some that work at once."""

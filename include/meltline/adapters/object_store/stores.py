@@ -1,37 +1,49 @@
 """The object store: local files, and objects of S3, GCS and Azure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from typing import TypeVar
 
 from meltline.adapters.object_store.cloud_objects import CloudObjects
 from meltline.adapters.object_store.local import LocalFiles
 from meltline.adapters.object_store.local_writes import Together
+from meltline.adapters.object_store.pace import Pace
 from meltline.domain.iceberg.locations import split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
 Answer = TypeVar("Answer", ObjectStat, DeleteOutcome)
+_PAGE = 1000  # keys that one request lists or deletes
 
 
 class ObjectStores:
     """The object-store port over every store that the configured catalogs use.
 
-    A path says which of the two stores is asked. Can be sent to executors.
+    A path says which of the two stores is asked. Can be sent to executors. Requests wait for their
+    turn (AR-37).
 
     Attributes:
         local: Files of this machine.
         cloud: Objects of all other schemes.
     """
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(self, properties: Mapping[str, str], pace: Pace | None = None) -> None:
         """Takes a catalog's properties in PyIceberg's words, such as `s3.endpoint`."""
         self.local = LocalFiles()
         self.cloud = CloudObjects(properties)
+        self._pace = pace or Pace()
+
+    def unpaced(self) -> "ObjectStores":
+        """The same stores, for who counts the requests itself."""
+        same = copy(self)
+        same._pace = Pace()
+        return same
 
     def __repr__(self) -> str:
         return f"ObjectStores({self.cloud})"
 
     def _of(self, path: str) -> LocalFiles | CloudObjects:
+        self._pace.wait()
         return self.local if _is_local(path) else self.cloud
 
     def read(self, path: str) -> bytes:
@@ -59,7 +71,7 @@ class ObjectStores:
         return self._of(path).measure(path)
 
     def proves_writes(self, path: str) -> bool:
-        return self._of(path).proves_writes(path)
+        return (self.local if _is_local(path) else self.cloud).proves_writes(path)
 
     def write(self, path: str, content: bytes) -> datetime:
         """Writes an object and returns when the store says it was written."""
@@ -71,6 +83,7 @@ class ObjectStores:
     def write_stream(
         self, path: str, parts: Iterable[bytes], together: Together | None = None
     ) -> None:
+        self._pace.wait()
         if _is_local(path):
             self.local.write_stream(path, parts, together)
         else:
@@ -94,16 +107,21 @@ class ObjectStores:
         Raises:
             StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
         """
-        return self._of(prefix).list(prefix)
+        for number, stored in enumerate(self._of(prefix).list(prefix), 1):
+            yield stored
+            if number % _PAGE == 0:  # the first page comes with the request
+                self._pace.wait()
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         """Deletes objects in bulk, an outcome per path, in their order.
 
         An object that is gone already counts as done.
         """
+        self._pace.wait(-(-len(paths) // _PAGE))
         return _answers(paths, self.local.delete, self.cloud.delete)
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
+        self._pace.wait(len(paths))
         return _answers(paths, self.local.stats, self.cloud.stats)
 
 

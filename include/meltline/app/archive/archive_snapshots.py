@@ -218,7 +218,7 @@ class _Handoff:
 
 def may_go_on(context: RunContext, *, any_hour: bool) -> Callable[[], bool]:
     """Asked before a batch is begun: nobody has stopped everything, and it is the time for it."""
-    settings = context.config.handoff
+    settings = context.config.io
 
     def go_on() -> bool:
         stopped = context.control.switch.stopped() is not None

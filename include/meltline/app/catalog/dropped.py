@@ -73,6 +73,24 @@ def let_go_tables(rows: Sequence[KnownTable]) -> dict[str, KnownTable]:
     return {row.uuid: row for row in rows if row.status == LET_GO and row.uuid not in standing}
 
 
+def former_names(context: ReadContext) -> dict[str, TableName]:
+    """The names that dropped tables had, also of those that have been let go, by UUID.
+
+    Of one that was dropped before any run had seen it and is let go, the audit alone tells.
+    """
+    rows = context.control.registrations.all()
+    former = {row.uuid: row.name for row in rows if not is_dropped_name(row.name.namespace)}
+    for catalog in context.catalogs.values():
+        for table in dropped_tables(context, catalog.listing()):
+            former[table.state.uuid] = table.drop.object.table_name
+    nameless = {str(row.name): row.uuid for row in rows if row.uuid not in former}
+    for entry in context.control.audit.entries() if nameless else ():
+        uuid = nameless.get(entry.detail.rpartition(": ")[0])
+        if entry.action == LET_GO and uuid is not None:
+            former[uuid] = TableName.parse(entry.object)
+    return former
+
+
 def dropped_place(uuid: str, catalog: str) -> TableName:
     """Where a dropped table stands: under its UUID, in the namespace of the dropped ones."""
     return TableName(catalog, (DROPPED_NAMESPACE,), uuid.replace("/", "_"))

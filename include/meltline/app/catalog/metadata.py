@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, TypeVar
 
-from meltline.concurrency import THREADS, thread_map
+from meltline.concurrency import thread_map
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
 from meltline.domain.iceberg.metadata_parser import parse_table
@@ -186,7 +186,7 @@ def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def load_concurrently(
-    work: Callable[[Request], Answer], requests: Sequence[Request], threads: int = THREADS
+    work: Callable[[Request], Answer], requests: Sequence[Request], threads: int | None = None
 ) -> list[Answer]:
     """Runs small reads, in parallel where the store lets one wait; answers in the order asked."""
     return list(thread_map(work, requests, threads))

@@ -113,7 +113,8 @@ def observed_table(
         and context.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
         and (drop is not None or not dropped)
     )
-    enabled = is_enabled(levels)
+    profile = context.config.account.profile
+    enabled = is_enabled(levels, default=profile.auto_maintenance)
     now = context.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
     return ObservedTable(

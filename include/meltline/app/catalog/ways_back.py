@@ -1,18 +1,26 @@
-"""What brings something dropped back: a refusal promises only what will be granted."""
+"""What brings something back that was dropped or archived: a refusal promises what is granted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from meltline.app.catalog.dropped import DroppedTable, dropped_namespaces, dropped_tables
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.catalog.recoverable import REACH, last_state, safe_until, standing_with
 from meltline.app.services import ReadContext
+from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.drop.drops import Drop
-from meltline.domain.errors import MeltlineError, NotDropped, ObjectDropped, OutsideRetention
+from meltline.domain.errors import (
+    MeltlineError,
+    NotDropped,
+    ObjectDropped,
+    OutsideRetention,
+    SnapshotNotFound,
+)
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing, ManifestReader, ObjectReader
+from meltline.ports import ArchivedReader, CatalogListing, ManifestReader, ObjectReader
 
 _UNDONE = "`meltline history` lists what can be brought back"
 
@@ -136,3 +144,43 @@ def _lists_are_there(store: ObjectReader, manifests: ManifestReader, snapshot: S
         except (MeltlineError, FileNotFoundError):
             return False
     return None not in load_concurrently(store.size, paths)
+
+
+# --- what is archived (AR-44) ---------------------------------------------------------------------
+
+
+def archived_copies(
+    archived: ArchivedReader, snapshot_id: int, uuid: str | None = None
+) -> list[ArchivedSnapshot]:
+    """The copies in cold of a snapshot of one table, or of any table that had one of that id."""
+    copies = archived.all(None if uuid is None else [uuid])
+    return [copy for copy in copies if copy.snapshot_id == snapshot_id]
+
+
+def is_archived(copy: ArchivedSnapshot) -> SnapshotNotFound:
+    """The error for a snapshot that hot has no more, and cold has."""
+    name, number = copy.table, copy.snapshot_id
+    return SnapshotNotFound(
+        f"snapshot {number} of {name} is archived: hot has it no more",
+        object=f"{name}@{number}",
+        expected="a snapshot that hot still has",
+        found=f"one in the archive, kept until {format_instant(copy.keep_until)}",
+        next=f"`meltline restore NEW --from-cold {name} --snapshot {number}` makes a table of it, "
+        f"`meltline query {name} --allow-cold` reads it where it is",
+    )
+
+
+@contextmanager
+def naming_archived(archived: ArchivedReader, uuid: str, snapshot_id: int | None) -> Iterator[None]:
+    """Has a snapshot that is not found, and is archived, be named as archived.
+
+    Raises:
+        SnapshotNotFound: As the block raises it, or that it is archived.
+    """
+    try:
+        yield
+    except SnapshotNotFound as missing:
+        if snapshot_id is not None:
+            for copy in archived_copies(archived, snapshot_id, uuid):
+                raise is_archived(copy) from missing
+        raise

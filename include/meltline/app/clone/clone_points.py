@@ -69,7 +69,7 @@ def sources_at(
     was not there yet is left out. Those dropped since are no part of it, as in Snowflake.
 
     Raises:
-        BeforeCreation: The table was made at the point or after it.
+        BeforeCreation: The table was made at the point or after it; of several, each of them.
         OutsideRetention: The point is to come, or the table cannot be read so far back.
         ChildInsufficientRetention: One of several cannot; nobody said to leave it out.
         StatementNotFound: Nobody knows of such a statement.
@@ -102,6 +102,8 @@ def sources_at(
                 short.append(SkippedTable(state.name, reason))
     if short and not ignore_insufficient:
         raise _insufficient(name, short)
+    if absent and len(absent) == len(opened):
+        raise _nothing_there(name, absent, point)
     return Children(
         tuple(sources), tuple(sorted((*absent, *short), key=lambda skipped: skipped.table))
     )
@@ -198,6 +200,21 @@ def _document_at(
     except MetadataUnreadable:
         return None
     return past if earlier.table_uuid == state.table_uuid else None
+
+
+def _nothing_there(
+    name: ObjectName, absent: Sequence[SkippedTable], point: TravelPoint
+) -> BeforeCreation:
+    """No catalog says when a schema was made; one without any of its tables was not there."""
+    to = point.to
+    when = format_instant(to.at) if isinstance(to, Moment) else "that point"
+    return BeforeCreation(
+        f"{name} was not there yet at {when}: none of its tables was",
+        object=str(name),
+        expected="a time at which at least one of its tables was there",
+        found="\n".join(f"{skipped.table}: {skipped.reason}" for skipped in absent[:_SHOWN]),
+        next="choose a later time, or leave the time out for the present",
+    )
 
 
 def _insufficient(name: ObjectName, short: Sequence[SkippedTable]) -> ChildInsufficientRetention:

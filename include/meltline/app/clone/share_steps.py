@@ -107,7 +107,11 @@ def rewritten(share: Share, part: SharePart) -> TableMove:
 
 
 def unpin_all(
-    context: ReadContext, share: Share, before: Iterable[StandingTable], shown: Collection[str] = ()
+    context: ReadContext,
+    share: Share,
+    before: Iterable[StandingTable],
+    lost: Iterable[TableMetadata],
+    shown: Collection[str] = (),
 ) -> None:
     """Takes the tag away from the sources that tables had, unless they are shown still.
 
@@ -115,6 +119,7 @@ def unpin_all(
         context: Where the sources are.
         share: The share.
         before: Its tables as they stood: what the ledger knows tells where their sources are.
+        lost: Sources of which its tables are gone.
         shown: UUIDs of sources that it shows from now on, be it under another name.
 
     Raises:
@@ -124,6 +129,9 @@ def unpin_all(
     for table in before:
         if table.origin is not None and table.origin.uuid not in shown:
             _unpin(context.editors, share, find(table.origin))
+    for source in lost:
+        if source.uuid not in shown:
+            _unpin(context.editors, share, source)
 
 
 def take_away(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from meltline.app.catalog.dropped import dropped_place
+from meltline.app.catalog.dropped import DroppedTable, dropped_place
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_opened, load_standing, load_tables
 from meltline.app.catalog.resolve import catalog_of
@@ -22,6 +22,7 @@ from meltline.domain.clone.shares import (
     read_origin,
     tag_of,
 )
+from meltline.domain.drop.drops import read_drop
 from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName
@@ -39,6 +40,8 @@ class SharedTable:
         snapshot_id: The pinned snapshot; None of a table that nobody had written to.
         behind: Whether the source has moved on since, or is gone.
         written: Whether somebody has written to it: an update undoes that.
+        gone: Whether somebody has dropped it: its source still keeps the snapshot, under the
+            share's tag, until the share is updated or dropped.
     """
 
     source: TableName | None
@@ -46,10 +49,13 @@ class SharedTable:
     snapshot_id: int | None
     behind: bool = False
     written: bool = False
+    gone: bool = False
 
     @property
     def condition(self) -> str:
-        """`current`, `behind` or `written to`, as people see it."""
+        """`current`, `behind`, `written to` or `table gone`, as people see it."""
+        if self.gone:
+            return "table gone"
         if self.written:
             return "written to"
         return "behind" if self.behind else "current"
@@ -136,10 +142,9 @@ def share_parts(
     """
     sources = sources_at(context, share.source, listing, None).sources
     by_name = {table.state.name: table for table in standing}
-    move = clone_naming(share.source, replace(share.place, table=share.source.table))
     parts = []
     for source in sources:
-        name = move(source.state.name)
+        name = place_in(share, source.state.name)
         own = new_identity(context, name, source.state, listing)
         if name in by_name:
             own = Identity(name, by_name[name].state.uuid, by_name[name].state.location)
@@ -158,6 +163,44 @@ def standing_tables(
     entries = [pointer for pointer in listing.entries if share.place.covers(pointer.name)]
     opened = load_opened(context, entries, open_new=True)
     return [StandingTable(state, document) for state, document in opened]
+
+
+def lost_sources(
+    context: ReadContext,
+    share: Share,
+    listing: CatalogListing,
+    standing: Sequence[StandingTable],
+    dropped: Sequence[DroppedTable],
+) -> list[TableMetadata]:
+    """Sources that have the share's tag still, though no table of the share shows them any more.
+
+    Somebody has dropped that table, or a command was killed. `dropped` are the catalog's dropped
+    tables.
+    """
+    origins = [table.origin for table in standing if table.origin]
+    names, uuids = {origin.name for origin in origins}, {origin.uuid for origin in origins}
+    entries = [
+        pointer
+        for pointer in listing.entries
+        if share.source.covers(pointer.name) and pointer.name not in names
+    ]
+    states = metadata_of(load_tables(context, entries).values())
+    states += [t.state for t in dropped if share.source.covers(t.drop.object.table_name)]
+    return [s for s in states if tag_of(share.name) in s.refs and s.uuid not in uuids]
+
+
+def gone_tables_of(share: Share, lost: Sequence[TableMetadata]) -> Iterator[SharedTable]:
+    """What is said of the tables of a share that are gone, by the sources that keep their state."""
+    for state in lost:
+        pinned = state.refs[tag_of(share.name)].snapshot_id
+        drop = read_drop(state.name.catalog, state.properties)
+        name = drop.object.table_name if drop else state.name
+        yield SharedTable(name, place_in(share, name), pinned, gone=True)
+
+
+def place_in(share: Share, source: TableName) -> TableName:
+    """Where a share shows a table of its source."""
+    return clone_naming(share.source, replace(share.place, table=share.source.table))(source)
 
 
 def looked_at(context: ReadContext, tables: Sequence[StandingTable]) -> Iterator[SharedTable]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from meltline.app.catalog.dropped import dropped_tables
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, find_object, require_changeable
 from meltline.app.catalog.share_places import share_at, shares_in
@@ -25,7 +26,9 @@ from meltline.app.clone.share_tables import (
     SharedTable,
     SharePart,
     StandingTable,
+    gone_tables_of,
     looked_at,
+    lost_sources,
     share_parts,
     standing_tables,
     whereabouts,
@@ -133,12 +136,15 @@ def update_share(context: ReadContext, name: str, *, dry_run: bool = False) -> S
     shown = {part.own.name: part.shown for part in parts}
     _require_not_taken(share, shown.keys() & foreign)
     surplus = [table for table in standing if table.state.name not in shown]
+    sources = {part.source.state.uuid for part in parts}
+    lost = lost_sources(context, share, listing, standing, dropped_tables(context, listing))
+    unshown = [state for state in lost if state.uuid not in sources]
     removed = tuple(table.state.name for table in surplus)
     done = Shared(share, tuple(shown.values()), removed, foreign)
     changed = [part for part in parts if part.is_to_change(share)]
-    if not dry_run and [*changed, *surplus]:
+    if not dry_run and [*changed, *surplus, *unshown]:
         _show_present(context, share, changed)
-        unpin_all(context, share, standing, {part.source.state.uuid for part in parts})
+        unpin_all(context, share, standing, unshown, sources)
         take_away(context, share, surplus, listing)
         editor = context.editors[catalog.name]
         editor.set_namespace_properties(share.place.namespace, share.written())
@@ -167,10 +173,11 @@ def drop_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Sha
     _, share, listing = _find(context, name)
     standing, foreign = _standing(context, share, listing)
     _require_no_others(share, foreign)
+    lost = lost_sources(context, share, listing, standing, dropped_tables(context, listing))
     done = Shared(share, tuple(looked_at(context, standing)))
     if not dry_run:
         # The tags first: the tables keep what they show until they go themselves.
-        unpin_all(context, share, standing)
+        unpin_all(context, share, standing, lost)
         take_away(context, share, standing, listing, levels_within(share.place, listing))
         audit(context, "share drop", str(share.place), detail=f"from {share.source}")
         audit(context, "share drop", str(share.source), detail=str(share.place))
@@ -192,10 +199,14 @@ def list_shares(context: ReadContext, of: str = "") -> list[Shared]:
     shares: list[Shared] = []
     for catalog in context.catalogs.values():
         listing = catalog.listing()
-        for share in shares_in(catalog.name, listing):
+        every = list(shares_in(catalog.name, listing))
+        dropped = dropped_tables(context, listing) if every else ()
+        for share in every:
             if scope is None or _is_about(share.source, scope):
                 standing, foreign = _standing(context, share, listing)
-                shares.append(Shared(share, tuple(looked_at(context, standing)), foreign=foreign))
+                lost = lost_sources(context, share, listing, standing, dropped)
+                tables = (*looked_at(context, standing), *gone_tables_of(share, lost))
+                shares.append(Shared(share, tables, foreign=foreign))
     return sorted(shares, key=lambda shown: (shown.share.name, shown.share.source.catalog))
 
 

@@ -37,6 +37,7 @@ from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.profiles import Profile
 from meltline.domain.units import format_instant
 from meltline.ports import CatalogEntry
 
@@ -95,6 +96,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     states, now = metadata_of(loaded), context.clock.now()
     tables = [observed_table(context, s, listed.listings[s.name.catalog]) for s in states]
     retentions = keep_sets(context, tables, now)
+    sharing = may_share(context.control.registrations, context.control.decisions, states)
     return [
         *_catalogs(context.config, listed),
         *(_error("table_unreadable", e) for e in loaded if isinstance(e, MeltlineError)),
@@ -106,9 +108,8 @@ def _tables(context: ReadContext) -> list[Finding]:
         *drop_risks(context, states),
         *cold_findings(context, tables),
         *withheld_findings(context, [table.state for table in tables if table.managed]),
-        *_who_else_deletes(
-            states, may_share(context.control.registrations, context.control.decisions, states)
-        ),
+        *_without_clones(context.config.account.profile, states, sharing),
+        *_who_else_deletes(states, sharing),
     ]
 
 
@@ -209,6 +210,22 @@ def _holds(tables: list[ObservedTable], now: datetime) -> Iterable[Finding]:
             hold.notice,
             "`meltline hold add` with a later end, if it must stay",
         )
+
+
+def _without_clones(
+    profile: Profile, states: Sequence[TableMetadata], sharing: Collection[str]
+) -> Iterable[Finding]:
+    """In a product without clones nothing is retained for one: an engine has made files shared."""
+    for state in states if not profile.has_clones else ():
+        if state.uuid in sharing:
+            yield Finding(
+                "warning",
+                "shared_without_clones",
+                str(state.name),
+                f"it shares files with another table, though profile {profile.name} has no clones: "
+                "what it lets go of may be retained for that one",
+                "copy its rows into a table of its own, or choose a profile with clones",
+            )
 
 
 def _who_else_deletes(

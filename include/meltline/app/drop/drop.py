@@ -5,6 +5,7 @@ referenced for every tool that reads the catalog. When its frozen retention has 
 lets it go (`app/drop/finalize.py`).
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -147,7 +148,7 @@ def _planned_drop(
         at=context.clock.now(),
         retention_days=retention.days,
         failsafe_days=retention.failsafe // timedelta(hours=24),
-        batch=token_hex(6),
+        batch=f"{time.time_ns():016x}{token_hex(2)}",  # later ones sort later (TT-43)
         who=context.who,
     )
     return DropDone(

@@ -19,6 +19,7 @@ from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import is_dropped_name, read_drop
 from meltline.domain.drop.history import (
     HistoryRow,
+    Version,
     cluster_by,
     created_on,
     is_like,
@@ -29,9 +30,12 @@ from meltline.domain.errors import MeltlineError, NamespaceNotFound, UsageInvali
 from meltline.domain.iceberg.names import split_name
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.retention.policy import Levels, effective_retention
+from meltline.domain.units import from_millis
 from meltline.ports import CatalogEntry, CatalogListing
 
 _OWNER, _COMMENT = "owner", "comment"
+_LONG_AGO = from_millis(0)
+"""When a namespace was dropped among drops of one moment: no catalog says it."""
 
 
 class Listed(StrEnum):
@@ -72,9 +76,8 @@ def history(
     versions = list(rows)
     if not versions and not unread:
         _require_scope(scope, listing)
-    return ordered(row for row in versions if like is None or is_like(row.name, like)), sorted(
-        unread
-    )
+    listed_versions = (v for v in versions if like is None or is_like(v.row.name, like))
+    return ordered(listed_versions), sorted(unread)
 
 
 def _scope(context: ReadContext, within: str | None) -> ObjectName:
@@ -109,7 +112,7 @@ def _require_scope(scope: ObjectName, listing: CatalogListing) -> None:
 
 def _tables(
     context: ReadContext, scope: ObjectName, listing: CatalogListing, unread: list[str]
-) -> Iterator[HistoryRow]:
+) -> Iterator[Version]:
     policies = context.control.policies.all()
     ids = {(row.table_uuid, row.name): row.uuid for row in context.control.registrations.all()}
     entries = [
@@ -119,7 +122,7 @@ def _tables(
         and (is_dropped_name(pointer.name.namespace) or scope.covers(pointer.name))
     ]
 
-    def read(pointer: CatalogEntry) -> HistoryRow | None:
+    def read(pointer: CatalogEntry) -> Version | None:
         state, document = load_document(context.store, pointer.name, pointer.metadata_location)
         state = replace(state, uuid=ids.get((state.table_uuid, state.name), state.uuid))
         recorded_drop = read_drop(scope.catalog, state.properties)
@@ -130,7 +133,7 @@ def _tables(
         retention = retention_of(
             context.config.account, observed_table(context, state, listing), policies
         )
-        return HistoryRow(
+        row = HistoryRow(
             created_on=created_on(state),
             name=name.name,
             database_name=name.namespace[0],
@@ -144,23 +147,24 @@ def _tables(
             retention_time=drop.retention_days if drop else retention.days,
             dropped_on=drop.at if drop else None,
         )
+        return Version(row, (state.last_updated, drop.batch) if drop else None)
 
-    def attempt(pointer: CatalogEntry) -> HistoryRow | MeltlineError | None:
+    def attempt(pointer: CatalogEntry) -> Version | MeltlineError | None:
         try:
             return read(pointer)
         except MeltlineError as error:
             return error
 
-    for pointer, row in zip(entries, load_concurrently(attempt, entries), strict=True):
-        if isinstance(row, MeltlineError):
+    for pointer, version in zip(entries, load_concurrently(attempt, entries), strict=True):
+        if isinstance(version, MeltlineError):
             unread.append(str(pointer.name))
-        elif row is not None:
-            yield row
+        elif version is not None:
+            yield version
 
 
 def _namespaces(
     context: ReadContext, scope: ObjectName, listing: CatalogListing, kind: ObjectKind
-) -> Iterator[HistoryRow]:
+) -> Iterator[Version]:
     policies = context.control.policies.all()
     ledger = (context.config.hot, (context.config.ledger_namespace,))
     for levels, properties in listing.namespaces.items():
@@ -170,11 +174,12 @@ def _namespaces(
             around: Levels = levels_around(context, name, listing)
             remembered_policy = remembered(policies, around, str(name))
             days = effective_retention(context.config.account, around, remembered_policy).days
-            yield _namespace_row(name, properties, days, None)
+            yield Version(_namespace_row(name, properties, days, None))
     for dropped in dropped_namespaces(scope.catalog, listing):
         name, drop = dropped.drop.object, dropped.drop
         if name.kind is kind and _within(scope, name) and drop.is_restorable(context.clock.now()):
-            yield _namespace_row(name, dropped.properties, drop.retention_days, drop.at)
+            row = _namespace_row(name, dropped.properties, drop.retention_days, drop.at)
+            yield Version(row, (_LONG_AGO, drop.batch))
 
 
 def _namespace_row(

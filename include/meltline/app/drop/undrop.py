@@ -40,6 +40,8 @@ class RestoredTable:
         snapshot_id: The commit that it stands at; None where it has none.
         missing: Files of that commit that an engine had already deleted. Looked for only where
             the table left its catalog without `meltline drop`: nobody else deletes them.
+        owner: Whose it is, as its property says. Nobody checks roles: who brought it back is
+            recorded beside that (TT-51).
     """
 
     table: TableName
@@ -47,6 +49,12 @@ class RestoredTable:
     snapshot_id: int | None
     committed_at: datetime | None
     missing: tuple[str, ...] = ()
+    owner: str = ""
+
+    @property
+    def whose(self) -> str:
+        """Its owner, as the history of decisions has it behind other words."""
+        return f", of {self.owner}" if self.owner else ""
 
 
 @dataclass(frozen=True)
@@ -124,10 +132,12 @@ def _bring_back(
 
 
 def _audit_undrop(context: ReadContext, done: Undropped) -> None:
-    detail = f"batch {done.drop.batch}: {len(done.tables)} tables"
+    of_table = done.tables[0].whose if done.object.table and done.tables else ""
+    detail = f"batch {done.drop.batch}: {len(done.tables)} tables{of_table}"
     audit(context, "undrop", str(done.object), detail=detail)
     for table in done.tables:
-        words = [] if done.object.table else [f"batch {done.drop.batch}: with {done.object}"]
+        with_it = f"batch {done.drop.batch}: with {done.object}{table.whose}"
+        words = [] if done.object.table else [with_it]
         words += ["already deleted:", *table.missing[:100]] if table.missing else []
         if words:
             audit(context, "undrop", str(table.table), detail="\n".join(words))
@@ -186,6 +196,7 @@ def _restored(context: ReadContext, table: DroppedTable) -> RestoredTable:
         snapshot_id=head.snapshot_id if head else None,
         committed_at=head.committed_at if head else None,
         missing=_missing(context, table.state, head) if head and table.drop.noticed else (),
+        owner=table.state.properties.get("owner", ""),
     )
 
 

@@ -68,13 +68,26 @@ class PurgeResult:
     replaced: tuple[tuple[str, str], ...] = ()
     error: MeltlineError | None = None
 
+    @property
+    def is_left(self) -> bool:
+        """Whether it was not begun, and nothing speaks against it."""
+        return self.plan.state is PlanState.PASSED and self.error is None
 
-def apply_purges(context: RunContext, plans: Sequence[Plan]) -> list[PurgeResult]:
+
+def apply_purges(
+    context: RunContext, plans: Sequence[Plan], is_time: Callable[[], bool] = lambda: True
+) -> list[PurgeResult]:
     """Deletes plans' files, batch by batch; a second time it does nothing.
 
     Each plan stands alone: what stops one is in its `error`. What was not deleted waits in
     failsafe for the next run. All that was done is recorded in one append, also when the run
     ends early.
+
+    Args:
+        context: The ports.
+        plans: What to delete.
+        is_time: Asked before batches are sent: after a no, plans go on that were begun, and no
+            other is.
     """
     stored = context.control.plans.current([plan.id for plan in plans])
     results = {plan.id: PurgeResult(stored[plan.id]) for plan in plans}
@@ -82,11 +95,13 @@ def apply_purges(context: RunContext, plans: Sequence[Plan]) -> list[PurgeResult
         result.plan for result in results.values() if result.plan.state is not PlanState.APPLIED
     ]
     if work:
-        results |= _purged(context, work)
+        results |= _purged(context, work, is_time)
     return list(results.values())
 
 
-def _purged(context: RunContext, plans: Sequence[Plan]) -> dict[str, PurgeResult]:
+def _purged(
+    context: RunContext, plans: Sequence[Plan], is_time: Callable[[], bool]
+) -> dict[str, PurgeResult]:
     """Purges plans that are not applied yet."""
     departures = context.files.departures
     files = context.files.items.of([plan.id for plan in plans])
@@ -110,7 +125,7 @@ def _purged(context: RunContext, plans: Sequence[Plan]) -> dict[str, PurgeResult
         batches = chain.from_iterable(map(batches_of, jobs))
         try:
             for wave in in_waves(batches, purge.waves.deleter.at_once):
-                purge.delete(wave)
+                purge.delete(wave if is_time() else [b for b in wave if not b.of.is_new])
             look_back.look()
         finally:
             _record(departures, AuditTrail.of(context), context.progress, jobs, waiting)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
+from meltline.app.catalog.ways_back import naming_archived
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
@@ -42,7 +43,8 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
         LockHeld: A run works on the table.
     """
     seen = open_table(context, table)
-    target = point.resolve(seen, context.clock.now())
+    with naming_archived(context.control.archived, seen.uuid, point.snapshot_id):
+        target = point.resolve(seen, context.clock.now())
     main = require_ref(seen, MAIN, is_branch=True)
     line = [snapshot.snapshot_id for snapshot in seen.ancestry(main.snapshot_id)]
     if target not in line and target not in {
@@ -63,13 +65,7 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         now_at = require_ref(state, MAIN, is_branch=True)
         if now_at.snapshot_id != main.snapshot_id:  # nobody has asked to undo that commit
-            raise UndoRefused(
-                f"main of {table} has moved since it was looked at",
-                object=str(table),
-                expected=f"main at {main.snapshot_id}",
-                found=f"main at {now_at.snapshot_id}",
-                next="look at the new commits, and roll back again if they may go, too",
-            )
+            raise _moved(table, MAIN, main.snapshot_id, now_at.snapshot_id)
         document.set_ref(replace(now_at, snapshot_id=target))
 
     with snapshot_kept(context, seen.uuid, seen.snapshots[target], f"rollback {table}"):
@@ -103,6 +99,46 @@ def branch(
     commit(context, seen, edit)
     audit(context, "branch", str(table), detail=f"{name} at {move.after}")
     return move
+
+
+def drop_branch(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> SnapshotRef:
+    """Takes a branch away. What it alone has stays readable for as long as the policy says.
+
+    Raises:
+        RefNotFound: There is no such branch.
+        UndoRefused: It is main.
+    """
+    seen = open_table(context, table)
+    ref = require_ref(seen, name, is_branch=True)
+    if name == MAIN:
+        raise UndoRefused(
+            f"main of {table} cannot be dropped",
+            object=str(table),
+            expected="another branch",
+            found=MAIN,
+            next=f"`meltline drop {table}` drops the table",
+        )
+    if not dry_run:
+
+        def edit(document: MetadataEditor, state: TableMetadata) -> None:
+            now_at = require_ref(state, name, is_branch=True)
+            if now_at.snapshot_id != ref.snapshot_id:  # nobody has asked to drop that commit
+                raise _moved(table, name, ref.snapshot_id, now_at.snapshot_id)
+            document.remove_ref(name)
+
+        commit(context, seen, edit)
+        audit(context, "branch drop", str(table), detail=f"{name} at {ref.snapshot_id}")
+    return ref
+
+
+def _moved(table: TableName, name: str, before: int, now: int) -> UndoRefused:
+    return UndoRefused(
+        f"{name} of {table} has moved since it was looked at",
+        object=str(table),
+        expected=f"{name} at {before}",
+        found=f"{name} at {now}",
+        next="look at the new commits, and run the command again if they may go, too",
+    )
 
 
 def publish(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
 from meltline.app.catalog.resolve import load_table
 from meltline.app.catalog.share_places import share_at
+from meltline.app.catalog.ways_back import naming_archived
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.errors import NameConflict, RetentionOutOfRange
@@ -63,7 +64,7 @@ def add_tag(
         reason: Why, for the audit.
 
     Raises:
-        SnapshotNotFound: There is no such snapshot (AR-44).
+        SnapshotNotFound: There is no such snapshot; says so where it is archived (AR-44).
         OutsideRetention: Nobody can tell what was current at that instant.
         NameConflict: The name is taken or cannot be used.
         RetentionOutOfRange: The profile has no tags for ever, or the days are none.
@@ -79,7 +80,8 @@ def add_tag(
         age = FOREVER_MS if days is None else snapshot.age_at(now + days_on)
         return SnapshotRef(name, snapshot.snapshot_id, is_branch=False, max_ref_age_ms=age)
 
-    ref = ref_in(seen)
+    with naming_archived(context.control.archived, seen.uuid, point.snapshot_id):
+        ref = ref_in(seen)
     tag = _tag(seen, ref)
     if dry_run:
         return tag

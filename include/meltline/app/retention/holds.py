@@ -9,6 +9,7 @@ from secrets import token_hex
 from meltline.app.catalog.commit import commit, pin, unpin
 from meltline.app.catalog.resolve import find_object, load_table, require_changeable
 from meltline.app.catalog.tables import ObservedTable, look_everywhere
+from meltline.app.catalog.ways_back import naming_archived
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import claimed_of, group_locks, refuse_claimed, snapshot_kept
 from meltline.app.services import ReadContext
@@ -106,7 +107,8 @@ def _hold_snapshot(context: ReadContext, name: ObjectName, hold: Hold, *, dry_ru
             next="hold the whole of it, without @",
         )
     seen = load_table(context, name.table_name)
-    snapshot = seen.snapshots[require_snapshot(seen, hold.snapshot_id)]
+    with naming_archived(context.control.archived, seen.uuid, hold.snapshot_id):
+        snapshot = seen.snapshots[require_snapshot(seen, hold.snapshot_id)]
     if dry_run:
         return
     age = FOREVER_MS

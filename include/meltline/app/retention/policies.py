@@ -48,12 +48,19 @@ from meltline.domain.retention.policy import (
     effective_retention,
     is_enabled,
 )
-from meltline.domain.retention.policy_rules import is_in_order, require_allowed, require_new
+from meltline.domain.retention.policy_rules import (
+    is_in_order,
+    normal,
+    require_allowed,
+    require_new,
+)
 from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
 from meltline.ports import CatalogEntry, CatalogListing
 
 _COLD_DAYS = AccountPolicy.cold_retention_days
+INHERITED = "inherited"
+"""What people see where an object does not say a policy itself: what is around it does."""
 APPLIED = "applied-retention-days"
 """What the ledger calls the retention that the last run worked with (C-15)."""
 
@@ -156,6 +163,7 @@ def change_policy(
     require_changeable(context, name)
     scene = _scene(context, name)
     account = context.config.account
+    changes = {key: setting and normal(key, setting) for key, setting in changes.items()}
     before = {key: scene.own.get(key) for key in changes}
     after = {k: v for k, v in {**scene.own, **changes}.items() if v is not None}
     levels = [(scene.levels[0][0], after), *scene.levels[1:]]
@@ -164,18 +172,17 @@ def change_policy(
         tables = [pointer.name for pointer in scene.entries]
         require_new(name, scene.state, tables, before[TRANSIENT], changes[TRANSIENT])
     effect = _effect(context, scene, after)
+    recorded = scene.remembered if TRANSIENT not in changes else Remembered(scene.remembered.values)
+    warnings = effective_retention(account, levels, recorded).warnings
     if not dry_run and before != dict(changes):
         _write(context, scene, before, changes)
         context.control.policies.save({scene.memory: changes})
-        settings = [f"{key}: {_word(before[key])} -> {_word(changes[key])}" for key in changes]
+        settings = [
+            f"{key}: {before[key] or INHERITED} -> {changes[key] or INHERITED}" for key in changes
+        ]
+        settings += [f"warned: {line}" for line in warnings if any(key in line for key in changes)]
         audit(context, "policy", str(name), reason, "; ".join(settings))
-    recorded = scene.remembered if TRANSIENT not in changes else Remembered(scene.remembered.values)
-    warnings = effective_retention(account, levels, recorded).warnings
     return PolicyChange(name, before, dict(changes), warnings, effect)
-
-
-def _word(setting: str | None) -> str:
-    return setting or "inherited"
 
 
 def _scene(context: ReadContext, name: ObjectName) -> _Scene:
@@ -256,7 +263,7 @@ def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
     scene = _scene(context, name)
     retention = effective_retention(context.config.account, scene.levels, scene.remembered)
     stay = consumer_keep(context.config.account, scene.levels)
-    least = retention.min_days
+    least, profile = retention.min_days, context.config.account.profile
     enabled = next((n for n, p in scene.levels if p.get(ENABLED, "true") != "true"), PROFILE)
     lines = [
         (RETENTION, retention.days, retention.source, _applied(context, scene, retention)),
@@ -264,7 +271,7 @@ def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
         (MIN_RETENTION, least, retention.min_source, None),
         (WRITER_KEEP, format_duration(retention.writer_keep), retention.writer_source, None),
         (TRANSIENT, retention.transient, retention.transient_source, None),
-        (ENABLED, is_enabled(scene.levels), enabled, None),
+        (ENABLED, is_enabled(scene.levels, default=profile.auto_maintenance), enabled, None),
         *_about_cold(context, scene.levels),
         (CONSUMER_KEEP, format_duration(stay.span), stay.source, None),
     ]

@@ -29,6 +29,7 @@ from meltline.app.purge.purge import PurgeResult, apply_purges, approve
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
+from meltline.app.run.quiet_window import QuietWindow
 from meltline.app.run.run_document import merge
 from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import STEPS, SWEEP, Role, Step
@@ -37,6 +38,7 @@ from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext, SweepServices
 from meltline.app.storage.report import StorageHistory, record_storage
+from meltline.concurrency import use_threads
 from meltline.counted import Counted
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
@@ -116,12 +118,17 @@ class Run:
     planned: Sequence[Plan] = ()
     summary: Summary = field(init=False)
     _observation: Observation | None = field(default=None, init=False)
+    _quiet: QuietWindow = field(init=False)
 
     def __post_init__(self) -> None:
         request = self.request
         self.summary = Summary(
             request.run_id, request.as_of, dry_run=request.dry_run, batch=self.batch
         )
+        config, clock = self.context.config, self.context.clock
+        self._quiet = QuietWindow(config.io, clock, request.any_hour, self.summary)
+        if request.parallelism is not None:
+            use_threads(request.parallelism)
 
     def visit(self, steps: Sequence[Step]) -> Summary:
         """Does steps in their order; a dry run passes over those that would change something."""
@@ -188,7 +195,10 @@ class Run:
     def expire(self) -> None:
         """Applies what passed. A stale plan is made and gated anew, never forced (AR-40)."""
         context = self.context
-        results = apply_expirations(context, self._plans(PlanKind.EXPIRE, _APPLICABLE))
+        plans = self._plans(PlanKind.EXPIRE, _APPLICABLE)
+        if not self._quiet.allows("expired", plans):
+            return
+        results = apply_expirations(context, plans)
         refused: list[Plan] = []
         for _ in range(_REPLANS):
             stale, done = _stale(results)
@@ -229,7 +239,8 @@ class Run:
         if self.request.approve:
             approve(context, plans, self.request.approve)
         self.summary.notices += kept_back(context)
-        results = apply_purges(context, plans)
+        results = apply_purges(context, plans, self._quiet.is_open)
+        self._quiet.allows("purged", [r.plan for r in results if r.is_left])
         self.summary.purged(results)
         self.summary.stand(standing_incidents(context.control.incidents))
         self._let_go()
@@ -258,6 +269,8 @@ class Run:
     def sweep(self) -> None:
         """Lets what no commit has named begin to wait in failsafe."""
         assert isinstance(self.context, SweepServices)  # whoever sweeps has a sweeper
+        if not self.request.dry_run and not self._quiet.allows_sweep():
+            return
         self.summary.swept(sweep(self.context, self.request), self.request.tables)
 
     # --- what they are made of -----------------------------------------------------------------
@@ -307,7 +320,8 @@ class Run:
 
     def _gate(self, kind: PlanKind) -> None:
         plans = self._plans(kind, (PlanState.PLANNED, PlanState.PASSED))
-        self.summary.gated(judge(self.context, plans))
+        if self._quiet.allows("judged", plans):
+            self.summary.gated(judge(self.context, plans))
 
     def _settle(self) -> None:
         """Ends expirations that an earlier run began: the catalog says what became of each.

@@ -1,6 +1,8 @@
 """Statements about clones and shares (TT-33 to TT-38, ML-20, ML-22, DS-13, DS-14)."""
 
-from meltline.app.clone.clone import clone
+from meltline.app.catalog.new_names import is_there
+from meltline.app.catalog.resolve import catalog_of
+from meltline.app.clone.replace import clone_over
 from meltline.app.clone.shares import Shared, create_share, drop_share, update_share
 from meltline.app.services import ReadContext
 from meltline.app.sql.naming import container_name, full_name
@@ -15,21 +17,24 @@ def make_clone(context: ReadContext, standing: ObjectName, statement: CloneObjec
 
     Raises:
         UsageInvalid: A name is not complete.
-        MeltlineError: Whatever `clone` raises.
+        MeltlineError: Whatever `clone_over` raises.
     """
     source = full_name(context, standing, statement.kind, statement.source)
     target = full_name(context, standing, statement.kind, statement.target)
-    point = statement.point.at(context.clock.now()) if statement.point else None
-    done = clone(
+    if statement.if_not_exists and is_there(target, catalog_of(context, target.catalog).listing()):
+        return status(f"there is a {target.kind} {target} already")
+    done, dropped = clone_over(
         context,
         str(source),
         str(target),
         source.kind,
-        point=point,
+        replaces=statement.replaces,
+        point=statement.point.at(context.clock.now()) if statement.point else None,
         ignore_insufficient=statement.ignore_insufficient,
     )
     return status(
         f"{done.target} is a clone of {done.source}, with {len(done.created)} tables",
+        *([f"what was {target} is dropped. {dropped.ways_back('UNDROP')}"] if dropped else ()),
         *(f"left out: {skipped.table}: {skipped.reason}" for skipped in done.skipped),
     )
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from meltline.app.catalog.dropped import dropped_tables
+from meltline.app.catalog.dropped import former_names
 from meltline.app.catalog.tables import is_ledger, levels_around, remembered
 from meltline.app.clone.shares import list_shares
+from meltline.app.retention.policies import INHERITED
 from meltline.app.services import ReadContext
 from meltline.app.sql.statement_results import Outcome, unsupported
 from meltline.app.storage.report import storage_rows, totals_now
@@ -98,7 +99,7 @@ def _databases(context: ReadContext) -> Iterator[Cells]:
         )
 
 
-def _policies(context: ReadContext) -> Iterator[tuple[ObjectName, str | None, Retention]]:
+def _policies(context: ReadContext) -> Iterator[tuple[ObjectName, str, Retention]]:
     """The databases that are there: the retention each says itself, and what it passes on."""
     remembered_policies = context.control.policies.all()
     for catalog in context.catalogs.values():
@@ -110,7 +111,7 @@ def _policies(context: ReadContext) -> Iterator[tuple[ObjectName, str | None, Re
                 around = levels_around(context, name, listing)
                 before = remembered(remembered_policies, around, str(name))
                 retention = effective_retention(context.config.account, around, before)
-                yield name, properties.get(RETENTION), retention
+                yield name, properties.get(RETENTION, INHERITED), retention
 
 
 # --- storage by stage -----------------------------------------------------------------------------
@@ -120,11 +121,11 @@ def _storage(context: ReadContext) -> Iterator[Cells]:
     """A row for each database of each catalog, and for dropped ones that still have bytes."""
     totals = totals_now(context)
     transient = _transient(context)
-    sums = _by_database(storage_rows(totals), _former_names(context))
+    sums = _by_database(storage_rows(totals), former_names(context))
     for name in _sorted({*sums, *transient}):
         numbers = sums.get(name, (0,) * len(_BYTES))
         if name in transient or any(numbers):
-            yield (name.namespace[0], str(name), *numbers, transient.get(name), totals.at)
+            yield (*_named(name), *numbers, transient.get(name), totals.at)
 
 
 def _storage_history(context: ReadContext) -> Iterator[Cells]:
@@ -132,14 +133,19 @@ def _storage_history(context: ReadContext) -> Iterator[Cells]:
 
     They are the totals that the runs have recorded, so nothing is computed anew.
     """
-    transient, former = _transient(context), _former_names(context)
+    transient, former = _transient(context), former_names(context)
     today = context.clock.now().date()
     for back in range(HISTORY_DAYS):
         rows = context.control.storage.of((today - timedelta(days=back)).isoformat())
         sums = _by_database(rows, former)
         for name in _sorted(name for name, numbers in sums.items() if any(numbers)):
             computed = max(row.computed_at for row in rows)
-            yield (name.namespace[0], str(name), *sums[name], transient.get(name), computed)
+            yield (*_named(name), *sums[name], transient.get(name), computed)
+
+
+def _named(database: ObjectName) -> tuple[str | None, str | None]:
+    """Its name and id; neither where nobody knows any more in which one a dropped table stood."""
+    return (database.namespace[0], str(database)) if database.namespace else (None, None)
 
 
 def _sorted(names: Iterable[ObjectName]) -> list[ObjectName]:
@@ -155,21 +161,12 @@ def _by_database(rows: Sequence[StorageRow], former: Mapping[str, TableName]) ->
     sums: dict[ObjectName, list[int]] = {}
     for row in rows:
         dropped = is_dropped_name(row.table.namespace)
-        table = former.get(row.table_uuid, row.table) if dropped else row.table
-        into = sums.setdefault(ObjectName(table.catalog, table.namespace[:1]), [0] * len(_BYTES))
+        table = former.get(row.table_uuid) if dropped else row.table
+        database = table.namespace[:1] if table else ()
+        into = sums.setdefault(ObjectName(row.table.catalog, database), [0] * len(_BYTES))
         for at, column in enumerate(_BYTES):
             into[at] += getattr(row, column)
     return sums
-
-
-def _former_names(context: ReadContext) -> dict[str, TableName]:
-    """The names that dropped tables had, also of those that have been let go, by UUID."""
-    rows = context.control.registrations.all()
-    former = {row.uuid: row.name for row in rows if not is_dropped_name(row.name.namespace)}
-    for catalog in context.catalogs.values():
-        for table in dropped_tables(context, catalog.listing()):
-            former[table.state.uuid] = table.drop.object.table_name
-    return former
 
 
 _VIEWS: Mapping[str, tuple[tuple[ReadColumn, ...], Callable[[ReadContext], Iterator[Cells]]]] = {

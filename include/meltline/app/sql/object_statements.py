@@ -1,18 +1,21 @@
 """Statements that need no Spark: about tables, schemas, databases, tags, shares and views."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from typing import Any
 
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import find_object
 from meltline.app.catalog.tables import is_ledger
+from meltline.app.catalog.ways_back import archived_copies, is_archived
 from meltline.app.drop.drop import drop, rename
 from meltline.app.drop.history import Listed, history
 from meltline.app.drop.undrop import undrop
 from meltline.app.refs.tags import add_tag
-from meltline.app.retention.policies import change_policy
+from meltline.app.retention.containers import create_container
+from meltline.app.retention.policies import INHERITED, change_policy
 from meltline.app.services import ReadContext
+from meltline.app.sql.branch_statements import run_branch_statement
 from meltline.app.sql.copy_statements import end_share, make_clone, make_share, renew_share
 from meltline.app.sql.information_schema import read_view
 from meltline.app.sql.naming import container_name, full_name, full_table_name
@@ -30,13 +33,19 @@ from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.iceberg.timeline import Point
 from meltline.grammar.statements import (
-    ChangeRetention,
+    ChangePolicy,
     CloneObject,
+    CreateBranch,
+    CreateContainer,
     CreateShare,
+    DiffTable,
+    DropBranch,
     DropObject,
     DropShare,
+    ForwardBranch,
     ReadView,
     RenameObject,
+    Rollback,
     ShowHistory,
     Statement,
     TagSnapshot,
@@ -126,18 +135,29 @@ def _rename(context: ReadContext, standing: ObjectName, statement: RenameObject)
     return status(f"{done.before} is {done.after} now")
 
 
-def _change_retention(
-    context: ReadContext, standing: ObjectName, statement: ChangeRetention
+def _create_container(
+    context: ReadContext, standing: ObjectName, statement: CreateContainer
 ) -> Outcome:
+    name = full_name(context, standing, statement.kind, statement.name)
+    warnings = create_container(
+        context, name, statement.policies, if_not_exists=statement.if_not_exists
+    )
+    if warnings is None:
+        return status(f"there is a {name.kind} {name} already")
+    return replace(status(f"{name} is made"), warnings=warnings)
+
+
+def _change_policy(context: ReadContext, standing: ObjectName, statement: ChangePolicy) -> Outcome:
     name = full_name(context, standing, statement.kind, statement.name)
     if name.kind is not ObjectKind.ACCOUNT:
         name = find_object(context, str(name), name.kind)
     done = change_policy(context, name, statement.changes, dry_run=False)
     lines = tuple(
-        (str(name), key, done.before[key], after) for key, after in statement.changes.items()
+        (str(name), key, done.before[key] or INHERITED, after or INHERITED)
+        for key, after in done.after.items()
     )
-    columns = ("object", "policy", "before", "after")
-    return Outcome(read=ReadRows(tuple(ReadColumn(c, "string") for c in columns), lines))
+    columns = tuple(ReadColumn(c, "string") for c in ("object", "policy", "before", "after"))
+    return Outcome(read=ReadRows(columns, lines), warnings=done.warnings)
 
 
 def _tag(context: ReadContext, standing: ObjectName, statement: TagSnapshot) -> Outcome:
@@ -167,6 +187,8 @@ def _table_of_snapshot(context: ReadContext, snapshot_id: int) -> TableName:
     if len(names) == 1:
         return names[0]
     if not names:
+        for copy in archived_copies(context.control.archived, snapshot_id):
+            raise is_archived(copy)
         raise SnapshotNotFound(
             f"no table of {context.config.hot} has a snapshot {snapshot_id}",
             object=str(snapshot_id),
@@ -188,8 +210,14 @@ _STEPS: Mapping[type[Statement], Callable[[ReadContext, ObjectName, Any], Outcom
     UndropObject: _undrop,
     DropObject: _drop,
     RenameObject: _rename,
-    ChangeRetention: _change_retention,
+    ChangePolicy: _change_policy,
+    CreateContainer: _create_container,
     TagSnapshot: _tag,
+    CreateBranch: run_branch_statement,
+    DropBranch: run_branch_statement,
+    ForwardBranch: run_branch_statement,
+    Rollback: run_branch_statement,
+    DiffTable: run_branch_statement,
     CloneObject: make_clone,
     CreateShare: make_share,
     UpdateShare: renew_share,

@@ -15,12 +15,14 @@ class Outcome:
         read: Its rows, where they were fetched.
         frame: Spark's own answer, where they were not.
         unreadable: Tables that a listing had to leave out.
+        warnings: What is risky about what was done.
     """
 
     statement_id: str = ""
     read: ReadRows | None = None
     frame: object = None
     unreadable: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def status(*lines: str) -> Outcome:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from secrets import token_hex
 from uuid import uuid4
 
-from meltline.app.catalog.resolve import require_changeable
+from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around
 from meltline.app.retention.leases import leased
 from meltline.app.services import ReadContext
@@ -15,11 +15,11 @@ from meltline.app.sql.naming import full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
 from meltline.app.time_travel.query import Located, SchemaChoice, locate
-from meltline.domain.errors import NameConflict
+from meltline.domain.errors import NameConflict, StatementRefused
 from meltline.domain.iceberg.names import quoted
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
-from meltline.domain.retention.policy import RETENTION
-from meltline.domain.retention.policy_rules import require_allowed
+from meltline.domain.retention.policy import TRANSIENT, effective_retention
+from meltline.domain.retention.policy_rules import require_allowed, require_new
 from meltline.grammar import parse
 from meltline.grammar.statements import CreateTable, Query, TimeClause
 from meltline.grammar.tables import Edit, replaced
@@ -27,6 +27,7 @@ from meltline.ports import PastView, SqlEngine, StatementRecord, StatementState
 
 _LEASE = timedelta(minutes=10)
 _LONGEST_ID = 255
+_SHOWN = 80  # letters of a statement that an error repeats
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,29 @@ def _create_table(
     create: CreateTable,
 ) -> Outcome:
     name = full_name(context, request.standing, ObjectKind.TABLE, create.name)
-    if create.retention is not None:
-        listing = require_changeable(context, name).listing()
-        around = levels_around(context, ObjectName(name.catalog, name.namespace), listing)
-        change = {RETENTION: create.retention}
-        require_allowed(
-            context.config.account.profile, name, change, [(str(name), change), *around]
-        )
-    return _run(context, engine(), request, Prepared("CREATE", create.text))
+    warnings = _checked(context, name, create.policies) if create.policies else ()
+    outcome = _run(context, engine(), request, Prepared("CREATE", create.text))
+    return replace(outcome, warnings=warnings)
+
+
+def _checked(
+    context: ReadContext, name: ObjectName, policies: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What is risky about a new table's policies.
+
+    Raises:
+        RetentionOutOfRange: The profile does not allow one.
+        TransientImmutable: There is a table of that name, and it is not new.
+    """
+    account = context.config.account
+    listing = require_changeable(context, name).listing()
+    around = levels_around(context, ObjectName(name.catalog, name.namespace), listing)
+    levels = [(str(name), policies), *around]
+    require_allowed(account.profile, name, policies, levels)
+    if TRANSIENT in policies and listing.of(name.table_name):  # CREATE OR REPLACE keeps its past
+        state = load_table(context, name.table_name)
+        require_new(name, state, [], state.properties.get(TRANSIENT), policies[TRANSIENT])
+    return effective_retention(account, levels).warnings
 
 
 def _run(
@@ -151,10 +167,28 @@ def _run(
             if snapshot_id is not None:
                 lease = leased(context, located.table, snapshot_id, _LEASE, audited=False)
                 leases.enter_context(lease)
-        frame = engine.run(prepared.text, id, prepared.views)
-        if not request.fetch:
-            return Outcome(id, frame=frame)
-        return Outcome(id, read=engine.fetch(frame, request.limit))
+        try:
+            frame = engine.run(prepared.text, id, prepared.views)
+            if not request.fetch:
+                return Outcome(id, frame=frame)
+            return Outcome(id, read=engine.fetch(frame, request.limit))
+        except StatementRefused as refused:
+            raise _in_own_words(refused, request.text, prepared) from refused
+
+
+def _in_own_words(refused: StatementRefused, text: str, prepared: Prepared) -> StatementRefused:
+    """What Spark said, about the statement as it was written: our names for the past are not."""
+    said = refused.found
+    for name, view in prepared.views.items():
+        said = said.replace(name, str(view.table))
+    line = " ".join(text.split())
+    return StatementRefused(
+        refused.message,
+        object=line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…",
+        expected=refused.expected,
+        found=said,
+        next=refused.next,
+    )
 
 
 @contextmanager

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.catalog.tables import TableRetention, find_table, keep_sets, read_tables
+from meltline.app.catalog.ways_back import archived_copies
 from meltline.app.observe.held_back import leading_out
 from meltline.app.plans.file_origins import FileDecision, file_decisions
 from meltline.app.retention.writers import WriterNeeds
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import ReadContext
 from meltline.app.storage.file_status import FileStanding, Standing, standing_now
+from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import UsageInvalid
@@ -30,7 +32,8 @@ class Explanation:
 
     Attributes:
         path: The file; for a snapshot `table@id`.
-        stage: Its stage; empty where it is kept in the metadata only.
+        stage: Its stage; empty where it is kept in the metadata only, `cold` of a snapshot that is
+            in the archive and no more in hot.
         keep_reasons: Every reason, in words for people.
         referenced_by: Snapshots (`table@id`), refs or metadata that name it.
         since: From when it has been in that stage.
@@ -134,6 +137,10 @@ def explain_table(
     snapshots = sorted(state.snapshots.values(), key=lambda s: s.committed_at, reverse=True)
     if snapshot_id is not None:
         snapshots = [s for s in snapshots if s.snapshot_id == snapshot_id]
+        if not snapshots and (
+            copies := archived_copies(context.control.archived, snapshot_id, state.uuid)
+        ):
+            return [_archived(name, copies[0])]
         if not snapshots:
             raise UsageInvalid(
                 f"{name} has no snapshot {snapshot_id}",
@@ -146,6 +153,18 @@ def explain_table(
     return [
         _snapshot(target, s.snapshot_id, needs, reading.get(s.snapshot_id, ())) for s in snapshots
     ]
+
+
+def _archived(name: TableName, copy: ArchivedSnapshot) -> Explanation:
+    """Of a snapshot that hot has no more, and cold has (AR-44)."""
+    return Explanation(
+        path=f"{name}@{copy.snapshot_id}",
+        stage="cold",
+        keep_reasons=("archived",),
+        referenced_by=(copy.cold_location,),
+        since=copy.verified_at,
+        due_at=copy.keep_until,
+    )
 
 
 def _snapshot(

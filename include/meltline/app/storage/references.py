@@ -156,6 +156,20 @@ class References:
                 and SnapshotKey(file.table_uuid, file.snapshot_id) in self._current_heads
             )
             yield file, FileReference(file.table_uuid, Stage.ACTIVE if active else Stage.HISTORICAL)
+        yield from self._unrecorded()
+
+    def _unrecorded(self) -> Iterator[tuple[SideFile, FileReference]]:
+        """Tables' current metadata files that no observation has recorded: a commit named them."""
+        if self._past is not None:
+            return
+        recorded = {(file.table_uuid, location_key(file.path)) for file in self._look.side_files}
+        live = {(state.uuid, state.name) for state in self._live}
+        for state in self._look.states:
+            at = state.metadata_location
+            if (state.uuid, location_key(at)) not in recorded:
+                stage = Stage.ACTIVE if (state.uuid, state.name) in live else Stage.HISTORICAL
+                file = SideFile(state.uuid, at, FileKind.METADATA, state.metadata_bytes)
+                yield file, FileReference(state.uuid, stage)
 
     def _heads(self) -> set[SnapshotKey]:
         if self._past is None:

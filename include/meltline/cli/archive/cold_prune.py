@@ -1,9 +1,10 @@
-"""Commands that give archived history up, and that keep it for ever: cold prune, cold deepen."""
+"""Commands that give archived history up, or keep it for ever: cold prune, deepen, recall."""
 
 from typing import Annotated
 
 import typer
 
+from meltline.app.archive.recall import recall
 from meltline.app.archive.replicate import Deepened
 from meltline.app.archive.replicate import deepen as keep_for_ever
 from meltline.app.catalog.resolve import parse_table_name
@@ -75,6 +76,21 @@ def deepen(table: Optional = None, config: ConfigPath = None, as_json: AsJson = 
     lines = [line for deepened in tables for line in _deepened(deepened)] or ["Nothing to do."]
     answer({"tables": tables}, lines, as_json=as_json)
     return 1 if any(deepened.errors for deepened in tables) else 0
+
+
+def bring_back(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Put files back into cold that it has lost, from the permanent store."""
+    tables = recall(ready(config), parse_table_name(table))
+    lines = [
+        line
+        for done in tables
+        for line in (
+            f"{done.table}: {done.files} files, {format_size(done.bytes)}, are in cold again",
+            *(f"not there: {error}" for error in done.errors),
+        )
+    ]
+    answer({"tables": tables}, lines, as_json=as_json)
+    return 1 if any(done.errors for done in tables) else 0
 
 
 def _deepened(deepened: Deepened) -> list[str]:

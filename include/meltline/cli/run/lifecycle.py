@@ -283,10 +283,18 @@ def run(
     as_of: AsOf = None,
     dry_run: DryRun = False,
     any_hour: Annotated[bool, declared("any_hour")] = False,
+    parallelism: Annotated[str, declared("parallelism")] = "",
 ) -> int:
     """The whole chain in one Spark session, for people without Airflow."""
     wiring = wire(config)
-    run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, any_hour=any_hour)
+    run_request = request(
+        wiring,
+        tables=tables,
+        as_of=as_of,
+        dry_run=dry_run,
+        any_hour=any_hour,
+        parallelism=parallelism,
+    )
     summary = run_recorded(wiring.services("run", run_request.run_id), run_request)
     if as_json:
         print_json(summary.as_json())

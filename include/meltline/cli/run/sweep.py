@@ -25,11 +25,19 @@ def sweep(
         str, typer.Option("--inventory-table", help="an Iceberg table instead of a listing")
     ] = "",
     dry_run: DryRun = False,
+    any_hour: Annotated[bool, declared("any_hour")] = False,
+    parallelism: Annotated[str, declared("parallelism")] = "",
 ) -> int:
     """Find files that no commit has named; old ones that were seen twice begin to wait."""
     wiring = wire(config)
     sweep_request = request(
-        wiring, tables=tables, minimum_age=minimum_age, inventory=inventory, dry_run=dry_run
+        wiring,
+        tables=tables,
+        minimum_age=minimum_age,
+        inventory=inventory,
+        dry_run=dry_run,
+        any_hour=any_hour,
+        parallelism=parallelism,
     )
     if inventory_table:
         sweep_request = replace(sweep_request, inventory=_only(inventory_table, inventory))
@@ -52,7 +60,11 @@ def _only(table: str, path: str) -> Inventory:
 
 
 def _print(run: RunRequest, document: dict[str, Any]) -> None:
+    for notice in document["notices"]:
+        console().print(notice, markup=False)
     swept = document["sweep"]
+    if not swept:
+        return
     rows = [
         [
             line["table"],

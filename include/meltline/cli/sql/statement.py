@@ -9,7 +9,7 @@ from meltline.app.sql.statement_results import Outcome
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.app.time_travel.query import SchemaChoice
 from meltline.cli.options import AsJson, ConfigPath, ready_wiring
-from meltline.cli.output import print_json, print_rows
+from meltline.cli.output import console, print_json, print_rows
 from meltline.cli.sql.query import print_read, rows_document
 
 
@@ -43,11 +43,14 @@ def _document(outcome: Outcome) -> dict[str, object]:
         "statement_id": outcome.statement_id or None,
         **rows_document(outcome.read),
         "unreadable": outcome.unreadable,
+        "warnings": outcome.warnings,
     }
 
 
 def _print(outcome: Outcome) -> None:
     assert outcome.read is not None
     print_read(outcome.read)
+    for warning in outcome.warnings:
+        console().print(f"warning: {warning}", markup=False)
     if outcome.unreadable:
         print_rows("", ("not readable",), [[name] for name in outcome.unreadable])

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.clone.clone import Cloned, ClonedTable
-from meltline.app.clone.clone import clone as make_clone
+from meltline.app.clone.replace import clone_over
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Kind, ready
 from meltline.cli.output import answer, with_tables
 from meltline.cli.sql.points import (
@@ -37,20 +37,31 @@ def clone(
         bool,
         typer.Option("--ignore-insufficient", help="leave out tables that reach not so far back"),
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="drop what has the new name; it can come back")
+    ] = False,
 ) -> int:
     """Clone a table, schema or database, as it is or was: no file is copied."""
     context = ready(config)
     point = travel_point(context.clock.now(), at, before, timestamp, offset, statement, tag)
-    done = make_clone(
+    done, dropped = clone_over(
         context,
         source,
         target,
         kind,
+        replaces=replace,
         point=point,
         ignore_insufficient=ignore_insufficient,
         dry_run=dry_run,
     )
-    return answer(_document(done, dry_run), _lines(done, dry_run), as_json=as_json)
+    lines = _lines(done, dry_run)
+    if dropped:
+        verb = "would be" if dry_run else "is"
+        lines.insert(
+            1, f"What was {done.target} {verb} dropped. {dropped.ways_back('meltline undrop')}"
+        )
+    document = _document(done, dry_run) | {"replaced": dropped is not None}
+    return answer(document, lines, as_json=as_json)
 
 
 def _document(done: Cloned, dry_run: bool) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Commands about tags and branches: tag, untag, tags, rollback, branch, diff, publish, resync."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from meltline.app.refs.tags import FOREVER, Tag, add_tag, list_tags, remove_tag
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, TableArgument, instant, ready
 from meltline.cli.output import answer, answer_rows, shown_instant
 from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.table_metadata import SnapshotRef
 from meltline.domain.iceberg.timeline import Point
 from meltline.domain.units import format_instant, format_size
 
@@ -62,15 +64,36 @@ def untag(
     return answer({**_document(removed), "dry_run": dry_run}, [line], as_json=as_json)
 
 
-def tags(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
+def tags(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    sizes: Annotated[
+        bool, typer.Option("--bytes", help="what each one holds that nothing else keeps")
+    ] = False,
+) -> int:
     """List a table's tags, and until when each one stays."""
-    refs = list_tags(ready(config), parse_table_name(table))
+    context, name = ready(config), parse_table_name(table)
+    refs = list_tags(context, name)
+    alone: Mapping[str, int] = {}
+    if sizes:
+        from meltline.app.storage.tag_bytes import bytes_held_alone  # noqa: PLC0415 - of the index
+
+        alone = bytes_held_alone(context, name)
     rows = [
-        [tag.name, tag.kind, str(tag.snapshot_id), format_instant(tag.committed_at), _until(tag)]
+        [
+            tag.name,
+            tag.kind,
+            str(tag.snapshot_id),
+            format_instant(tag.committed_at),
+            _until(tag),
+            *([format_size(alone[tag.name])] if sizes else []),
+        ]
         for tag in refs
     ]
-    document = {"tags": [_document(tag) for tag in refs]}
-    columns = ("tag", "kind", "snapshot", "committed", "until")
+    size_of = {name: {"bytes_held_alone": size} for name, size in alone.items()}
+    document = {"tags": [_document(tag) | size_of.get(tag.name, {}) for tag in refs]}
+    columns = ("tag", "kind", "snapshot", "committed", "until", *(("held alone",) if sizes else ()))
     return answer_rows(document, columns, rows, as_json=as_json)
 
 
@@ -104,11 +127,42 @@ def branch(
     as_json: AsJson = False,
     dry_run: DryRun = False,
     at: At = None,
+    drop: Annotated[bool, typer.Option("--drop", help="take the branch away instead")] = False,
 ) -> int:
-    """Make a branch at main's head, or at what was current at a time."""
+    """Make a branch at main's head, or at what was current at a time; or take one away."""
+    if drop:
+        _require_no_point(at)
+        ref = branches.drop_branch(ready(config), parse_table_name(table), name, dry_run=dry_run)
+        return _print_dropped(table, ref, dry_run, as_json)
     point = Point(at=instant(at, "--at"))
     done = branches.branch(ready(config), parse_table_name(table), name, point, dry_run=dry_run)
     return _print_move(done, dry_run, as_json)
+
+
+def _require_no_point(at: str | None) -> None:
+    if at is not None:
+        raise UsageInvalid(
+            "a branch is dropped wherever it stands",
+            object="--drop",
+            expected="--drop without --at",
+            found="both",
+            next="leave one out",
+        )
+
+
+def _print_dropped(table: str, ref: SnapshotRef, dry_run: bool, as_json: bool) -> int:
+    document = {
+        "table": table,
+        "branch": ref.name,
+        "before": ref.snapshot_id,
+        "after": None,
+        "commits": 0,
+        "changed": True,
+        "dry_run": dry_run,
+    }
+    verb = "would be" if dry_run else "is"
+    line = f"{table}: branch {ref.name} {verb} dropped (was at snapshot {ref.snapshot_id})"
+    return answer(document, [line], as_json=as_json)
 
 
 def publish(

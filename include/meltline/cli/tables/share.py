@@ -65,18 +65,21 @@ def share_list(
 ) -> int:
     """List the shares: what they show, since when, and what has been written to them."""
     shares = list_shares(ready(config), of)
+    none = ("-", "-", "no table")
     rows = [
         [
             shared.share.name,
             str(shared.share.source),
             shared.share.mode,
             format_instant(shared.share.at),
-            str(table.table),
-            str(table.snapshot_id or "-"),
-            table.condition,
+            *(
+                (str(table.table), str(table.snapshot_id or "-"), table.condition)
+                if table
+                else none
+            ),
         ]
         for shared in shares
-        for table in shared.tables
+        for table in shared.tables or (None,)
     ]
     columns = ("share", "from", "mode", "pinned", "table", "snapshot", "state")
     document = {"shares": [_document(shared) for shared in shares]}

@@ -217,37 +217,3 @@ def _period(cadence: Cadence, at: datetime) -> tuple[int, ...]:
     if cadence is Cadence.WEEKLY:
         return tuple(day.isocalendar()[:2])
     return (day.toordinal(),)
-
-
-USED_IN_PERCENT = 20
-"""How much of the store's configured requests per second the handoff may use (AR-37)."""
-
-
-@dataclass(frozen=True)
-class HandoffSettings:
-    """What a handoff may cost, and when.
-
-    Attributes:
-        store_iops: Requests per second that the stores can serve; 0 where nobody says.
-        quiet_from: Minutes after midnight UTC from which on batches may begin; None: at any time.
-        quiet_until: Minutes after midnight UTC from which on none begins any more.
-    """
-
-    store_iops: int = 0
-    quiet_from: int | None = None
-    quiet_until: int | None = None
-
-    @property
-    def requests_per_second(self) -> int:
-        """What all executors together may ask of the stores; 0 is no limit."""
-        return max(1, self.store_iops * USED_IN_PERCENT // 100) if self.store_iops else 0
-
-    def may_begin(self, now: datetime) -> bool:
-        """Whether a batch may begin now: inside the quiet window, which may span midnight."""
-        if self.quiet_from is None or self.quiet_until is None:
-            return True
-        at = now.astimezone(UTC)
-        minute = at.hour * 60 + at.minute
-        if self.quiet_from <= self.quiet_until:
-            return self.quiet_from <= minute < self.quiet_until
-        return minute >= self.quiet_from or minute < self.quiet_until

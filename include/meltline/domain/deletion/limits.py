@@ -1,7 +1,7 @@
-"""The limits that every plan is held against, and how long a verdict on one lasts."""
+"""The limits of plans, how long a verdict on one lasts, and what all work on stores may cost."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 
 @dataclass(frozen=True)
@@ -33,3 +33,41 @@ class GateSettings:
 
     ttl: timedelta = timedelta(hours=6)
     full_proof_every: timedelta = timedelta(days=30)
+
+
+USED_IN_PERCENT = 20
+"""How much of the stores' configured requests per second Meltline may use (AR-37)."""
+
+MOST_PARALLEL = 1000
+
+
+@dataclass(frozen=True)
+class IoSettings:
+    """What work on the stores may cost, and when it may begin.
+
+    Attributes:
+        store_iops: Requests per second that the stores can serve; 0 where nobody says.
+        quiet_from: Minutes after midnight UTC from which on work may begin; None: at any time.
+        quiet_until: Minutes after midnight UTC from which on none begins any more.
+        parallelism: So many small pieces of work wait for a store at a time, in one process.
+    """
+
+    store_iops: int = 0
+    quiet_from: int | None = None
+    quiet_until: int | None = None
+    parallelism: int = 16
+
+    @property
+    def requests_per_second(self) -> int:
+        """What all processes of a step together may ask of the stores; 0 is no limit."""
+        return max(1, self.store_iops * USED_IN_PERCENT // 100) if self.store_iops else 0
+
+    def may_begin(self, now: datetime) -> bool:
+        """Whether work may begin now: inside the quiet window, which may span midnight."""
+        if self.quiet_from is None or self.quiet_until is None:
+            return True
+        at = now.astimezone(UTC)
+        minute = at.hour * 60 + at.minute
+        if self.quiet_from <= self.quiet_until:
+            return self.quiet_from <= minute < self.quiet_until
+        return minute >= self.quiet_from or minute < self.quiet_until

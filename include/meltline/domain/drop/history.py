@@ -37,12 +37,30 @@ class HistoryRow:
     dropped_on: datetime | None
 
 
-def ordered(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
-    """What is there first, by name; then what was dropped, the latest first (TT-50)."""
-    by_name = sorted(rows, key=lambda row: (row.name, row.database_name, row.schema_name))
-    dropped = [row for row in by_name if row.dropped_on is not None]
-    dropped.sort(key=lambda row: row.dropped_on.timestamp() if row.dropped_on else 0, reverse=True)
-    return [*(row for row in by_name if row.dropped_on is None), *dropped]
+@dataclass(frozen=True)
+class Version:
+    """A row of the listing.
+
+    Attributes:
+        recorded: What orders drops of one moment, as `undrop` takes them: when the drop was
+            committed, and its batch.
+    """
+
+    row: HistoryRow
+    recorded: tuple[datetime, str] | None = None
+
+
+def ordered(versions: Iterable[Version]) -> list[HistoryRow]:
+    """What is there first, by name; then what was dropped, the latest first (TT-43, TT-50)."""
+
+    def place(row: HistoryRow) -> tuple[str, str, str]:
+        return row.name, row.database_name, row.schema_name
+
+    by_name = sorted(versions, key=lambda version: place(version.row))
+    there = [version.row for version in by_name if version.row.dropped_on is None]
+    dropped = [(v.row.dropped_on, v.recorded, v.row) for v in by_name if v.row.dropped_on]
+    dropped.sort(key=lambda version: version[:2], reverse=True)
+    return [*there, *(row for *_, row in dropped)]
 
 
 def is_like(name: str, pattern: str) -> bool:

@@ -180,17 +180,24 @@ def _longer(window: timedelta | None, former: timedelta | None) -> timedelta | N
     return None if window is None or former is None else max(window, former)
 
 
-def is_enabled(levels: Levels) -> bool:
+def is_enabled(levels: Levels, *, default: bool = True) -> bool:
     """Whether Meltline may change the table: no level says `meltline.enabled=false`.
 
-    Anything but a plain `true` counts as an opt-out: an odd word keeps the files.
+    Anything but a plain `true` counts as an opt-out: an odd word keeps the files. `default` is the
+    profile's, for where no level says anything (ML-34).
     """
-    return all(word.strip().lower() == "true" for _, word in settings(levels, ENABLED))
+    words = [word.strip().lower() for _, word in settings(levels, ENABLED)]
+    return all(word == "true" for word in words) if words else default
 
 
 def allowed_days(profile: Profile, *, transient: bool) -> tuple[int, int | None]:
     """The least and the most days of retention that a profile allows; None is no limit."""
     return profile.min_days, profile.transient_max_days if transient else profile.max_days
+
+
+def most_least_days(profile: Profile) -> int:
+    """The most that may be asked for as the least retention of an account (TT-16)."""
+    return LONGEST_DAYS if profile.max_days is None else profile.max_days
 
 
 def least_failsafe(profile: Profile, *, transient: bool) -> int:
@@ -267,29 +274,32 @@ def _finite_days(days: int | str | None) -> int | None:
 
 
 def parse_days(raw: str) -> int | str | None:
-    """A number of days, `infinite`, or None for what is neither."""
+    """A number of days, `infinite`, or None for what is neither: digits are 0 to 9 alone."""
     raw = raw.strip().lower()
     if raw == INFINITE:
         return INFINITE
-    negative = raw.startswith("-") and raw[1:].isdecimal()
-    return 0 - int(raw[1:]) if negative else int(raw) if raw.isdecimal() else None
+    digits = raw.removeprefix("-")
+    return int(raw) if digits.isascii() and digits.isdecimal() else None
 
 
 def _min_days(
     account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
 ) -> tuple[int, str]:
-    """The least that any window has (TT-16): the account's property, else `meltline.yaml`."""
-    raw = dict(levels).get(ACCOUNT, {}).get(MIN_RETENTION)
-    if raw is None:
-        written = account.min_retention_days
-        return written, ACCOUNT if written else PROFILE
+    """The least that any window has (TT-16): the account's property, else `meltline.yaml`.
+
+    It lifts nothing above what the profile allows.
+    """
+    written, most = account.min_retention_days, most_least_days(account.profile)
+    stated = dict(levels).get(ACCOUNT, {}).get(MIN_RETENTION)
+    raw = str(written) if stated is None else stated
     days = parse_days(raw)
-    if isinstance(days, int) and days >= 0:
-        return days, ACCOUNT
-    old = remembered.days(ACCOUNT, MIN_RETENTION)
-    longest = max(account.min_retention_days, old if isinstance(old, int) else 0)
+    if isinstance(days, int) and 0 <= days <= most:
+        return days, ACCOUNT if days or stated is not None else PROFILE
+    known = (written, days, remembered.days(ACCOUNT, MIN_RETENTION))
+    longest = min(max(day for day in known if isinstance(day, int)), most)
     warnings.append(
-        f"{ACCOUNT}: {MIN_RETENTION}={raw} is no number of days; {longest} days applied"
+        f"{ACCOUNT}: {MIN_RETENTION}={raw} is outside 0 to {most} of profile "
+        f"{account.profile.name}; {longest} days applied"
     )
     return longest, ACCOUNT
 
@@ -313,6 +323,9 @@ def _failsafe(
             old = remembered.days(source, FAILSAFE)
             days = max(days, default, old if isinstance(old, int) else 0)
             warnings.append(f"{source}: {FAILSAFE}={raw} is out of range; {days} days applied")
+    if days == 0 and source != PROFILE:
+        grace = format_duration(account.reader_grace)
+        warnings.append(f"{source}: {FAILSAFE}=0, files wait for the reader grace of {grace} alone")
     return timedelta(hours=24 * min(days, LONGEST_DAYS)), source
 
 

@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from meltline.domain.errors import RetentionOutOfRange, TransientImmutable, UsageInvalid
+from meltline.domain.errors import (
+    AutoMaintenanceDisabled,
+    RetentionOutOfRange,
+    TransientImmutable,
+    UsageInvalid,
+)
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -11,6 +16,7 @@ from meltline.domain.retention.policy import (
     COLD,
     COLD_RETENTION,
     CONSUMER_KEEP,
+    ENABLED,
     FAILSAFE,
     INFINITE,
     LONGEST_DAYS,
@@ -20,8 +26,10 @@ from meltline.domain.retention.policy import (
     Levels,
     Profile,
     allowed_days,
+    is_enabled,
     is_transient,
     least_failsafe,
+    most_least_days,
     parse_days,
     read_writer_keep,
 )
@@ -29,6 +37,12 @@ from meltline.domain.retention.profiles import Cadence
 from meltline.domain.units import format_duration
 
 _IN_DAYS = (RETENTION, FAILSAFE, MIN_RETENTION, COLD_RETENTION)
+
+
+def normal(key: str, setting: str) -> str:
+    """A setting as it is stored: days without zeros before them."""
+    days = parse_days(setting) if key in _IN_DAYS else None
+    return setting if days is None else str(days)
 
 
 def is_in_order(profile: Profile, key: str, setting: str, *, transient: bool) -> bool:
@@ -52,6 +66,8 @@ def _day_limits(profile: Profile, key: str, *, transient: bool) -> tuple[int, in
     """The least and the most days; without a most, `infinite` is allowed too."""
     if key == RETENTION:
         return allowed_days(profile, transient=transient)
+    if key == MIN_RETENTION:
+        return 0, most_least_days(profile)
     return least_failsafe(profile, transient=transient) if key == FAILSAFE else 0, LONGEST_DAYS
 
 
@@ -69,6 +85,7 @@ def require_allowed(
     Raises:
         RetentionOutOfRange: A number below or above its limits, or no number.
         UsageInvalid: The least retention of an account, on something else.
+        AutoMaintenanceDisabled: The profile manages nothing by itself, and nobody has said so.
     """
     if MIN_RETENTION in changes and name.kind is not ObjectKind.ACCOUNT:
         raise UsageInvalid(
@@ -77,6 +94,15 @@ def require_allowed(
             expected="--account with --min-retention-days",
             found=str(name.kind),
             next="`meltline policy set --account --min-retention-days N`",
+        )
+    is_managed = profile.auto_maintenance or is_enabled(levels, default=False)
+    if changes.get(RETENTION) is not None and not is_managed:
+        raise AutoMaintenanceDisabled(
+            f"auto maintenance of {name} is off, so no retention can be set (ML-34)",
+            object=str(name),
+            expected=f"{ENABLED}=true on it or around it, with profile {profile.name}",
+            found="nobody has enabled it",
+            next="in SQL: `ALTER DATABASE NAME SET AUTO_MAINTENANCE = TRUE`, then this again",
         )
     transient = is_transient(levels)
     for key, setting in changes.items():

@@ -38,6 +38,11 @@ class Profile:
         """Whether zero-copy clones are part of the product (ML-32, C-24)."""
         return not self.name.startswith("ducklake")
 
+    @property
+    def auto_maintenance(self) -> bool:
+        """Whether tables are managed where nobody says whether they are (ML-34)."""
+        return self.name != "ducklake_byob"
+
 
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile

@@ -1,0 +1,42 @@
+"""Schemas and databases that are made with policies of their own (TT-12, TT-13, ML-29)."""
+
+from collections.abc import Mapping
+
+from meltline.app.catalog.new_names import is_there, require_free, require_outer
+from meltline.app.catalog.resolve import require_changeable
+from meltline.app.catalog.tables import levels_around
+from meltline.app.ground.audit_log import audit
+from meltline.app.services import ReadContext
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.retention.policy import effective_retention
+from meltline.domain.retention.policy_rules import require_allowed
+
+
+def create_container(
+    context: ReadContext, name: ObjectName, policies: Mapping[str, str], *, if_not_exists: bool
+) -> tuple[str, ...] | None:
+    """Makes a schema or database that has these policies from its first moment.
+
+    Returns:
+        What is risky about them; None where there was one of that name already.
+
+    Raises:
+        NameConflict: There is one already, and nobody said that this is fine.
+        NamespaceNotFound: A schema's database is not there.
+        RetentionOutOfRange: The profile does not allow a policy.
+        CatalogReadOnly: The catalog cannot be changed from here.
+    """
+    catalog = require_changeable(context, name)
+    listing = catalog.listing()
+    if if_not_exists and is_there(name, listing):
+        return None
+    require_free(name, listing)
+    require_outer(name, listing)
+    account = context.config.account
+    levels = [(str(name), policies), *levels_around(context, name, listing)[1:]]
+    require_allowed(account.profile, name, policies, levels)
+    context.registrars[catalog.name].create([], {name.namespace: policies})
+    context.control.policies.save({str(name): policies})
+    settings = [f"{key}: new -> {setting}" for key, setting in policies.items()]
+    audit(context, "policy", str(name), detail="; ".join(settings))
+    return effective_retention(account, levels).warnings
