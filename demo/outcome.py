@@ -12,7 +12,7 @@ from meltline.app.clone.clone import clone
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, storage_rows
 from meltline.cli.output import print_rows
-from meltline.domain.deletion.plan import Plan
+from meltline.domain.deletion.plan import Plan, PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.units import format_instant, format_size
 from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture, storage_page
@@ -106,7 +106,7 @@ def _runs(ledgers: ReadContext) -> list[tuple[datetime, list[Plan]]]:
 
 def run_facts(ledgers: ReadContext) -> list[RunFacts]:
     """What each run did, for the picture."""
-    return [RunFacts.of(as_of, plans) for as_of, plans in _runs(ledgers)]
+    return [RunFacts.of(as_of, PlanTotals.of(plans)) for as_of, plans in _runs(ledgers)]
 
 
 def write_page(ledgers: ReadContext, path: Path, first: date) -> None:

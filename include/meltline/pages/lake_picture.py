@@ -63,7 +63,7 @@ def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:
 def _runs(control: ControlLedger, today: date) -> Sequence[RunFacts]:
     """The newest runs of these days, the first one first."""
     lines = find_runs(control, RunFilter(limit=_RUNS))
-    runs = [RunFacts.of(line.run.as_of, line.plans) for line in reversed(lines)]
+    runs = [RunFacts.of(line.run.as_of, line.totals) for line in reversed(lines)]
     return [run for run in runs if (today - run.as_of.date()).days <= DAYS]
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.plan import PlanKind, PlanState, PlanTotals
 from meltline.domain.deletion.storage import Stage, StorageRow
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.grouping import grouped
@@ -87,19 +87,19 @@ class RunFacts:
     gates_refused: int
 
     @classmethod
-    def of(cls, as_of: datetime, plans: Sequence[Plan]) -> "RunFacts":
+    def of(cls, as_of: datetime, totals: Sequence[PlanTotals]) -> "RunFacts":
         """What the plans say that a run has made, by where they stand."""
-        done = [plan for plan in plans if plan.state is PlanState.APPLIED]
-        expired = [plan for plan in done if plan.kind is PlanKind.EXPIRE]
-        purged = [plan for plan in done if plan.kind is PlanKind.PURGE]
+        done = [total for total in totals if total.state is PlanState.APPLIED]
+        expired = [total for total in done if total.kind is PlanKind.EXPIRE]
+        purged = [total for total in done if total.kind is PlanKind.PURGE]
         return cls(
             as_of=as_of,
-            snapshots_expired=sum(len(plan.snapshots) for plan in expired),
-            files_departed=sum(plan.files for plan in expired),
-            files_purged=sum(plan.files for plan in purged),
-            bytes_purged=sum(plan.bytes for plan in purged),
-            gates_passed=sum(plan.state in _PASSED for plan in plans),
-            gates_refused=sum(plan.state is PlanState.REFUSED for plan in plans),
+            snapshots_expired=sum(total.snapshots for total in expired),
+            files_departed=sum(total.files for total in expired),
+            files_purged=sum(total.files for total in purged),
+            bytes_purged=sum(total.bytes for total in purged),
+            gates_passed=sum(total.plans for total in totals if total.state in _PASSED),
+            gates_refused=sum(t.plans for t in totals if t.state is PlanState.REFUSED),
         )
 
 

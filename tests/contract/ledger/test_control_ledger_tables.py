@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, PlanTotals
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import RunNotFound
 from meltline.domain.iceberg.locations import Ownership
@@ -30,6 +31,7 @@ from tests.contract.ledger.control_ledgers import (
     NOW,
     ODD_NAMES,
     Shop,
+    a_plan,
     a_storage_row,
     a_table,
     a_withheld_file,
@@ -298,6 +300,28 @@ def test_a_run_is_found_by_its_id_the_start_of_one_or_as_the_last(ledger: Contro
         with pytest.raises(RunNotFound) as refused:
             ledger.runs.get(asked)
         assert refused.value.object == asked
+
+
+def test_what_became_of_a_runs_plans_is_added_up_by_kind_and_state(ledger: ControlLedger) -> None:
+    def plan(id: str, run: str, kind: PlanKind = PlanKind.EXPIRE, **sizes: Any) -> Plan:
+        return replace(a_plan(), id=id, run_id=run, kind=kind, **sizes)
+
+    ledger.plans.add([plan("e1", "r1", snapshots=(1, 2), files=3, bytes=2**60)])
+    ledger.plans.add([plan("e2", "r1", snapshots=(7,), files=4, bytes=2**61)])
+    (refused,) = ledger.plans.add([plan("e3", "r1", snapshots=(), files=1, bytes=5)])
+    ledger.plans.move(refused, PlanState.REFUSED)
+    ledger.plans.add([plan("p1", "r1", PlanKind.PURGE, snapshots=(), files=0, bytes=0)])
+    ledger.plans.add([plan("e4", "r2", snapshots=(9,), files=1, bytes=1)])
+    planned, expire, purge = PlanState.PLANNED, PlanKind.EXPIRE, PlanKind.PURGE
+    assert ledger.runs.plan_totals(["r1", "none"]) == {
+        "r1": [
+            PlanTotals(expire, planned, 2, 3, 7, 2**60 + 2**61),
+            PlanTotals(expire, PlanState.REFUSED, 1, 0, 1, 5),
+            PlanTotals(purge, planned, 1, 0, 0, 0),
+        ],
+        "none": [],
+    }
+    assert ledger.runs.plan_totals([]) == {}
 
 
 def test_the_stop_switch_is_set_changed_and_released(shop: Shop, ledger: ControlLedger) -> None:

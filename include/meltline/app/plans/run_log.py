@@ -10,10 +10,10 @@ from typing import Any
 
 from meltline.app.plans.period import Period
 from meltline.app.plans.plan_log import JudgedPlan, judged
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.plan import PlanKind, PlanState, PlanTotals
 from meltline.domain.iceberg.names import selected
 from meltline.domain.units import format_instant
-from meltline.ports import ControlLedger, RunRecord
+from meltline.ports import ControlLedger, PlanReader, RunLog, RunRecord
 
 
 class Outcome(StrEnum):
@@ -48,12 +48,13 @@ class RunLine:
     """A run and what it did, by its plans and by the summary that it left.
 
     Attributes:
+        totals: Its plans, added up.
         notes: What it said beside its tables.
         skipped: Why tables were left out, by name.
     """
 
     run: RunRecord
-    plans: Sequence[Plan]
+    totals: Sequence[PlanTotals]
     skipped: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -66,7 +67,7 @@ class RunLine:
     @property
     def outcome(self) -> Outcome:
         """What it came to."""
-        states = {plan.state for plan in self.plans}
+        states = {total.state for total in self.totals}
         if self.failed or PlanState.FAILED in states:
             return Outcome.FAILED
         if PlanState.REFUSED in states:
@@ -78,13 +79,15 @@ class RunLine:
 
     def applied(self, kind: PlanKind) -> tuple[int, int]:
         """Files and bytes of its applied plans of a kind."""
-        plans = [p for p in self.plans if p.kind is kind and p.state is PlanState.APPLIED]
-        return sum(plan.files for plan in plans), sum(plan.bytes for plan in plans)
+        done = [t for t in self.totals if t.kind is kind and t.state is PlanState.APPLIED]
+        return sum(total.files for total in done), sum(total.bytes for total in done)
 
     def as_json(self) -> dict[str, Any]:
         """A line of `runs --json`."""
         departed, purged = self.applied(PlanKind.EXPIRE), self.applied(PlanKind.PURGE)
-        states = Counter(str(plan.state) for plan in self.plans)
+        states = Counter[str]()
+        for total in self.totals:
+            states[str(total.state)] += total.plans
         ended_at = self.run.ended_at
         return {
             "id": self.run.id,
@@ -110,18 +113,20 @@ def find_runs(control: ControlLedger, request: RunFilter) -> list[RunLine]:
     records = control.runs.newest(None if narrow else request.limit, period.since, period.until)
     lines: list[RunLine] = []
     for record in records:
-        line = _line(control, record)
-        if _is_wanted(line, request):
+        line = _line(control.runs, record)
+        if _is_wanted(control.plans, line, request):
             lines.append(line)
         if len(lines) == request.limit:
             break
     return lines
 
 
-def _is_wanted(line: RunLine, request: RunFilter) -> bool:
+def _is_wanted(plans: PlanReader, line: RunLine, request: RunFilter) -> bool:
     if request.outcomes and line.outcome not in request.outcomes:
         return False
-    return not request.tables or any(selected(plan.table, request.tables) for plan in line.plans)
+    if not request.tables:
+        return True
+    return any(selected(plan.table, request.tables) for plan in plans.find(run_id=line.run.id))
 
 
 def run_of(control: ControlLedger, id_or_prefix: str) -> tuple[RunLine, list[JudgedPlan]]:
@@ -130,17 +135,16 @@ def run_of(control: ControlLedger, id_or_prefix: str) -> tuple[RunLine, list[Jud
     Raises:
         RunNotFound: No run answers to that, or several do.
     """
-    line = _line(control, control.runs.get(id_or_prefix))
-    return line, judged(control, line.plans)
+    line = _line(control.runs, control.runs.get(id_or_prefix))
+    return line, judged(control, control.plans.find(run_id=line.run.id))
 
 
-def _line(control: ControlLedger, record: RunRecord) -> RunLine:
+def _line(runs: RunLog, record: RunRecord) -> RunLine:
     summary = json.loads(record.summary) if record.summary else {}
     tables = summary.get("tables", ())
-    plans = control.plans.find(run_id=record.id)
     return RunLine(
         record,
-        plans,
+        runs.plan_totals([record.id])[record.id],
         {table["table"]: table["skipped"] for table in tables if table.get("skipped")},
         {table["table"]: table["failed"] for table in tables if table.get("failed")},
         tuple(summary.get("notes", ())),

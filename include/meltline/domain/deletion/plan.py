@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.iceberg.names import TableName
 
@@ -109,6 +110,34 @@ class Plan:
     def again(self, later: "Plan") -> "Plan":
         """The same plan as a later run has made it, to be judged anew."""
         return replace(later, id=self.id, state=PlanState.PLANNED, repeats=self.repeats + 1)
+
+
+@dataclass(frozen=True)
+class PlanTotals:
+    """Plans of one kind that stand at one place, added up: a run may have ten thousand."""
+
+    kind: PlanKind
+    state: PlanState
+    plans: int
+    snapshots: int
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, plans: Iterable[Plan]) -> "list[PlanTotals]":
+        """The plans by kind and state, in the order of these."""
+        together = grouped(plans, lambda plan: (plan.kind, plan.state))
+        return [
+            cls(
+                kind,
+                state,
+                len(alike),
+                sum(len(plan.snapshots) for plan in alike),
+                sum(plan.files for plan in alike),
+                sum(plan.bytes for plan in alike),
+            )
+            for (kind, state), alike in sorted(together.items())
+        ]
 
 
 def plan_digest(

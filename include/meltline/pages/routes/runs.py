@@ -22,7 +22,7 @@ def index(request: Request, context: Ledgers, before: str = "") -> Response:
     until = INSTANT.read(before, "before") if before else None
     wanted = RunFilter(period=Period(until=until), limit=_RUNS)
     lines = find_runs(context.control, wanted)
-    rows = [(line, RunFacts.of(line.run.as_of, line.plans)) for line in lines]
+    rows = [(line, RunFacts.of(line.run.as_of, line.totals)) for line in lines]
     return page(
         request,
         "runs.html",
@@ -50,7 +50,7 @@ def run(
         request,
         "run.html",
         line=line,
-        facts=RunFacts.of(line.run.as_of, line.plans),
+        facts=RunFacts.of(line.run.as_of, line.totals),
         judged=[(each, checks_of(each.verdict)) for each in chosen[:_MOST_PLANS]],
         unshown=max(0, len(chosen) - _MOST_PLANS),
         kind=kind,

@@ -1,11 +1,12 @@
 """Runs, the switch that holds them back, statements, and what was stored day by day."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 
 
@@ -45,6 +46,10 @@ class RunLog(Protocol):
 
     def get(self, id_or_prefix: str) -> RunRecord:
         """A run by id, unique prefix or `last`. Raises RunNotFound."""
+        ...
+
+    def plan_totals(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[PlanTotals]]:
+        """What became of the plans of each of these runs, added up by kind and state."""
         ...
 
 

@@ -46,6 +46,7 @@ def memory_control_ledger(
     """
     state = MemoryDatabase(clock, database or WallClock())
     locks = MemoryLockRows(state, lease_time)
+    plans = MemoryPlans(state, locks)
     return ControlLedger(
         database=state,
         registrations=MemoryRegistrations(state),
@@ -53,7 +54,7 @@ def memory_control_ledger(
         observations=MemoryObservations(state),
         policies=MemoryPolicies(state),
         leases=MemoryLeases(state),
-        plans=MemoryPlans(state, locks),
+        plans=plans,
         verdicts=MemoryVerdicts(state),
         locks=HeldLocks(locks),
         claims=MemoryClaims(state, locks),
@@ -63,7 +64,7 @@ def memory_control_ledger(
         decisions=MemoryDecisions(state, locks),
         epochs=MemoryEpochs(state),
         incidents=MemoryIncidents(state),
-        runs=MemoryRuns(state),
+        runs=MemoryRuns(state, plans),
         switch=MemorySwitch(state),
         statements=MemoryStatements(state),
         audit=MemoryAudit(state),

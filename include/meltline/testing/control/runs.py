@@ -1,12 +1,13 @@
 """Runs, the stop switch, statements, the audit and storage totals, in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from meltline.adapters.sql_ledger.refusals import only_run
+from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
-from meltline.ports import AuditEntry, RunRecord, StatementRecord, StopSwitch
+from meltline.ports import AuditEntry, PlanReader, RunRecord, StatementRecord, StopSwitch
 from meltline.testing.control.database import MemoryDatabase
 
 
@@ -15,6 +16,7 @@ class MemoryRuns:
     """The port `RunLog`."""
 
     database: MemoryDatabase
+    plans: PlanReader
     rows: dict[str, RunRecord] = field(default_factory=dict)
 
     def start(self, run: RunRecord) -> None:
@@ -45,6 +47,9 @@ class MemoryRuns:
         with self.database.reading():
             runs = [run for id, run in self.rows.items() if id.startswith(id_or_prefix)]
         return only_run(id_or_prefix, sorted(runs, key=lambda run: (len(run.id), run.id)))
+
+    def plan_totals(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[PlanTotals]]:
+        return {id: PlanTotals.of(self.plans.find(run_id=id) if id else ()) for id in run_ids}
 
 
 @dataclass

@@ -1,15 +1,16 @@
 """What happened: runs, the stop switch, statements, the audit trail, and storage day by day."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import JSON, cast, delete, func, insert, select, update
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.refusals import only_run
-from meltline.adapters.sql_ledger.rows import THE_ROW, insert_new, to_row
+from meltline.adapters.sql_ledger.rows import THE_ROW, insert_new, rows_in, to_row
 from meltline.adapters.sql_ledger.tables import schema
+from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, RunRecord, StatementRecord, StopSwitch
 
@@ -50,6 +51,21 @@ class RunRows:
             query = select(schema.runs).where(begins).order_by(func.length(c.id), c.id).limit(5)
             runs = self.database.records(RunRecord, query)
         return only_run(id_or_prefix, runs)
+
+    def plan_totals(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[PlanTotals]]:
+        c = schema.plans.c
+        totals: dict[str, list[PlanTotals]] = {id: [] for id in run_ids}
+        with self.database.reading() as connection:
+            # To SQLite a list is a text; Postgres has to be told what the text is.
+            is_text = connection.dialect.name == "sqlite"
+            listed = c.snapshots if is_text else cast(c.snapshots, JSON)
+            sums = (func.json_array_length(listed), c.files, c.bytes)
+            query = select(c.run_id, c.kind, c.state, func.count(), *map(func.sum, sums))
+            query = query.group_by(c.run_id, c.kind, c.state).order_by(c.kind, c.state)
+            for row in rows_in(connection, query, c.run_id, run_ids):
+                run_id, kind, state, *numbers = tuple(row)
+                totals[run_id].append(PlanTotals(kind, state, *map(int, numbers)))
+        return totals
 
 
 @dataclass(frozen=True)
