@@ -21,6 +21,10 @@ Unpause it for the daily run, trigger it from the UI for a run now, or repeat pa
 `airflow backfill create --dag-id meltline_lifecycle --from-date D --to-date D`: forwards,
 backwards or in parallel, the end state is the same.
 
+**Not armed**, a run plans, judges and reports, and changes nothing: `verdict` says what it would
+have done. Airflow unpauses a DAG with its first manual run, unless you untick that: so the daily
+run only reports until you have looked, and run `meltline arm CATALOG --reason TEXT` once.
+
 **as_of**, which decides retention: the parameter, else the end of the data interval, else now.
 Failsafe always goes by the wall clock: a backfill deletes nothing that it has just expired.
 
@@ -45,6 +49,7 @@ PARAMS = {
         "Refused unless a person triggers the run and says why."),
     "reason": Param(None, type=["null", "string"], maxLength=500, title="Reason",
         section="Approval", description_md="Why it is right; it goes into the audit."),
+    "once": form_field("once", title="Once, though not armed", section="Approval", maxLength=500),
 }  # fmt: skip
 
 

@@ -17,7 +17,8 @@ DOC = """
 Failed writes leave files that no snapshot ever named, so that no expiration finds them. This lists
 the store, reads all tables, and holds the one against the other. A file that is old enough, and was
 seen unchanged in an earlier sweep, departs: it waits in failsafe like everything that expires.
-**Nothing is deleted here**: `meltline_lifecycle` plans its purge, gates it, and purges.
+**Nothing is deleted here**: `meltline_lifecycle` plans its purge, gates it, and purges. Until
+somebody has run `meltline arm CATALOG --reason TEXT`, it only says what would depart.
 
 Unpause it for the weekly run, or trigger it from the UI. The first run only remembers what it saw.
 
@@ -28,7 +29,7 @@ Unpause it for the weekly run, or trigger it from the UI. The first run only rem
 table that was never read holds back everything, for the files may be anybody's.
 """
 
-FIELDS = ("tables", "minimum_age", "inventory", "dry_run", "any_hour", "parallelism")
+FIELDS = ("tables", "minimum_age", "inventory", "dry_run", "once", "any_hour", "parallelism")
 PARAMS = {name: form_field(name) for name in FIELDS}
 
 

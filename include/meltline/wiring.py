@@ -22,6 +22,7 @@ from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
+from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
 from meltline.concurrency import use_threads
@@ -53,7 +54,6 @@ _OF_STEPS = (
     "meltline.adapters.proofs.proof_reader",
     "meltline.adapters.spark.committer",
 )
-SANDBOX_MARK = ".meltline-sandbox"
 
 
 def to_stderr(line: str) -> None:
@@ -368,12 +368,11 @@ def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
     Raises:
         NotASandbox: The configuration or the warehouse does not say that it is one.
     """
-    warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
-    marked = bool(warehouse) and store.size(f"{warehouse}/{SANDBOX_MARK}") is not None
+    marked = is_marked(config, store)
     if not (config.sandbox and marked):
         raise NotASandbox(
             f"{purpose} is for sandboxes only",
-            object=warehouse,
+            object=config.catalogs[config.hot].warehouse,
             expected=f"sandbox: True in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
             found=f"sandbox: {config.sandbox}, the mark is {'there' if marked else 'missing'}",
             next=_way_into_sandbox(config, marked=marked),

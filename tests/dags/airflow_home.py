@@ -135,9 +135,11 @@ class RunningAirflow:
         backfill = answer.json()["id"]
         self.until(lambda: self._get(f"/api/v2/backfills/{backfill}")["completed_at"], seconds=1800)
 
-    def finished(self, run_id: str, seconds: float = 900) -> dict[str, Any]:
+    def finished(
+        self, run_id: str, seconds: float = 900, *, dag_id: str = DAG_ID
+    ) -> dict[str, Any]:
         """The run, once it has ended."""
-        path = f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}"
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"
         self.until(lambda: self._get(path)["state"] in ("success", "failed"), seconds=seconds)
         return self._get(path)
 

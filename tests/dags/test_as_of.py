@@ -191,6 +191,17 @@ def test_a_reason_alone_approves_nothing() -> None:
     assert run_request(manual(reason="just in case"), NOTHING).approve == ""
 
 
+@pytest.mark.parametrize(
+    "kind", ["scheduled", "backfill", "operator_triggered", "asset_triggered", ""]
+)
+def test_only_a_manual_run_may_go_once_though_its_catalog_is_not_armed(kind: str) -> None:
+    asked = {"once": " the disk is full "}
+    assert run_request(manual(**asked), NOTHING).once == "the disk is full"
+    context = ContextBuilder(run(kind, MIDNIGHT), interval(MIDNIGHT), asked).build()
+    with pytest.raises(UsageInvalid, match="only a person"):
+        run_request(context, NOTHING)
+
+
 # --- what the apps are told ------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.dags.airflow_home import DAG_ID, ROOT, AirflowHome
 from tests.dags.project import STEPS
+from tests.unit.safety.test_arming import APPS
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -43,7 +44,7 @@ def bag(airflow: AirflowHome) -> "DagBag":
 
 
 def test_every_dag_and_every_task_and_parameter_says_what_it_is_for(bag: "DagBag") -> None:
-    assert bag.dags.keys() >= {path.stem for path in DAG_FILES}
+    assert {Path(dag.fileloc).stem for dag in bag.dags.values()} == {p.stem for p in DAG_FILES}
     for dag in bag.dags.values():
         assert dag.doc_md and dag.description and "meltline" in dag.tags, dag.dag_id
         assert [task.task_id for task in dag.tasks if not task.doc_md] == []
@@ -179,6 +180,30 @@ def test_every_app_of_the_chain_is_there(dag: Any) -> None:
     assert [app for app in apps if not app.is_file()] == []
 
 
+def test_all_that_any_dag_runs_is_known_to_ask_or_to_destroy_nothing(bag: "DagBag") -> None:
+    """Apps are each held to it in tests/unit/safety/test_arming.py; commands bring things back."""
+    from meltline.orchestration.command_step import CommandStep
+    from meltline.orchestration.words import hold_words, restore_words
+
+    for found in bag.dags.values():
+        for task in found.tasks:
+            app = getattr(task, "application", None) or getattr(task, "partial_kwargs", {}).get(
+                "application"
+            )
+            is_command = isinstance(task, CommandStep)
+            assert app or is_command or task.task_id == "verdict", (found.dag_id, task.task_id)
+            assert app is None or Path(app).stem in APPS
+            words = getattr(task, "words", None)
+            assert not is_command or getattr(words, "func", words) in (hold_words, restore_words)
+
+
+def test_whoever_runs_an_app_that_destroys_can_be_asked_for_a_word_for_once(
+    bag: "DagBag",
+) -> None:
+    asking = {dag_id for dag_id, found in bag.dags.items() if "once" in found.params}
+    assert asking == {DAG_ID, "meltline_orphan_sweep"}
+
+
 def test_the_schedule_is_daily_in_utc_with_whole_days(dag: Any) -> None:
     from airflow.sdk import CronDataIntervalTimetable
 
@@ -199,7 +224,6 @@ def validated(dag: Any, **conf: Any) -> dict[str, Any]:
     "conf",
     [
         {"tables": 7},
-        {"tables": None},
         {"tables": "lake.air.*\nlake.*"},
         {"as_of": "yesterday"},
         {"as_of": "2026-01-05"},
@@ -212,6 +236,8 @@ def validated(dag: Any, **conf: Any) -> dict[str, Any]:
         {"approve_over_limit": "true"},
         {"reason": 5},
         {"reason": "x" * 501},
+        {"once": True},
+        {"once": "two\nlines"},
     ],
     ids=lambda conf: json.dumps(conf)[:40],
 )
@@ -230,6 +256,7 @@ def test_good_parameters_are_taken(dag: Any) -> None:
         "any_hour": True,
         "approve_over_limit": True,
         "reason": "agreed",
+        "once": "the disk is full",
     }
     assert validated(dag, **conf) == conf
 
@@ -238,12 +265,13 @@ def test_without_parameters_a_run_is_for_real_for_all_tables_and_approves_nothin
     dag: Any,
 ) -> None:
     assert validated(dag) == {
-        "tables": "",
+        "tables": None,
         "as_of": None,
         "dry_run": False,
         "any_hour": False,
         "approve_over_limit": False,
         "reason": None,
+        "once": None,
     }
 
 

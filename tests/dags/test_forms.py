@@ -25,9 +25,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of Airflow's own making
 ]
 
-RESTORE, HOLDS = "meltline_restore", "meltline_holds"
+RESTORE = "meltline_restore_"
+UNDROP, ROLLBACK = f"{RESTORE}undrop", f"{RESTORE}rollback"
+RECOVER, CLONE = f"{RESTORE}recover", f"{RESTORE}clone"
+HOLDS = "meltline_holds"
 NAME = "lake.air.`-odd t`"
-CLONE: dict[str, Any] = {"action": "clone", "name": NAME, "new_name": "lake.air.b"}
+COPY: dict[str, Any] = {"name": NAME, "new_name": "lake.air.b"}
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,11 @@ def test_a_dropped_table_comes_back_by_the_form_and_a_dry_run_only_says_so(
     from meltline.cli.main import run
 
     assert run(["drop", NAME]) == 0 and lake.names() == []
-    dag = dag_of(airflow, RESTORE)
+    dag = dag_of(airflow, UNDROP)
     assert task_run(dag, name=NAME, kind="table", dry_run=True)["dry_run"] is True
     assert lake.names() == []
+    (row,) = task_run(dag)["rows"]  # as the form opens
+    assert row["name"] == "-odd t" and row["dropped_on"]
     assert task_run(dag, name=NAME)["object"] == NAME
     assert lake.names() == ["air.-odd t"]
     assert lake.who("undrop") == ["ann"]
@@ -130,8 +135,8 @@ def test_a_dropped_table_comes_back_by_the_form_and_a_dry_run_only_says_so(
 def test_a_table_and_a_database_are_cloned_by_the_form_under_the_users_name(
     lake: Lake, airflow: AirflowHome
 ) -> None:
-    dag = dag_of(airflow, RESTORE)
-    asked = {"action": "clone", "name": NAME, "new_name": "lake.air.`-the copy`"}
+    dag = dag_of(airflow, CLONE)
+    asked = {"name": NAME, "new_name": "lake.air.`-the copy`"}
     assert task_run(dag, **asked, kind="table", dry_run=True)["dry_run"] is True
     assert lake.names() == ["air.-odd t"]
     done = task_run(dag, **asked)
@@ -139,15 +144,14 @@ def test_a_table_and_a_database_are_cloned_by_the_form_under_the_users_name(
     assert lake.names() == ["air.-odd t", "air.-the copy"]
     assert set(lake.who("clone")) == {"ann"}
     now = {"offset": 0, "side": "at", "ignore_insufficient": True}
-    whole = {"action": "clone", "name": "lake.air", "new_name": "lake.sky", "kind": "database"}
+    whole = {"name": "lake.air", "new_name": "lake.sky", "kind": "database"}
     assert len(task_run(dag, **whole, **now)["created"]) == 2
 
 
 def test_a_clone_that_cannot_be_made_fails_the_task_and_leaves_nothing(
     lake: Lake, airflow: AirflowHome
 ) -> None:
-    dag = dag_of(airflow, RESTORE)
-    asked = {"action": "clone", "name": NAME, "new_name": "lake.air.b"}
+    dag, asked = dag_of(airflow, CLONE), COPY
     assert "NameConflict" in refusal(dag, **{**asked, "new_name": NAME})
     assert "BeforeCreation" in refusal(dag, **asked, at="2001-01-01T00:00:00Z")
     assert "OutsideRetention" in refusal(dag, **asked, at="2999-01-01T00:00:00Z")
@@ -166,27 +170,28 @@ def test_airflow_runs_it_whole(lake: Lake, airflow: AirflowHome) -> None:
 def test_what_the_command_refuses_fails_the_task_with_the_next_step(
     lake: Lake, airflow: AirflowHome
 ) -> None:
-    dag = dag_of(airflow, RESTORE)
-    assert "meltline history" in refusal(dag, name="lake.air.never")
-    said = refusal(dag, action="rollback", name=NAME, snapshot="7")
+    never = refusal(dag_of(airflow, UNDROP), name="lake.air.never")
+    assert "meltline history" in never
+    said = refusal(dag_of(airflow, ROLLBACK), name=NAME, snapshot="7")
     assert "7" in said and "next" in said
-    missing = {"action": "recover", "name": NAME, "new_name": "lake.air.b", "reason": "x"}
-    assert "RecoveryImpossible" in refusal(dag, **missing)
+    missing = {"name": NAME, "new_name": "lake.air.b", "reason": "x"}
+    assert "RecoveryImpossible" in refusal(dag_of(airflow, RECOVER), **missing)
     assert lake.names() == ["air.-odd t"]
 
 
 @pytest.mark.parametrize(
     "name, conf, said",
     [
-        (RESTORE, {"name": NAME, "snapshot": "7"}, "undrop does not take snapshot"),
-        (RESTORE, {"action": "rollback", "name": NAME}, "one point"),
-        (RESTORE, {"action": "recover", "name": NAME, "new_name": "a.b.c"}, "needs reason"),
-        (RESTORE, {"action": "clone", "name": NAME}, "needs new_name"),
-        (RESTORE, CLONE | {"snapshot": "7"}, "clone does not take snapshot"),
-        (RESTORE, CLONE | {"tag": "q", "offset": 0}, "one point"),
-        (RESTORE, CLONE | {"side": "before"}, "one point"),
-        (RESTORE, {"name": NAME, "ignore_insufficient": True}, "undrop does not take ignore"),
-        (RESTORE, {"name": NAME, "offset": 0}, "undrop does not take offset"),
+        (UNDROP, {"name": NAME, "snapshot": "7"}, "undrop does not take snapshot"),
+        (ROLLBACK, {"name": NAME}, "one point"),
+        (RECOVER, {"name": NAME, "new_name": "a.b.c"}, "needs reason"),
+        (CLONE, {"name": NAME}, "needs new_name"),
+        (CLONE, {"tag": "q"}, "needs name, new_name"),
+        (CLONE, COPY | {"snapshot": "7"}, "clone does not take snapshot"),
+        (CLONE, COPY | {"tag": "q", "offset": 0}, "one point"),
+        (CLONE, COPY | {"side": "before"}, "one point"),
+        (UNDROP, {"name": NAME, "ignore_insufficient": True}, "undrop does not take ignore"),
+        (UNDROP, {"name": NAME, "offset": 0}, "undrop does not take offset"),
         (HOLDS, {"action": "add", "name": NAME}, "needs reason"),
         (HOLDS, {"action": "remove", "reason": "x"}, "needs id"),
         (HOLDS, {"name": NAME}, "list does not take name"),
@@ -201,17 +206,15 @@ def test_a_form_that_makes_no_command_is_refused(
 @pytest.mark.parametrize(
     "name, conf",
     [
-        (RESTORE, {}),
-        (RESTORE, {"name": "a\nb"}),
-        (RESTORE, {"name": NAME, "action": "drop"}),
-        (RESTORE, {"name": NAME, "kind": "view"}),
-        (RESTORE, {"name": NAME, "snapshot": "seven"}),
-        (RESTORE, {"name": NAME, "at": "yesterday"}),
-        (RESTORE, CLONE | {"side": "after"}),
-        (RESTORE, CLONE | {"offset": 1}),
-        (RESTORE, CLONE | {"offset": "-300"}),
-        (RESTORE, CLONE | {"tag": "a\nb"}),
-        (RESTORE, CLONE | {"ignore_insufficient": "yes"}),
+        (UNDROP, {"name": "a\nb"}),
+        (UNDROP, {"name": NAME, "kind": "view"}),
+        (ROLLBACK, {"name": NAME, "snapshot": "seven"}),
+        (ROLLBACK, {"name": NAME, "at": "yesterday"}),
+        (CLONE, COPY | {"side": "after"}),
+        (CLONE, COPY | {"offset": 1}),
+        (CLONE, COPY | {"offset": "-300"}),
+        (CLONE, COPY | {"tag": "a\nb"}),
+        (CLONE, COPY | {"ignore_insufficient": "yes"}),
         (HOLDS, {"action": "all"}),
         (HOLDS, {"until": "2999-01-01"}),
         (HOLDS, {"reason": "x" * 501}),
@@ -228,16 +231,25 @@ def test_a_bad_parameter_is_rejected(airflow: AirflowHome, name: str, conf: dict
         params.validate()
 
 
+@pytest.mark.parametrize("name", [UNDROP, ROLLBACK, RECOVER, CLONE])
+def test_a_form_for_what_comes_back_lists_what_there_is_as_it_opens(
+    lake: Lake, airflow: AirflowHome, name: str
+) -> None:
+    dag = dag_of(airflow, name)
+    assert [row["name"] for row in task_run(dag)["rows"]] == ["-odd t"]
+    assert [row["name"] for row in task_run(dag, dry_run=True)["rows"]] == ["-odd t"]
+
+
 def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
     from meltline.orchestration.words import restore_words
 
-    asked = {"action": "recover", "name": "a.b.t", "snapshot": "-7", "new_name": "a.b.u",
+    asked = {"name": "a.b.t", "snapshot": "-7", "new_name": "a.b.u",
              "reason": "-x", "at": None, "kind": None, "dry_run": True}  # fmt: skip
-    assert restore_words(asked) == [
+    assert restore_words("recover", asked) == [
         "recover", "--as=a.b.u", "--reason=-x", "--dry-run", "--", "a.b.t@-7",
     ]  # fmt: skip
     with pytest.raises(UsageInvalid):
-        restore_words({**asked, "at": "2026-01-01T00:00:00Z"})
+        restore_words("recover", {**asked, "at": "2026-01-01T00:00:00Z"})
 
 
 def test_a_clone_names_its_point_as_the_command_does() -> None:
@@ -246,13 +258,13 @@ def test_a_clone_names_its_point_as_the_command_does() -> None:
     blank = dict.fromkeys(
         ("kind", "snapshot", "at", "side", "offset", "statement", "tag", "reason")
     )
-    asked = {"action": "clone", "name": "a.b.t", "new_name": "-u", "dry_run": True,
+    asked = {"name": "a.b.t", "new_name": "-u", "dry_run": True,
              "ignore_insufficient": False, **blank}  # fmt: skip
-    assert restore_words(asked) == ["clone", "--dry-run", "--", "a.b.t", "-u"]
-    assert restore_words({**asked, "offset": -5, "ignore_insufficient": True}) == [
+    assert restore_words("clone", asked) == ["clone", "--dry-run", "--", "a.b.t", "-u"]
+    assert restore_words("clone", {**asked, "offset": -5, "ignore_insufficient": True}) == [
         "clone", "--ignore-insufficient", "--at", "--offset=-5", "--dry-run", "--", "a.b.t", "-u",
     ]  # fmt: skip
-    assert restore_words({**asked, "at": "2026-01-01T00:00:00Z", "side": "before"}) == [
+    assert restore_words("clone", {**asked, "at": "2026-01-01T00:00:00Z", "side": "before"}) == [
         "clone", "--before", "--timestamp=2026-01-01T00:00:00Z", "--dry-run", "--", "a.b.t", "-u",
     ]  # fmt: skip
 

@@ -206,9 +206,10 @@ def test_only_the_step_that_may_passes_an_approval_on(step: Step) -> None:
 
 def test_who_asked_and_why_stand_on_no_command_line(step: Step) -> None:
     approval = {"approve_over_limit": True, "reason": "the customer left"}
-    step.execute(params=approval, approvable=True)
+    step.execute(params=approval | {"once": "the customer's wish"}, approvable=True)
     assert step.words is not None
     assert (step.words["who"], step.words["approve"]) == ("ada", "the customer left")
+    assert step.words["once"] == "the customer's wish"
     ((*line,),) = step.project.command_lines()
     assert any(word.startswith("--run-id=") for word in line)
     assert not [word for word in line if "ada" in word or "customer" in word]

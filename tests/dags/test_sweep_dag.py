@@ -93,7 +93,7 @@ def test_a_crash_is_tried_again_and_then_fails_the_run(dag: Any, sweeping: Proje
 
 @pytest.mark.parametrize(
     "conf",
-    [{"minimum_age": "three days"}, {"minimum_age": None}, {"inventory": "a\nb"}, {"tables": 7}],
+    [{"minimum_age": "three days"}, {"minimum_age": 3}, {"inventory": "a\nb"}, {"tables": 7}],
     ids=str,
 )
 def test_a_bad_parameter_is_rejected(dag: Any, conf: dict[str, Any]) -> None:

@@ -15,12 +15,14 @@ from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.init import init
+from meltline.app.ground.arming import ARMED
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ColdTier, RunContext
 from meltline.config.load import CatalogConfig, Config
+from meltline.domain.arming import Arming
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.limits import GateSettings, Limits
@@ -125,6 +127,7 @@ class Lake:
     other_catalogs: tuple[str, ...] = ()
     has_cold: bool = False
     sandbox: bool = True
+    is_armed: bool = True
     clock: MovingClock = field(default_factory=MovingClock)
     lease_time: LeaseTime = field(default_factory=LeaseTime)
     storage_roots: tuple[str, ...] = ()
@@ -151,6 +154,15 @@ class Lake:
         self._ids = 1000
         self._runs = 0
         init(self.services())
+        if self.is_armed:
+            self._arm()
+
+    def _arm(self) -> None:
+        """A person's word from before the test begins: no decision of it, and no epoch."""
+        word = Arming("lake", WAREHOUSE, "first", "tester", "a lake for tests", T0)
+        properties = {ARMED: word.written}
+        self.catalogs["lake"].set_namespace_properties(("meltline",), properties)
+        self.control.switch.arm(word)
 
     def new_catalog(self, name: str) -> MemoryCatalog:
         """A catalog without any table; only the one called `lake` may be changed."""

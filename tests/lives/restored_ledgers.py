@@ -86,6 +86,7 @@ class RestoredLedgers(UnluckyLifecycles):
                 self.lake.run()
         if init(self.lake.services(), adopt=True).adopted:
             self._files_wait_anew()
+            self.run_before_it_is_armed()
 
     def _files_wait_anew(self) -> None:
         """Longer than before, never less long."""

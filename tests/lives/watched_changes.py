@@ -73,6 +73,12 @@ class WatchedCatalog(MemoryCatalog):
             self._lake.came(Table(self._lake, name))
         return at
 
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """A clone that went wrong, or a dropped table whose time is up."""
+        is_let_go = is_dropped(Table(self._lake, name))
+        assert self._lake.is_armed or not is_let_go, f"about to let go {name}, unarmed"
+        return super().unregister(name, metadata_location)
+
     def move(self, moves: Sequence[TableMove], **namespaces: Any) -> None:
         """A drop or an undrop by command, or tables of a share that show something else."""
         super().move(moves, **namespaces)
@@ -91,6 +97,7 @@ class WatchedCommitter:
         self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
     ) -> CommitOutcome | None:
         assert not self.lake.is_stopped, f"about to expire {table} in spite of a stop"
+        assert self.lake.is_armed, f"about to expire {table}, and nobody has armed its catalog"
         standing = Table(self.lake, table)
         if standing.metadata_location == base_location:
             self._check(standing, set(snapshots), set(refs))
@@ -156,6 +163,7 @@ class WatchedDeleter:
     ) -> Sequence[DeleteOutcome]:
         lake, now, paths = self.lake, self.lake.clock.now(), [file.path for file in files]
         assert not lake.is_stopped, f"about to delete in spite of a stop: {paths}"
+        assert lake.is_armed, f"about to delete, and nobody has armed the catalog: {paths}"
         assert not lake.is_denied, f"about to delete beside what nobody vouches for: {paths}"
         places = lake.needed_places()
         needed = sorted(path for path in paths if lake.store.real_path(path) in places)

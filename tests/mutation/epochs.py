@@ -1,4 +1,4 @@
-"""Ways in which an old backup of the control ledger would lift what was decided since."""
+"""Ways in which something would go that a decision held back: an old backup, a wrong clock, no word."""
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
@@ -207,5 +207,73 @@ CLOCKS = (
         "    require_not_behind(context)\n",
         "",
         CLOCK_TESTS,
+    ),
+)
+
+ARMING_TESTS = ("tests/unit/safety/test_arming.py",)
+
+ARMING = (
+    Mutation(
+        "arming: what destroys does not ask",
+        "app/ground/epochs.py",
+        "        self.require_armed()\n",
+        "",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: a purge begins its plans before it asks",
+        "app/purge/purge.py",
+        "        epoch.require_armed()  # before any plan is begun; each batch asks once more\n",
+        "",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: dropped tables are let go unasked",
+        "app/drop/finalize.py",
+        "    return not ArmingCheck.of(context).refusal(observation.listings[context.config.hot])\n",
+        "    return True\n",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: a sweep does not ask",
+        "app/orphans/sweep.py",
+        "    not_armed = ArmingCheck.of(context).refusal()\n",
+        "    not_armed = None\n",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: the ledger's word is enough",
+        "domain/arming.py",
+        "        if not self.is_in(stated):\n",
+        "        if False:\n",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: a word is for any warehouse",
+        "domain/arming.py",
+        "        if self.warehouse != warehouse:\n",
+        "        if False:\n",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: the configuration makes a sandbox",
+        "app/ground/sandbox.py",
+        "    return config.sandbox and is_marked(config, store)\n",
+        "    return config.sandbox\n",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: an adopted ledger keeps its word",
+        "app/doctor/init.py",
+        "    control.switch.arm(None)\n",
+        "",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: the ledger has the word before the catalog",
+        "app/safety/arming.py",
+        '    raise_epoch(context, "arm", {ARMED: arming.written})\n    context.control.switch.arm(arming)\n',
+        '    context.control.switch.arm(arming)\n    raise_epoch(context, "arm", {ARMED: arming.written})\n',
+        ARMING_TESTS,
     ),
 )

@@ -6,7 +6,7 @@ from tests.mutation.busy_tables import BUSY_TABLES
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
-from tests.mutation.epochs import CLOCKS, EPOCHS
+from tests.mutation.epochs import ARMING, CLOCKS, EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.index import INDEX
 from tests.mutation.mutation import Mutation
@@ -300,7 +300,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table is let go although a person holds everything back", "app/drop/finalize.py",
-        "    if context.control.switch.stopped() is None:", "    if True:", (PURGE_OF_DROPPED,),
+        "    if context.control.switch.stopped() is not None:", "    if False:", (PURGE_OF_DROPPED,),
     ),
     Mutation(
         "of several last states one is believed", "app/drop/external_drops.py",
@@ -308,7 +308,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table counts as dropped while a catalog cannot be listed", "app/drop/finalize.py",
-        "    if observation.purge_blocked:", "    if False:", (EXTERNAL_DROPS,),
+        "    if observation.purge_blocked:\n        return False\n", "", (EXTERNAL_DROPS,),
     ),
     Mutation(
         "a dropped table is let go while a plan of it is begun", "app/drop/finalize.py",
@@ -405,6 +405,7 @@ MUTATIONS = (
         "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (LOCAL_FILES,),
     ),
     *BUSY_TABLES,
+    *ARMING,
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,

@@ -70,7 +70,7 @@ def _count(figures: Figures, life: RandomLifecycles) -> None:
     figures.kills += sum(deaths)
     figures.faults += len(deaths) - sum(deaths)
     figures.at_risk += len(life.lake.departed)
-    figures.deleted += len(life.lake.deleter.deleted)
+    figures.deleted += len(set(life.lake.deleter.deleted))
     figures.checks += life.lake.looks
 
 

@@ -38,9 +38,10 @@ class Notation:
     example: str = ""
     parse: Callable[[str], Any] = str
     spell: Callable[[Any], str] = str
-    blank: str | bool | None = ""
+    blank: str | bool | None = None
     schema: Mapping[str, Any] = field(
-        default_factory=lambda: {"type": "string", "pattern": r"^[^\r\n]*$"}
+        # Airflow's form takes an empty text for a missing one, unless it may be null.
+        default_factory=lambda: {"type": ["null", "string"], "pattern": r"^[^\r\n]*$"}
     )
 
     def read(self, text: str, name: str) -> Any:
@@ -80,7 +81,7 @@ DURATION = Notation(
     "a whole number and s, m, h or d, such as 1h",
     parse_duration,
     format_duration,
-    schema={"type": "string", "pattern": r"^(\d+(d|h|m|s))?$"},
+    schema={"type": ["null", "string"], "pattern": r"^(\d+(d|h|m|s))?$"},
 )
 COUNT = Notation(
     "a number of requests",
@@ -94,7 +95,6 @@ INSTANT = Notation(
     "ISO 8601 with an offset, such as 2026-11-21T00:00:00Z, or a date",
     parse_instant,
     format_instant,
-    blank=None,
     schema={
         "type": ["null", "string"],
         "format": "date-time",
@@ -148,6 +148,8 @@ class RunRequest:
         any_hour: Work on the stores may begin outside the quiet window too.
         parallelism: So many small requests at a time in one process; None is as configured.
         approve: Why a person approves purges above the limit; empty when nobody does.
+        once: Why a person lets the run destroy in a catalog that is not armed; empty when nobody
+            does.
         minimum_age: Of what a sweep takes; None is as configured.
         inventory: What stands in for a sweep's listing of the store; None to list it.
         who: Who asked for it; empty is whoever runs it.
@@ -199,6 +201,16 @@ class RunRequest:
     )
     approve: str = field(
         default="", metadata=_option("why a purge over the limit may go ahead", private=True)
+    )
+    once: str = field(
+        default="",
+        metadata=_option(
+            "why this one run may expire and delete although the catalog is not armed",
+            form="Why this one run may expire and delete although nobody has armed the catalog "
+            "(`meltline arm`). Only in a run that a person triggers. Empty: it says what it would "
+            "have done.",
+            private=True,
+        ),
     )
     who: str = field(default="", metadata=_option("who asked for it", private=True))
 

@@ -80,6 +80,7 @@ class ReadContext:
         copies: Reads cold beside hot, for the gate and for those who ask.
         deep: The permanent store, where one is configured.
         run_id: Of which run this is a step; empty for what belongs to none.
+        once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
     """
 
     config: Config
@@ -100,6 +101,7 @@ class ReadContext:
     copies: CopyReader | None = field(default=None, kw_only=True)
     deep: DeepStore | None = field(default=None, kw_only=True)
     run_id: str = field(default="", kw_only=True)
+    once: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from meltline.cli.guide import MORE, SECTIONS, examples, section_of
 from meltline.version import VERSION
 
 COMMANDS: Mapping[str, str] = {
+    "arm": "control.arm",
+    "disarm": "control.disarm",
     "stop": "control.stop",
     "go": "control.go",
     "attach": "control.attach",

@@ -1,4 +1,4 @@
-"""Commands that decide: stop, go, attach, detach."""
+"""Commands that decide: arm, disarm, stop, go, attach, detach."""
 
 from typing import Annotated
 
@@ -8,10 +8,54 @@ from meltline.app.catalog.management import attach as attach_table
 from meltline.app.catalog.management import described
 from meltline.app.catalog.management import detach as detach_tables
 from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.safety.arming import arm as arm_catalog
+from meltline.app.safety.arming import disarm as disarm_catalog
 from meltline.app.safety.stop_switch import go as let_go_on
 from meltline.app.safety.stop_switch import stop as stop_everything
-from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, TableArgument, wire
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, TableArgument, ready, wire
 from meltline.cli.output import answer
+from meltline.domain.errors import MeltlineError
+
+CatalogArgument = Annotated[str, typer.Argument(metavar="CATALOG", help="the hot catalog")]
+
+
+def arm(
+    catalog: CatalogArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; it is recorded")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Let runs expire and delete in a catalog from now on; until then they only report."""
+    arming = arm_catalog(ready(config), catalog, reason)
+    place = f" with warehouse {arming.warehouse}" if arming.warehouse else ""
+    line = f"Catalog {catalog}{place} is armed: runs expire and delete from now on."
+    return answer({"armed": True, "arming": arming}, [line], as_json=as_json)
+
+
+def disarm(
+    catalog: CatalogArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why")] = "",
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Have runs only report again; `meltline stop` ends those that are under way, too."""
+    unnoted = disarm_catalog(ready(config), catalog, reason).unnoted
+    line = f"Catalog {catalog} is not armed: nothing is expired or deleted."
+    if unnoted:
+        line += _not_told(unnoted)
+    document = {"armed": False, "catalog": catalog, "catalog_error": _as_json(unnoted)}
+    return answer(document, [line], as_json=as_json)
+
+
+def _not_told(unnoted: MeltlineError) -> str:
+    return (
+        f" But the catalog was not told ({unnoted.message}: {unnoted.found}): an older backup of "
+        "the control database would lift it unseen. Run this again later."
+    )
+
+
+def _as_json(error: MeltlineError | None) -> dict[str, str] | None:
+    return error.as_json() if error else None
 
 
 def stop(
@@ -24,12 +68,9 @@ def stop(
     switch, unnoted = done.switch, done.unnoted
     line = "Stopped."
     if unnoted:
-        line = (
-            f"Stopped. But the catalog was not told ({unnoted.message}: {unnoted.found}): an older "
-            "backup of the control database would lift it unseen. Run this again later."
-        )
+        line += _not_told(unnoted)
     document: dict[str, object] = {"stopped": True, "who": switch.who, "reason": reason}
-    document |= {"at": switch.at, "catalog_error": unnoted.as_json() if unnoted else None}
+    document |= {"at": switch.at, "catalog_error": _as_json(unnoted)}
     return answer(document, [line], as_json=as_json)
 
 

@@ -35,6 +35,7 @@ def declared(name: str, **more: Any) -> Any:
 Tables = Annotated[str, declared("tables")]
 AsOf = Annotated[str | None, declared("as_of")]
 DryRun = Annotated[bool, declared("dry_run")]
+Once = Annotated[str, declared("once", metavar="REASON")]
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]

@@ -98,7 +98,8 @@ def _draw(context: ReadContext, tables: tuple[str, ...], as_of: str | None, path
 def _title(answer: StorageAnswer) -> str:
     fed = answer.observed_at
     since = f", as observed until {format_instant(fed)}" if fed and fed < answer.at else ""
-    return f"Storage at {format_instant(answer.at)}{since}"
+    unarmed = f"; {answer.not_armed}: nothing expires" if answer.not_armed else ""
+    return f"Storage at {format_instant(answer.at)}{since}{unarmed}"
 
 
 def _columns(lines: Sequence[StorageLine]) -> list[str]:

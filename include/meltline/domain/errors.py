@@ -289,6 +289,12 @@ class Stopped(MeltlineError):
     exit_code = 3
 
 
+class NotArmed(MeltlineError):
+    """Nobody has armed the hot catalog as it is now: nothing is destroyed in it."""
+
+    exit_code = 3
+
+
 class LockHeld(MeltlineError):
     """Another run works on this group and did not finish within the wait."""
 

@@ -20,6 +20,7 @@ def run_request(context: Mapping[str, Any], environ: Mapping[str, str]) -> RunRe
     given = {
         **params,
         "approve": _approval(params, run.run_type),
+        "once": _once(params, run.run_type),
         "who": getattr(run, "triggering_user_name", None),
     }
     return RunRequest.read(run.run_id, as_of(context, environ), given)
@@ -29,14 +30,7 @@ def _approval(params: Mapping[str, Any], run_type: str) -> str:
     """The reason of a person's approval. Nobody is there to approve on a schedule (PX-10)."""
     if not params.get("approve_over_limit"):
         return ""
-    if run_type != MANUAL:
-        raise UsageInvalid(
-            "only a person may approve a purge above the limit, in a run that they trigger",
-            object="approve_over_limit",
-            expected="a manual run",
-            found=f"a {getattr(run_type, 'value', run_type)!s} run",
-            next="leave it off here; trigger a run by hand with approve_over_limit and a reason",
-        )
+    _require_manual(run_type, "approve_over_limit", "approve a purge above the limit")
     reason = str(params.get("reason") or "").strip()
     if not reason:
         raise UsageInvalid(
@@ -47,3 +41,22 @@ def _approval(params: Mapping[str, Any], run_type: str) -> str:
             next="trigger the run again with a reason",
         )
     return reason
+
+
+def _once(params: Mapping[str, Any], run_type: str) -> str:
+    """Why a person lets this run destroy in a catalog that is not armed."""
+    reason = str(params.get("once") or "").strip()
+    if reason:
+        _require_manual(run_type, "once", "let a run destroy in a catalog that is not armed")
+    return reason
+
+
+def _require_manual(run_type: str, parameter: str, deed: str) -> None:
+    if run_type != MANUAL:
+        raise UsageInvalid(
+            f"only a person may {deed}, in a run that they trigger",
+            object=parameter,
+            expected="a manual run",
+            found=f"a {getattr(run_type, 'value', run_type)!s} run",
+            next=f"leave it off here; trigger a run by hand with {parameter} and a reason",
+        )

@@ -1,6 +1,7 @@
-"""The commands that the forms of `meltline_restore` and `meltline_holds` stand for."""
+"""The commands that the forms of `meltline_restore_…` and `meltline_holds` stand for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from meltline.domain.errors import UsageInvalid
@@ -9,32 +10,50 @@ _ALWAYS = {"action", "dry_run"}
 _OPTIONS = {"new_name": "as", "snapshot": "to"}
 
 
-def restore_words(params: Mapping[str, Any]) -> Sequence[str]:
-    """`undrop`, `rollback`, `recover` or `clone`, as the parameters say.
+@dataclass(frozen=True)
+class Fields:
+    """What the form of an action asks for."""
+
+    needs: frozenset[str]
+    knows: frozenset[str] = frozenset()
+
+
+_POINTS = frozenset({"at", "offset", "statement", "tag"})
+
+RESTORES: Mapping[str, Fields] = {
+    "undrop": Fields(frozenset({"name"}), frozenset({"kind"})),
+    "rollback": Fields(frozenset({"name"}), frozenset({"snapshot", "at"})),
+    "recover": Fields(frozenset({"name", "new_name", "reason"}), frozenset({"snapshot"})),
+    "clone": Fields(
+        frozenset({"name", "new_name"}), _POINTS | {"kind", "side", "ignore_insufficient"}
+    ),
+}
+"""Each action that brings something back has a form of its own."""
+
+
+def restore_words(action: str, params: Mapping[str, Any]) -> Sequence[str]:
+    """The command of one of `RESTORES`; of a form as it opens, one that lists what there is.
 
     Raises:
         UsageInvalid: A parameter is missing, or is given that this action does not know.
     """
-    action = str(params["action"])
+    if not any(_is_filled(word) for key, word in params.items() if key not in _ALWAYS):
+        return ["history", "tables"]
+    fields = RESTORES[action]
+    given = _given(params, action, needs=fields.needs, knows=fields.knows)
     if action == "clone":
-        return _clone_words(params)
+        return _clone_words(params, given)
     if action == "recover":
-        given = _given(params, action, needs={"name", "new_name", "reason"}, knows={"snapshot"})
         snapshot = given.pop("snapshot", "")
         name = given["name"] + (f"@{snapshot}" if snapshot else "")
-        return _words(["recover"], params, given, name)
-    knows = {"kind"} if action == "undrop" else {"snapshot", "at"}
-    given = _given(params, action, needs={"name"}, knows=knows)
+        return _words([action], params, given, name)
     return _words([action], params, given, given["name"])
 
 
-def _clone_words(params: Mapping[str, Any]) -> Sequence[str]:
+def _clone_words(params: Mapping[str, Any], given: dict[str, str]) -> Sequence[str]:
     """`clone`: a point without a side includes the change at it."""
-    points = {"at", "offset", "statement", "tag"}
-    knows = {"kind", "side", "ignore_insufficient"} | points
-    given = _given(params, "clone", needs={"name", "new_name"}, knows=knows)
     flags = ["--ignore-insufficient"] if given.pop("ignore_insufficient", "") else []
-    side = given.pop("side", "at" if points & given.keys() else "")
+    side = given.pop("side", "at" if _POINTS & given.keys() else "")
     flags += [f"--{side}"] if side else []
     if "at" in given:
         given["timestamp"] = given.pop("at")
@@ -60,7 +79,7 @@ def hold_words(params: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _given(
-    params: Mapping[str, Any], action: str, *, needs: set[str], knows: set[str]
+    params: Mapping[str, Any], action: str, *, needs: Set[str], knows: Set[str]
 ) -> dict[str, str]:
     """The parameters that were filled in. What would be passed over in silence is refused."""
     given = {

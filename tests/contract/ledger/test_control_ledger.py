@@ -15,6 +15,7 @@ from sqlalchemy import Table, create_engine, make_url, select, text
 from meltline.adapters.sql_ledger.engine import scrubbed
 from meltline.adapters.sql_ledger.tables import decision_tables, place_tables, schema
 from meltline.domain.archive.cold_proofs import CopyProof
+from meltline.domain.arming import Arming
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.storage import StorageRow
@@ -221,6 +222,7 @@ STORED: list[tuple[type, Table, set[str]]] = [
     (Approval, schema.approvals, {"seq"}),
     (RunRecord, schema.runs, {"seq"}),
     (StopSwitch, schema.stop_switch, {"id"}),
+    (Arming, decision_tables.arming, {"id"}),
     (AuditEntry, schema.audit, {"seq"}),
     (StorageRow, schema.storage, {"day"}),
     (Withheld, place_tables.withheld, set()),
@@ -273,7 +275,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     with engine.begin() as connection:
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
-        for table in (*new, *newer, "places", "withheld", "epochs", "disowned_times"):
+        for table in (*new, *newer, "places", "withheld", "epochs", "disowned_times", "arming"):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))
@@ -290,6 +292,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     old = open_sql(url)
     assert not old.database.is_prepared()
     old.database.prepare()
+    assert old.switch.arming() is None  # nobody has said so yet
     assert old.observations.documents(["file:///m"]) == {} and old.archived.all() == []
     assert (
         old.registrations.sharing() == [("a", "b")]
@@ -315,6 +318,7 @@ def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
         connection.execute(text("ALTER TABLE withheld RENAME COLUMN claimant TO other"))
+        connection.execute(text("DROP TABLE arming"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
     engine.dispose()
     old = open_sql(url)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
+from meltline.domain.arming import Arming
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, PlanTotals
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import RunNotFound
@@ -331,6 +332,19 @@ def test_the_stop_switch_is_set_changed_and_released(shop: Shop, ledger: Control
     assert shop.handle().switch.stopped() == StopSwitch("bob", "it's", NOW)
     ledger.switch.set(None)
     assert shop.handle().switch.stopped() is None
+
+
+def test_the_word_that_arms_a_catalog_is_stored_replaced_and_taken_back(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    assert ledger.switch.arming() is None
+    word = Arming("lake", "s3://w", "n1", "ann", "it's looked at", NOW)
+    ledger.switch.arm(replace(word, nonce="n0"))
+    ledger.switch.arm(word)
+    assert shop.handle().switch.arming() == word
+    assert ledger.switch.stopped() is None
+    ledger.switch.arm(None)
+    assert shop.handle().switch.arming() is None
 
 
 def test_audit_entries_stay_in_order_and_are_found_by_object_and_time(

@@ -93,7 +93,13 @@ def test_3_a_dry_run_plans_and_changes_nothing(meltline: Command) -> None:
     code, document = meltline("run", "--dry-run")
     assert code == 0
     assert {plan["table"] for plan in document["plans"]} == {"commands.n.busy"}
-    assert error_of(meltline("show", "plan", "last")) == (2, "PlanNotFound")
+    code, shown = meltline("show", "plan", "last", "--items")
+    assert (code, shown["state"], shown["run_id"]) == (
+        0,
+        "stale",
+        f"{document['run_id']} (dry run)",
+    )
+    assert len(shown["items"]) == shown["files"] and shown["items"][0]["why"]
     after = meltline.lake.rows()
     assert {n: after[n] for n in after if n.startswith("n.")} == {
         n: before[n] for n in before if n.startswith("n.")

@@ -10,6 +10,7 @@ from meltline.app.drop.undrop import undrop
 from meltline.app.observe.observe import rebuild
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.retention.leases import acquire_lease
+from meltline.app.safety.arming import arm
 from meltline.testing.control.ledger import memory_control_ledger
 from tests.lake.copies import copied, fresh_lake, put_inline, rewritten_in_place
 from tests.lake.lake import DAY, Lake, Table
@@ -38,6 +39,7 @@ def begin_anew(lake: Lake, *, adopt: bool = True) -> None:
     )
     if adopt:
         init(lake.services(), adopt=True)
+        arm(lake.services(), "lake", "the new ledger is the right one")
 
 
 def incidents(lake: Lake) -> list[str]:

@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 
 import meltline as meltline_in_python
+from meltline.app.ground.epochs import adopt_epoch
 from meltline.app.safety.stop_switch import go, stop
 from meltline.cli.main import run
+from meltline.config.load import load_config
 from meltline.domain.units import format_instant
+from meltline.wiring import Wiring
 from tests.command_home import COMMITS, TABLE, Home, committed_at, make_home
 from tests.lake.lake import Lake
 
@@ -54,6 +57,7 @@ def meltline(
 
 
 COMMANDS = [
+    ("disarm", "lake"),
     ("policy", "set", TABLE, "--retention-days", "30"),
     ("policy", "set", "--account", "--min-retention-days", "2"),
     ("policy", "unset", TABLE, "--retention-days"),
@@ -155,6 +159,26 @@ def test_no_command_of_these_loads_spark_arrow_airflow_or_great_expectations(hom
 
 
 # --- what they answer -----------------------------------------------------------------------------
+
+
+def test_a_catalog_is_armed_and_disarmed_and_doctor_tells(meltline: Any, home: Home) -> None:
+    context = Wiring(load_config(home.folder / "meltline.yaml", {}, home.folder)).ledgers()
+    adopt_epoch(context, {}, 1)  # as `init` does, without Spark
+
+    def is_reported() -> bool:
+        return "not_armed" in {finding["code"] for finding in meltline("doctor")[1]["findings"]}
+
+    assert is_reported()
+    code, refused = meltline("arm", "theirs", "--reason", "looked")
+    assert code == 2 and "lake" in refused["error"]["expected"]
+    code, done = meltline("arm", "lake", "--reason", "looked")
+    assert code == 0 and done["arming"]["reason"] == "looked" and done["arming"]["who"] == "ann"
+    assert not is_reported()
+    code, done = meltline("disarm", "lake", "--reason", "a new colleague")
+    assert (code, done["armed"], done["catalog_error"]) == (0, False, None)
+    assert is_reported()
+    entries = meltline("audit", "--of", "lake")[1]["entries"]
+    assert {"arm", "disarm"} <= {entry["action"] for entry in entries}
 
 
 def test_policies_are_shown_with_raw_effective_and_source(meltline: Any, home: Home) -> None:

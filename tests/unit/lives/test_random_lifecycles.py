@@ -19,9 +19,11 @@ from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.summary import Summary
+from meltline.app.safety.arming import arm, disarm
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import LockHeld
+from meltline.domain.iceberg.files import SWEPT, DepartureState
 from tests.lake.accounts import check_accounts, check_sweeps
 from tests.lake.gaps import Gap, with_gaps
 from tests.lake.lake import DAY, MINUTE, T0
@@ -107,6 +109,25 @@ class RandomLifecycles(RecordedLife):
         """Files that nothing refers to depart once two listings have shown them."""
         self.pass_time(span)
         self.lake.sweep()
+
+    @rule(span=LATER)
+    def catalog_is_disarmed_for_a_night(self, span: timedelta) -> None:
+        self.pass_time(span)
+        assert disarm(self.lake.services(), "lake", "a look first").unnoted is None
+        self.run_before_it_is_armed()
+
+    def run_before_it_is_armed(self) -> None:
+        """A run and a sweep take nothing; what was committed before may still begin to wait."""
+        self.lake.is_armed, swept = False, self._swept()
+        self.lake.run()
+        self.lake.sweep()
+        assert self._swept() <= swept, "a sweep of a catalog that nobody has armed"
+        arm(self.lake.services(), "lake", "looked")
+        self.lake.is_armed = True
+
+    def _swept(self) -> set[str]:
+        waiting = self.lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
+        return {row.path for row in waiting if row.plan_id.startswith(SWEPT)}
 
     @rule(days=st.integers(1, 20))
     def run_for_a_past_day(self, days: int) -> None:

@@ -13,6 +13,7 @@ from meltline.adapters.archive.permanent_store import DeepCopies
 from meltline.app.prune.cold_prune import prune
 from meltline.app.prune.prune_deletes import Pruned
 from meltline.app.retention.holds import add_hold
+from meltline.app.safety.arming import disarm
 from meltline.app.services import RunContext
 from meltline.domain.archive.pruning import PRUNING, without_snapshots
 from meltline.domain.errors import (
@@ -21,6 +22,7 @@ from meltline.domain.errors import (
     LockHeld,
     MeltlineError,
     MetadataUnreadable,
+    NotArmed,
     OutsideRetention,
     PlanAltered,
     Stopped,
@@ -217,6 +219,16 @@ def test_holds_stops_and_handoffs_at_work_forbid_it() -> None:
         refused(lake, LockHeld)
     add_hold(ports(lake), str(NAME), reason="case 7", until=None)
     assert "hold" in refused(lake, HoldInForce)
+
+
+def test_where_nobody_has_armed_the_hot_catalog_nothing_goes_but_by_a_word_for_once() -> None:
+    lake, _ = archived()
+    disarm(lake.on(30).services(), "lake")
+    before = cold_files(lake)
+    assert "not armed" in refused(lake, NotArmed)
+    assert pruned(lake, 8, dry_run=True)[0].snapshots and cold_files(lake) == before
+    (done,) = pruned(lake, 8, once="costs")
+    assert done.done and cold_files(lake) < before
 
 
 def test_without_a_reason_nothing_goes() -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from meltline.app.doctor.init import init
+from meltline.app.safety.arming import arm
 from meltline.testing.control.ledger import memory_control_ledger
 from tests.lake.copies import (
     copied,
@@ -54,6 +55,7 @@ def test_copies_keep_their_files_where_the_control_ledger_begins_anew(name: str)
         lake.clock, database=lake.clock, lease_time=lake.lease_time
     )
     init(lake.services(), adopt=True)
+    arm(lake.services(), "lake", "the new ledger is the right one")
     lake.on(2).run()
     swept(lake, 10, 17)
     nights(lake, 18, 26, 34, 42)

@@ -29,6 +29,7 @@ requests = st.builds(
     minimum_age=st.none() | st.integers(0, 10**6).map(lambda seconds: timedelta(seconds=seconds)),
     inventory=st.none() | words.map(Inventory),
     approve=st.just("") | words,
+    once=st.just("") | words,
     who=st.just("") | words,
 )
 
@@ -44,8 +45,8 @@ def test_an_app_is_asked_for_just_what_its_words_were_made_of(request: RunReques
 def test_what_others_may_not_read_is_never_among_the_other_words(request: RunRequest) -> None:
     private = {word.partition("=")[0] for word in request.words(private=True)}
     public = {word.partition("=")[0] for word in request.words()}
-    assert private <= {"--who", "--approve"}
-    assert public.isdisjoint({"--who", "--approve"})
+    assert private <= {"--who", "--approve", "--once"}
+    assert public.isdisjoint({"--who", "--approve", "--once"})
 
 
 def test_what_is_empty_is_not_asked_for() -> None:

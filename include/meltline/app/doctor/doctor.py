@@ -23,6 +23,7 @@ from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.drop.external_drops import gone_tables
+from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
 from meltline.app.purge.purge_claims import PurgePermits
@@ -87,6 +88,17 @@ def _ledger(context: ReadContext) -> Iterable[Finding]:
             f"{switch.who} holds everything back: {switch.reason}",
             "`meltline go`",
         )
+    yield from _not_armed(ArmingCheck.of(context))
+
+
+def _not_armed(check: ArmingCheck) -> Iterable[Finding]:
+    try:
+        refused = check.refusal()
+    except CatalogUnlistable:
+        return  # found again among the catalogs
+    if refused is not None:
+        message = f"{refused.message}: {refused.found}; runs plan and report, and delete nothing"
+        yield Finding("warning", "not_armed", refused.object, message, refused.next)
 
 
 def _tables(context: ReadContext) -> list[Finding]:

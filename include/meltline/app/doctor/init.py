@@ -9,6 +9,7 @@ from meltline.app.archive.cold_status import remember_copies
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, adopt_epoch
 from meltline.app.ground.preconditions import EPOCH, GENERATION, require_generation
+from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked, sandbox_mark
 from meltline.app.observe.known_registrations import take_up_all
 from meltline.app.safety.roots import proposed_roots
 from meltline.app.services import RunContext
@@ -17,8 +18,6 @@ from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
 from meltline.ports import StopSwitch
-
-SANDBOX_MARK = ".meltline-sandbox"
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,7 @@ def _forget_permissions(
         control.switch.set(
             stop or StopSwitch(context.who, f"as the catalog has it: {stated}", context.clock.now())
         )
+    control.switch.arm(None)
     words = tuple(word.table for word in control.decisions.vouched())
     for table in words:
         control.decisions.forget_vouched(table)
@@ -151,10 +151,9 @@ def mark_sandbox(context: RunContext) -> None:
         NotASandbox: It is not empty, or `sandbox: true` is missing.
     """
     config = context.config
-    warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
-    mark = f"{warehouse}/{SANDBOX_MARK}"
-    if context.store.size(mark) is not None:
+    if is_marked(config, context.store):
         return
+    warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
     first = next(iter(context.store.list(warehouse)), None)
     if not config.sandbox or first is not None:
         raise NotASandbox(
@@ -164,7 +163,7 @@ def mark_sandbox(context: RunContext) -> None:
             found="sandbox: false" if not config.sandbox else f"it holds {first and first.path}",
             next=f"use an empty warehouse; or, if you are sure, write {SANDBOX_MARK} by hand",
         )
-    context.writer.write(mark, b"Simulated time is allowed here.\n")
+    context.writer.write(sandbox_mark(config), b"Simulated time is allowed here, and deletion.\n")
 
 
 def _restart_failsafe(context: RunContext) -> int:

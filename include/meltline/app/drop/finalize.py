@@ -16,6 +16,7 @@ from meltline.app.catalog.registrations import heirs, known_table
 from meltline.app.catalog.tables import ObservedTable, observed_table, retention_of
 from meltline.app.drop.external_drops import GoneTable, gone_tables, keep_gone_table
 from meltline.app.expire.plan_expiration import untouchable
+from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.observe.observe import Observation
@@ -38,7 +39,8 @@ def process_drops(
     """Keeps tables that have left their catalog, and lets go those whose time is up.
 
     Nothing happens while a catalog cannot be listed or a table was never read: a UUID that seems
-    gone may stand there under another name. While `meltline stop` is in force nothing is let go.
+    gone may stand there under another name. While `meltline stop` is in force, or the catalog is
+    not armed, nothing is let go.
 
     Args:
         context: The ports.
@@ -58,11 +60,26 @@ def process_drops(
         for table, state in missing
         if not is_let_go(state, as_of)
     ]
-    if context.control.switch.stopped() is None:
+    if _may_let_go(context, observation):
         after = _let_go_ended(context, observation, _ended(observation, as_of, tables))
         after = _finish(context, after, unfinished)
         changed += [after is not observation, *_forget_namespaces(context, after, as_of)]
     return any(changed)
+
+
+def _may_let_go(context: RunContext, observation: Observation) -> bool:
+    if context.control.switch.stopped() is not None:
+        return False
+    return not ArmingCheck.of(context).refusal(observation.listings[context.config.hot])
+
+
+def due_drops(
+    context: RunContext, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
+) -> list[ObservedTable]:
+    """Dropped tables whose time is up, and of which nothing is left: what would be let go."""
+    if observation.purge_blocked:
+        return []
+    return _settled(context, observation, _ended(observation, as_of, tables))
 
 
 def _ended(

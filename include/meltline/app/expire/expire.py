@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from meltline.app.catalog.listings import Listings
 from meltline.app.catalog.standing_tables import StandingTables
@@ -118,7 +119,7 @@ def _commits(context: RunContext, locked: LockedPlans, pause: Callable[[float], 
         context.committer,
         control.locks,
         control.switch,
-        RunEpoch(context),
+        RunEpoch(context, partial(listings.of, context.config.hot)),
         pause,
     )
 

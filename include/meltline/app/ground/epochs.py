@@ -5,14 +5,17 @@ such as a stop, is stored before that, and what allows, such as an approval, aft
 backup of the ledger comes back: either it has what holds back, or it does not know the epoch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+from meltline.app.ground.arming import ARMED, ArmingCheck
+from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import EPOCH, GENERATION, standing_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.epochs import Epoch, newest_confirmed, number_in
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError
+from meltline.ports import CatalogListing
 from meltline.retries import until_done
 
 STOPPED = "meltline.stopped"
@@ -118,7 +121,7 @@ def _set_properties(
 
 
 def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation: int) -> None:
-    """Has the catalog belong to this ledger, whatever epochs the two knew.
+    """Has the catalog belong to this ledger, whatever epochs the two knew; it is not armed then.
 
     Args:
         context: Where they are.
@@ -131,24 +134,43 @@ def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation:
     above = number_in(properties.get(EPOCH, ""))
     epoch = _next_epoch(context, f"adopted as generation {generation}", above)
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
-    _set_properties(context, {EPOCH: epoch.written, GENERATION: str(generation)}, (), expected)
+    _set_properties(context, {EPOCH: epoch.written, GENERATION: str(generation)}, [ARMED], expected)
     context.control.database.set_generation(generation)
     context.control.epochs.confirm(epoch.nonce)
 
 
 @dataclass
 class RunEpoch:
-    """The epoch that a run begins before it destroys anything; one for all of its steps."""
+    """The epoch that a run begins before it destroys anything; one for all of its steps.
+
+    Whatever destroys asks here before each batch: this is where an unarmed catalog refuses.
+
+    Attributes:
+        listing: What the step knows the hot catalog to have; None where that is to be asked anew.
+    """
 
     context: ReadContext
+    listing: Callable[[], CatalogListing] | None = None
     _is_raised: bool = False
 
     def require(self) -> None:
-        """Raises it, unless this run has. Raises as `raise_epoch` does: nothing may go then."""
+        """Raises it, unless this run has.
+
+        Raises:
+            NotArmed: The catalog is not armed, or not any more.
+            MeltlineError: As `raise_epoch` does; nothing may go then.
+        """
+        self.require_armed()
         if self._is_raised:
             return
         run = self.context.run_id
         why = f"run {run}" if run else "a step by itself"
         if not (run and self.context.control.epochs.has(why)):
             raise_epoch(self.context, why)
+            if self.context.once:
+                audit(self.context, "destroy once", self.context.config.hot, self.context.once)
         self._is_raised = True
+
+    def require_armed(self) -> None:
+        """Only asks. Raises as `ArmingCheck.require` does."""
+        ArmingCheck.of(self.context).require(self.listing() if self.listing else None)

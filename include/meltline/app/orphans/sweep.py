@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import require_clock, require_generation
 from meltline.app.observe.observe import Observation, observe
@@ -34,7 +35,7 @@ from meltline.domain.deletion.orphans import (
     kind_of,
     verdict_on,
 )
-from meltline.domain.errors import UsageInvalid
+from meltline.domain.errors import NotArmed, UsageInvalid
 from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_duration, format_instant
@@ -69,6 +70,7 @@ class Swept:
         observation: What the catalogs had.
         refused: Tables that were left out, and why.
         notes: What else was held back, and why.
+        not_armed: Why no file departed, where all else is as if they had.
     """
 
     listed_at: datetime
@@ -78,6 +80,7 @@ class Swept:
     observation: Observation
     refused: Mapping[TableName, str]
     notes: Sequence[str]
+    not_armed: NotArmed | None = None
 
     def as_json(self) -> dict[str, Any]:
         """What stands under `sweep` in the summary; of odd files a few."""
@@ -123,9 +126,10 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
     judged = _judge(context, observation, places, listing, sifted, settings, run.inventory)
     held_back = _held_back(context, observation, listing)
     orphans = [] if held_back else judged.get(StrayVerdict.ORPHAN, [])
+    not_armed = ArmingCheck.of(context).refusal()
     if not run.dry_run:
         context.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
-        _record_departures(context, orphans, run.run_id)
+        _record_departures(context, () if not_armed else orphans, run.run_id)
     if held_back:
         judged = {v: candidates for v, candidates in judged.items() if v is not StrayVerdict.ORPHAN}
     return Swept(
@@ -136,6 +140,7 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
         observation=observation,
         refused=sifted.refused,
         notes=[*held_back, *sifted.notes],
+        not_armed=not_armed,
     )
 
 

@@ -108,7 +108,10 @@ def _purged(
     try:
         require_go(context.control.switch)
         require_clock(context)
-        require_generation(context)
+        listing = context.catalogs[context.config.hot].listing()
+        require_generation(context, listing)
+        epoch = RunEpoch(context, lambda: listing)
+        epoch.require_armed()  # before any plan is begun; each batch asks once more
         paths = [file.path for planned in files.values() for file in planned]
         recheck = PurgeRecheck.of(context, paths)
         # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
@@ -121,7 +124,7 @@ def _purged(
     jobs.sort(key=lambda job: (job.group, job.plan.id))
     look_back = LookBack(recheck, PurgeIncidents.of(context))
     with ExitStack() as stack:
-        purge = _purge(context, look_back, waiting, locks, stack)
+        purge = _purge(context, epoch, look_back, waiting, locks, stack)
         batches = chain.from_iterable(map(batches_of, jobs))
         try:
             for wave in in_waves(batches, purge.waves.deleter.at_once):
@@ -135,6 +138,7 @@ def _purged(
 
 def _purge(
     context: RunContext,
+    epoch: RunEpoch,
     look_back: LookBack,
     waiting: Mapping[str, Departure],
     locks: PlanLocks,
@@ -147,7 +151,7 @@ def _purge(
     deleter = PacedDeleter(context.deleter, departed, rate)
     return _Purge(
         PlanOpening(control.plans, control.claims, permits, locks, stack),
-        BatchClaims(control.claims, permits, control.switch, RunEpoch(context), waiting),
+        BatchClaims(control.claims, permits, control.switch, epoch, waiting),
         Waves(look_back, deleter, control.locks, control.switch, context.clock),
         FilesGone(context.progress, len(waiting)),
     )

@@ -29,6 +29,7 @@ from meltline.app.purge.purge import PurgeResult, apply_purges, approve
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
+from meltline.app.run.not_armed import not_armed
 from meltline.app.run.quiet_window import QuietWindow
 from meltline.app.run.run_document import merge
 from meltline.app.run.run_plans import RunPlans
@@ -122,6 +123,7 @@ class Run:
 
     def __post_init__(self) -> None:
         request = self.request
+        self.context = replace(self.context, once=request.once)
         self.summary = Summary(
             request.run_id, request.as_of, dry_run=request.dry_run, batch=self.batch
         )
@@ -167,6 +169,7 @@ class Run:
                 observation = self.look_anew()
             remember_policies(context, observation.tables)
         self.summary.observed(observation, request.tables)
+        self.summary.not_armed = not_armed(context, observation, request)
 
     def hand_off_to_cold(self) -> None:
         """Copies to cold what the policies want there; where nothing waits, nothing is touched.

@@ -48,20 +48,63 @@ _DEEDS = (
 def recap(document: Mapping[str, Any]) -> list[str]:
     """The sentence about the whole run, and those about its tables.
 
+    Where nobody has armed the catalog, the first says what was left undone.
+
     Args:
         document: Of a run or a step, as `run --json` prints it.
     """
     tables: Sequence[Mapping[str, Any]] = document.get("tables", ())
+    unarmed = [line] if (line := not_armed_line(document)) else []
     if document.get("dry_run"):
         told = list(_planned(document.get("plans", ()))) or ["nothing would be done"]
-        return ["; ".join(["a dry run", *told, *_problems(tables)])]
+        return [*unarmed, "; ".join(["a dry run", *told, *_problems(tables)])]
     told = [
         deed.tell(lines, quoted(lines[0]["table"]) if len(lines) == 1 else f"{len(lines)} tables")
         for deed in _DEEDS
         if (lines := [line for line in tables if line.get(deed.count)])
     ]
     whole = "; ".join([*(told or ["nothing was done"]), *_problems(tables)])
-    return [whole, *_details(tables)]
+    return [*unarmed, whole, *_details(tables)]
+
+
+def not_armed_line(document: Mapping[str, Any]) -> str:
+    """The first line of a run that was not armed; empty where it was, or where nobody asked.
+
+    Args:
+        document: Of a run, or of all its steps together. The plans of a dry run were not judged,
+            and count all the same.
+    """
+    counts = document.get("not_armed")
+    if not counts:
+        return ""
+    wrong = {t["table"] for t in document["tables"] if any(t.get(how) for how in _PROBLEMS)}
+    plans = [
+        plan
+        for plan in document["plans"]
+        if plan["table"] not in wrong
+        and (document["dry_run"] or (plan["gate"] == "passed" and plan["state"] != "applied"))
+    ]
+    deeds = ", ".join(_undone(counts, plans)) or "destroyed nothing"
+    return f"not armed: would have {deeds}; `meltline arm {counts['catalog']} --reason TEXT`"
+
+
+def _undone(counts: Mapping[str, Any], plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if expired := [plan for plan in plans if plan["kind"] == "expire"]:
+        snapshots = counted(sum(plan["snapshots"] for plan in expired), "snapshot")
+        tables = counted(len({plan["table"] for plan in expired}), "table")
+        yield f"expired {snapshots} of {tables}, so that {_files(expired)} begin to wait"
+    if purged := [plan for plan in plans if plan["kind"] == "purge"]:
+        yield f"deleted {_files(purged)}"
+    if counts["orphans"]:
+        orphans = {"files": counts["orphans"], "bytes": counts["orphan_bytes"]}
+        yield f"had {_files([orphans])} that no commit has named begin to wait"
+    if counts["drops"]:
+        yield f"let go {counted(counts['drops'], 'dropped table')}"
+
+
+def _files(plans: Sequence[Mapping[str, Any]]) -> str:
+    files = counted(sum(plan["files"] for plan in plans), "file")
+    return f"{files} ({format_size(sum(plan['bytes'] for plan in plans))})"
 
 
 def judged(document: Mapping[str, Any]) -> str:

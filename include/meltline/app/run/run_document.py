@@ -72,12 +72,14 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     plans: dict[str, Any] = {}
     notes: list[str] = []
     notices: list[str] = []
+    not_armed: dict[str, Any] = {}
     for document in documents:
         plans.update({plan["id"]: plan for plan in document.get("plans", ())})
         notes += [note for note in document.get("notes", ()) if note not in notes]
         notices += [note for note in document.get("notices", ()) if note not in notices]
         for line in document.get("tables", ()):
             _add_line(tables.setdefault(line["table"], {}), line)
+        _add_line(not_armed, document.get("not_armed") or {})
     first = documents[0] if documents else {}
     return with_recap(
         {
@@ -88,6 +90,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "tables": [tables[name] for name in sorted(tables)],
             "notes": notes,
             "notices": notices,
+            **({"not_armed": not_armed} if not_armed else {}),
         }
     )
 
@@ -98,7 +101,7 @@ def with_recap(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_line(table: dict[str, Any], line: Mapping[str, Any]) -> None:
-    """Adds a step's line about a table: its numbers, and the last that it says of all else."""
+    """Adds what a step says, of a table for one: its numbers, and the last word of all else."""
     for key, cell in line.items():
         if isinstance(cell, int) and not isinstance(cell, bool):
             table[key] = table.get(key, 0) + cell

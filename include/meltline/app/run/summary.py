@@ -12,6 +12,7 @@ from meltline.app.orphans.sweep import Swept
 from meltline.app.purge.purge import PurgeResult
 from meltline.app.retention.consumer_findings import ending_consumers
 from meltline.app.retention.holds import ending_soon
+from meltline.app.run.not_armed import NotArmedCounts
 from meltline.app.run.run_document import TableResult, plan_line, table_line, with_recap
 from meltline.app.run.selection import selection_notes
 from meltline.domain.deletion.batches import Batch
@@ -23,6 +24,7 @@ from meltline.domain.errors import (
     HoldInForce,
     LedgerOutOfStep,
     MeltlineError,
+    NotArmed,
     PlanAltered,
     Stopped,
 )
@@ -42,6 +44,7 @@ class Summary:
         dry_run: Nothing is done; plans say what would be.
         batch: The batch of plans that one step worked on; 0 is all of them.
         batches: What a step that plans leaves to be done.
+        not_armed: What is left undone since the catalog is not armed; None where it is.
     """
 
     run_id: str
@@ -54,6 +57,7 @@ class Summary:
     batch: int = 0
     batches: Sequence[Batch] = ()
     sweep: Mapping[str, Any] = field(default_factory=dict)
+    not_armed: NotArmedCounts | None = None
 
     def _change(self, table: TableName, **changes: Any) -> None:
         name = str(table)
@@ -61,7 +65,9 @@ class Summary:
 
     def _note_error(self, table: TableName, error: MeltlineError) -> None:
         why = f"{error.message} ({error.found})" if error.found else error.message
-        if isinstance(error, (DeletedWhileNamed, HeadChanged)):
+        if isinstance(error, NotArmed):
+            self.not_armed = self.not_armed or NotArmedCounts(error.object)
+        elif isinstance(error, (DeletedWhileNamed, HeadChanged)):
             self._change(table, failed=why, next=error.next)
         elif isinstance(error, _REFUSALS):
             self._change(table, refused=why, next=error.next)
@@ -169,13 +175,20 @@ class Summary:
     def swept(self, swept: Swept, globs: tuple[str, ...]) -> None:
         """Adds what became of a sweep: files per table, tables left out, and what was seen."""
         self.observed(swept.observation, globs)
-        for table in swept.tables:
-            if table.departed:
+        orphans = [table for table in swept.tables if table.departed]
+        if swept.not_armed is None:
+            for table in orphans:
                 self._change(
                     table.table,
                     files_departed=table.departed,
                     bytes_departed=table.departed_bytes,
                 )
+        else:
+            self.not_armed = NotArmedCounts(
+                swept.not_armed.object,
+                orphans=sum(table.departed for table in orphans),
+                orphan_bytes=sum(table.departed_bytes for table in orphans),
+            )
         for name, why in swept.refused.items():
             self._change(name, skipped=why)
         self.notes += swept.notes
@@ -211,6 +224,7 @@ class Summary:
                 "tables": [table_line(table) for _, table in sorted(self.tables.items())],
                 "notes": self.notes,
                 "notices": self.notices,
+                **({"not_armed": asdict(self.not_armed)} if self.not_armed else {}),
                 **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
                 **({"sweep": self.sweep} if self.sweep else {}),
             }

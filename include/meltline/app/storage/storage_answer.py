@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from meltline.app.ground.arming import ArmingCheck
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import (
     StorageHistory,
@@ -89,12 +90,14 @@ class StorageAnswer:
         at: The instant of which it tells.
         observed_at: When the ledger was last fed; None: never.
         unmatched: Globs that no table matches.
+        not_armed: That nothing expires, since nobody has armed the catalog; empty where it does.
     """
 
     at: datetime
     observed_at: datetime | None
     lines: Sequence[StorageLine]
     unmatched: Sequence[str] = ()
+    not_armed: str = ""
 
     @property
     def unread(self) -> Sequence[UnreadTable]:
@@ -130,6 +133,7 @@ class StorageAnswer:
                 }
                 for table in self.unread
             ],
+            "not_armed": self.not_armed or None,
             "notes": list(self.notes),
         }
 
@@ -164,11 +168,13 @@ def storage_answer(
     flying = in_flight_bytes(context, stored, totals) if listing else None
     unread = [table for table in history.unread if selected(table.table, tables)]
     rows = [row for row in storage_rows(totals, flying) if selected(row.table, tables)]
+    not_armed = ArmingCheck.of(context).refusal()
     return StorageAnswer(
         totals.at,
         totals.observed_at,
         _lines(rows, unread, by),
         unmatched(tables, [*(row.table for row in rows), *(table.table for table in unread)]),
+        not_armed.message if not_armed else "",
     )
 
 

@@ -1,5 +1,6 @@
 """Commands that give archived history up, or keep it for ever: cold prune, deepen, recall."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from meltline.cli.options import (
     AsJson,
     ConfigPath,
     DryRun,
+    Once,
     TableArgument,
     instant,
     ready,
@@ -35,6 +37,7 @@ def prune(
     as_json: AsJson = False,
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="do it; without it, as --dry-run")] = False,
+    once: Once = "",
 ) -> int:
     """Remove archived snapshots whose retention in cold is past, and their files, for good."""
     if dry_run and yes:
@@ -50,6 +53,7 @@ def prune(
     wiring, context = ready_wiring(config)
     engine = wiring.gate(f"cold-prune-{format_instant(context.clock.now())}")
     name = parse_table_name(table)
+    context = replace(context, once=once)
     prunes = take_out(context, engine, name, moment, reason, dry_run=not yes)
     lines = [line for pruned in prunes for line in _pruned(pruned)]
     answer({"prunes": prunes, "dry_run": not yes}, lines, as_json=as_json)

@@ -1,6 +1,7 @@
 """Commands that work: init, observe, plan, gate, apply, run."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from meltline.app.doctor.init import init as initialise
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
@@ -30,6 +32,7 @@ from meltline.cli.options import (
     AsOf,
     ConfigPath,
     DryRun,
+    Once,
     PlanName,
     Tables,
     declared,
@@ -62,12 +65,16 @@ def init(
 ) -> int:
     """Prepare the ledgers; running it again changes nothing."""
     wiring = wire(config)
-    done = initialise(wiring.services("init"), adopt=adopt, sandbox=sandbox)
+    context = wiring.services("init")
+    done = initialise(context, adopt=adopt, sandbox=sandbox)
     if as_json:
         print_json(done)
     else:
         console().print(f"The ledgers are ready (generation {done.generation}).")
         for line in _about_adoption(done.lost) if done.lost else ():
+            console().print(line, markup=False, soft_wrap=True)
+        if refused := ArmingCheck.of(context).refusal():
+            line = f"Runs only report until you arm {refused.object}: {refused.next}."
             console().print(line, markup=False, soft_wrap=True)
         if done.storage_roots:
             console().print("Tables lie outside every root, and nothing of them will be deleted.")
@@ -234,6 +241,7 @@ def apply_plan(
     as_json: AsJson = False,
     dry_run: DryRun = False,
     approval: Annotated[str, declared("approve", metavar="REASON")] = "",
+    once: Once = "",
 ) -> int:
     """Carry out a plan whose gate has passed."""
     wiring = wire(config)
@@ -242,7 +250,7 @@ def apply_plan(
         document = {**plan_document(stored), "would": f"{stored.kind} {stored.files} files"}
         print_json(document) if as_json else print_plans([stored])
         return 0
-    context = wiring.services("apply", stored.run_id)
+    context = replace(wiring.services("apply", stored.run_id), once=once)
     if approval:
         approve(context, [stored], approval)
     summary = Summary(stored.run_id, stored.as_of)
@@ -283,6 +291,7 @@ def run(
     as_of: AsOf = None,
     dry_run: DryRun = False,
     any_hour: Annotated[bool, declared("any_hour")] = False,
+    once: Once = "",
     parallelism: Annotated[str, declared("parallelism")] = "",
 ) -> int:
     """The whole chain in one Spark session, for people without Airflow."""
@@ -292,6 +301,7 @@ def run(
         tables=tables,
         as_of=as_of,
         dry_run=dry_run,
+        once=once,
         any_hour=any_hour,
         parallelism=parallelism,
     )

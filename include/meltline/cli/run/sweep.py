@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from meltline.app.run.lifecycle import run_recorded
+from meltline.app.run.recap import not_armed_line
 from meltline.app.run.steps import SWEEP
 from meltline.app.run_request import RunRequest
-from meltline.cli.options import AsJson, ConfigPath, DryRun, Tables, declared, request, wire
+from meltline.cli.options import AsJson, ConfigPath, DryRun, Once, Tables, declared, request, wire
 from meltline.cli.output import console, print_json, print_rows
 from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
@@ -25,6 +26,7 @@ def sweep(
         str, typer.Option("--inventory-table", help="an Iceberg table instead of a listing")
     ] = "",
     dry_run: DryRun = False,
+    once: Once = "",
     any_hour: Annotated[bool, declared("any_hour")] = False,
     parallelism: Annotated[str, declared("parallelism")] = "",
 ) -> int:
@@ -36,6 +38,7 @@ def sweep(
         minimum_age=minimum_age,
         inventory=inventory,
         dry_run=dry_run,
+        once=once,
         any_hour=any_hour,
         parallelism=parallelism,
     )
@@ -65,6 +68,8 @@ def _print(run: RunRequest, document: dict[str, Any]) -> None:
     swept = document["sweep"]
     if not swept:
         return
+    if line := not_armed_line(document):
+        console().print(line, markup=False, soft_wrap=True)
     rows = [
         [
             line["table"],
@@ -76,7 +81,7 @@ def _print(run: RunRequest, document: dict[str, Any]) -> None:
         ]
         for line in swept["tables"]
     ]
-    departs = "would depart" if run.dry_run else "departed"
+    departs = "would depart" if run.dry_run or document.get("not_armed") else "departed"
     columns = ("table", departs, "bytes", "first seen", "seen recently", "young")
     print_rows(f"Listed {swept['files']} files at {swept['listed_at']}", columns, rows)
     if not rows:

@@ -1,4 +1,4 @@
-"""Runs, the switch that holds them back, statements, and what was stored day by day."""
+"""Runs, what holds them back and what allows them, statements, and what was stored day by day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from meltline.domain.arming import Arming
 from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 
@@ -63,7 +64,7 @@ class StopSwitch:
 
 
 class SwitchLedger(Protocol):
-    """The one stop switch."""
+    """The one stop switch, and whether the catalog is armed."""
 
     def stopped(self) -> StopSwitch | None:
         """Who holds back every destructive step, if anybody."""
@@ -71,6 +72,14 @@ class SwitchLedger(Protocol):
 
     def set(self, switch: StopSwitch | None) -> None:
         """Sets the switch, or with None lets everything go on."""
+        ...
+
+    def arming(self) -> Arming | None:
+        """The word that scheduled runs may destroy, if anybody has given it."""
+        ...
+
+    def arm(self, arming: Arming | None) -> None:
+        """Stores the word in place of any other, or with None takes it back."""
         ...
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from meltline.adapters.sql_ledger.refusals import only_run
+from meltline.domain.arming import Arming
 from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, PlanReader, RunRecord, StatementRecord, StopSwitch
@@ -58,6 +59,7 @@ class MemorySwitch:
 
     database: MemoryDatabase
     switch: StopSwitch | None = None
+    armed: Arming | None = None
 
     def stopped(self) -> StopSwitch | None:
         with self.database.reading():
@@ -66,6 +68,14 @@ class MemorySwitch:
     def set(self, switch: StopSwitch | None) -> None:
         with self.database.writing():
             self.switch = switch
+
+    def arming(self) -> Arming | None:
+        with self.database.reading():
+            return self.armed
+
+    def arm(self, arming: Arming | None) -> None:
+        with self.database.writing():
+            self.armed = arming
 
 
 @dataclass

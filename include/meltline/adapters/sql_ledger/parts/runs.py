@@ -9,7 +9,8 @@ from sqlalchemy import JSON, cast, delete, func, insert, select, update
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.refusals import only_run
 from meltline.adapters.sql_ledger.rows import THE_ROW, insert_new, rows_in, to_row
-from meltline.adapters.sql_ledger.tables import schema
+from meltline.adapters.sql_ledger.tables import decision_tables, schema
+from meltline.domain.arming import Arming
 from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, RunRecord, StatementRecord, StopSwitch
@@ -82,6 +83,15 @@ class SwitchRow:
             self.database.change(delete(schema.stop_switch))
         else:
             self.database.save(schema.stop_switch, [{"id": THE_ROW, **to_row(switch)}])
+
+    def arming(self) -> Arming | None:
+        return self.database.record(Arming, select(decision_tables.arming))
+
+    def arm(self, arming: Arming | None) -> None:
+        if arming is None:
+            self.database.change(delete(decision_tables.arming))
+        else:
+            self.database.save(decision_tables.arming, [{"id": THE_ROW, **to_row(arming)}])
 
 
 @dataclass(frozen=True)

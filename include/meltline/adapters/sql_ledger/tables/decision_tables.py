@@ -1,6 +1,6 @@
 """The control ledger's tables of what people decided, and of the epochs that began with it."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Table
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table
 
 from meltline.adapters.sql_ledger.tables.columns import Name, count, instant, plain, prose, sequence
 from meltline.adapters.sql_ledger.tables.schema import metadata
@@ -25,6 +25,19 @@ vouched = Table(
     plain("location"),
     Column("size", BigInteger, nullable=True),
     plain("sha256"),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
+)
+
+# One row at most: the catalog that may be written to.
+arming = Table(
+    "arming",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    plain("catalog"),
+    plain("warehouse"),
+    plain("nonce"),
     plain("who"),
     prose("reason"),
     instant("at"),
