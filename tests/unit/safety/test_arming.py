@@ -16,8 +16,9 @@ from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.recap import not_armed_line
+from meltline.app.run.run_document import merge
 from meltline.app.run.steps import STEPS, SWEEP, Step
-from meltline.app.run.summary import Summary, merge
+from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.arming import arm, disarm
 from meltline.domain.deletion.departed import DepartedObject
