@@ -9,6 +9,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, TriggerRule, task
 
+from meltline.orchestration.approval.tasks import ask_for_approvals
 from meltline.orchestration.form import form_field
 from meltline.orchestration.step_tasks import lifecycle_tasks
 
@@ -34,6 +35,9 @@ Failsafe always goes by the wall clock: a backfill deletes nothing that it has j
 
 **When it fails**, `verdict` names every table that was skipped, refused or failed, and why; all
 others are done. Run it again when the cause is gone: it goes on where it stopped.
+
+**A purge above `limits.approve-above`** is no failure: a run of `meltline_approval` asks a person
+about it, and this run goes on.
 
 **Many tables** go in batches, each behind a gate of its own: see `batches` in `meltline.yaml`.
 """
@@ -77,7 +81,10 @@ with DAG(
         "max_active_tis_per_dagrun": 2,  # batches of a step side by side: so many Spark drivers
     },
 ):
-    observe, *_, report = lifecycle_tasks(APPS)
+    observe, *_, purge, report = lifecycle_tasks(APPS)
+    # Beside the report, not before it: a question waits for days in a run of its own.
+    find_approvals, ask_for_approval = ask_for_approvals()
+    purge >> find_approvals
 
     @task(
         doc_md="Says what was done; fails, naming every table that was skipped, refused or failed.",
@@ -92,4 +99,4 @@ with DAG(
 
         return conclude(get_current_context())
 
-    report >> verdict()
+    [report, ask_for_approval] >> verdict()

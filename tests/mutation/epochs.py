@@ -65,7 +65,7 @@ EPOCHS = (
     ),
     Mutation(
         "an approval does not raise the epoch",
-        "app/purge/purge.py",
+        "app/purge/approvals.py",
         '    raise_epoch(context, "approve")\n',
         "",
         TESTS,

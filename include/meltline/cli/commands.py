@@ -69,6 +69,15 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "Show what is stored.",
         {"plan": "plans.show_plan", "run": "plans.show_run"},
     ),
+    "approval": (
+        "Answer about purges above the limit.",
+        {
+            "list": "approval.approval_list",
+            "show": "approval.approval_show",
+            "give": "approval.approval_give",
+            "reject": "approval.approval_reject",
+        },
+    ),
     "policy": (
         "How long the past lives.",
         {

@@ -184,6 +184,9 @@ class GatesSection(Section):
     """How long a verdict lasts."""
 
     ttl: Annotated[Duration, AfterValidator(positive)] = _written("6h")
+    approval_wait: Annotated[Duration, AfterValidator(positive)] = _written(
+        "3d", "How long a person is asked about a purge above the limit."
+    )
     full_proof_every: Duration = _written("30d")
 
 

@@ -269,6 +269,10 @@ class ApprovalMissing(GateNotPassed):
     """A purge is larger than the configured limit and no person has approved it."""
 
 
+class ApprovalRejected(ApprovalMissing):
+    """A purge is larger than the configured limit and a person has said no to its files."""
+
+
 class DeletedWhileNamed(MeltlineError):
     """Something came to name files between the last proof before their delete and that delete."""
 

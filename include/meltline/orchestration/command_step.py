@@ -44,9 +44,9 @@ class CommandStep(BaseOperator):
                 says holds the next step; trying again would not change it.
         """
         with for_good():
-            words = list(self.words(context["params"]))
+            words = list(self.command(context))
             config = config_path()
-        user = getattr(context["dag_run"], "triggering_user_name", None)
+        user = self.user(context)
         with TemporaryDirectory(prefix="meltline-") as folder:
             words_file = in_file(Path(folder, "words.json"), _with_config(words, config))
             done = subprocess.run(
@@ -61,6 +61,14 @@ class CommandStep(BaseOperator):
                 check=False,
             )
         return _answer(words[0], done)
+
+    def command(self, context: Context) -> Sequence[str]:
+        """The command and its options."""
+        return self.words(context["params"])
+
+    def user(self, context: Context) -> str | None:
+        """Under whose name it runs; None where nobody has triggered the run."""
+        return getattr(context["dag_run"], "triggering_user_name", None)
 
 
 def _with_config(words: Sequence[str], config: str) -> list[str]:

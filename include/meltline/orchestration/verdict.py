@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import STEPS, Role
+from meltline.domain.units import format_size
 from meltline.orchestration.run_note import note_run
 
 _LOG = logging.getLogger(__name__)
@@ -20,6 +21,7 @@ _WRONG = ("skipped", "refused", "failed")
 _UNFINISHED = ("planned", "passed", "applying")
 _GATES = {step.name: gate.name for gate, step in pairwise(STEPS) if step.role is Role.APPLY}
 """The gate of each step that destroys: the step before it."""
+_UNKNOWN: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,11 @@ class Verdict:
 
 
 def judge(
-    summaries: Sequence[Mapping[str, Any]], states: Mapping[str, str], *, dry_run: bool = False
+    summaries: Sequence[Mapping[str, Any]],
+    states: Mapping[str, str],
+    *,
+    dry_run: bool = False,
+    failures: Mapping[str, str] = _UNKNOWN,
 ) -> Verdict:
     """Names every table that was skipped, refused or failed, and every task that failed.
 
@@ -48,10 +54,11 @@ def judge(
         states: State of each other task of the run, as Airflow names them: by the task, or, where
             it was mapped over batches, by the task, `_` and the map index.
         dry_run: Nothing was to be applied.
+        failures: What it means, and what to do, when a task has failed, where that is known.
     """
     document = merge(summaries)
     failed = [t for t, state in states.items() if state == "failed" and not _is_kept(t, states)]
-    complaints = [f"task {_shown(t)}: failed" for t in failed]
+    complaints = [f"task {_shown(t)}: failed{_meaning(t, failures)}" for t in failed]
     unreached = [
         t for t, state in states.items() if state == "upstream_failed" or _is_kept(t, states)
     ]
@@ -59,9 +66,15 @@ def judge(
         complaints.append(f"never ran: {', '.join(map(_shown, unreached))}")
     complaints += document["notes"]
     complaints += [line for table in document["tables"] for line in _complaints(table)]
-    passed_over = () if dry_run else _passed_over(document["plans"], states)
+    awaited = {line["plan"] for line in document.get("approvals", ())}
+    plans = [plan for plan in document["plans"] if plan["id"] not in awaited]
+    passed_over = () if dry_run else _passed_over(plans, states)
     complaints += passed_over
     return Verdict({**document, "complaints": complaints}, tuple(complaints))
+
+
+def _meaning(task: str, failures: Mapping[str, str]) -> str:
+    return f": {failures[task]}" if task in failures else ""
 
 
 def _is_kept(task: str, states: Mapping[str, str]) -> bool:
@@ -100,22 +113,29 @@ def _shown(task: str) -> str:
     return f"{mapped[1]} (batch {int(mapped[2]) + 1})" if mapped else task
 
 
-def conclude(context: Context) -> Mapping[str, Any]:
+def conclude(context: Context, failures: Mapping[str, str] = _UNKNOWN) -> Mapping[str, Any]:
     """Ends the run: its document goes to XCom, whether the run succeeded or not.
 
     What was done is said in words as well: in the log, in the extra of the asset event of a run
     that went well, and as the run's note where a site has given a connection for it.
 
+    Args:
+        context: Of the last task.
+        failures: What it means when a task has failed, where that is known.
+
     Raises:
         AirflowFailException: Something did not go as planned; the message names all of it.
     """
-    summaries, states = _what_ran(context)
-    verdict = judge(summaries, states, dry_run=bool(context["params"]["dry_run"]))
+    summaries, states = what_ran(context)
+    dry_run = bool(context["params"].get("dry_run"))
+    verdict = judge(summaries, states, dry_run=dry_run, failures=failures)
     recap = verdict.document["recap"]
     for sentence in recap:
         _LOG.info("%s", sentence)
     for notice in verdict.document["notices"]:
         _LOG.warning("%s", notice)
+    for line in verdict.document.get("approvals", ()):
+        _LOG.warning("%s", waiting_line(line))
     note_run(context["dag_run"], [*recap, *verdict.complaints])
     if verdict.complaints:
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, verdict.document)
@@ -124,6 +144,13 @@ def conclude(context: Context) -> Mapping[str, Any]:
         if isinstance(asset, Asset):
             context["outlet_events"][asset].extra = _event(verdict.document)
     return verdict.document
+
+
+def waiting_line(approval: Mapping[str, Any]) -> str:
+    """A plan that waits for a person, in words; that is no complaint."""
+    size = f"{approval['files']} files, {format_size(approval['bytes'])}"
+    plan = f"{approval['table']}: plan {approval['plan']} waits for approval: {size}"
+    return f"{plan}; answer it among Airflow's required actions, or {approval['next']}"
 
 
 def _event(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +164,7 @@ def _event(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**said, "tables": len(document["tables"]), **figures}
 
 
-def _what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+def what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
     """The summaries of the run's other tasks in their order, and the state of each."""
     ti, dag, run = context["ti"], context["dag"], context["dag_run"]
     ordered = dag.topological_sort()  # type: ignore[no-untyped-call]

@@ -80,7 +80,7 @@ from meltline.ports.control.tables import (
     RegistrationLedger,
     RegistrationReader,
 )
-from meltline.ports.control.verdicts import Approval, VerdictLedger, VerdictReader
+from meltline.ports.control.verdicts import Approval, Rejection, VerdictLedger, VerdictReader
 from meltline.ports.file_ledger import (
     DepartedFiles,
     DepartingFile,
@@ -222,6 +222,7 @@ __all__ = [
     "ReadRows",
     "RegistrationLedger",
     "RegistrationReader",
+    "Rejection",
     "RememberedMetadata",
     "RowComparer",
     "RowSample",

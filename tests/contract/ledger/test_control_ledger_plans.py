@@ -28,6 +28,7 @@ from meltline.ports import (
     ControlLedger,
     Lock,
     PlanTransition,
+    Rejection,
 )
 from meltline.testing.control.ledger import memory_control_ledger
 from tests.contract.ledger.control_ledgers import (
@@ -283,6 +284,15 @@ def test_an_approval_holds_for_one_digest(ledger: ControlLedger) -> None:
     assert ledger.verdicts.approval("e1", "sha256:aa") == replace(approval, reason="second")
     assert ledger.verdicts.approval("e1", "sha256:bb") is None
     assert ledger.verdicts.approval("e2", "sha256:aa") is None
+
+
+def test_a_rejection_holds_for_a_digest_whichever_plan_has_it(ledger: ControlLedger) -> None:
+    rejection = Rejection("e1", "sha256:aa", "ann", "not yet", NOW)
+    ledger.verdicts.reject(replace(rejection, reason="first"))
+    ledger.verdicts.reject(rejection)
+    ledger.verdicts.reject(replace(rejection, digest="sha256:cc"))
+    assert ledger.verdicts.rejections(["sha256:aa", "sha256:bb"]) == {"sha256:aa": rejection}
+    assert ledger.verdicts.approval("e1", "sha256:aa") is None
 
 
 def test_of_several_moves_those_that_may_are_made_and_each_other_has_its_own_error(

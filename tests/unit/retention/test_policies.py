@@ -8,7 +8,7 @@ import pytest
 
 from meltline.app.catalog.resolve import find_object
 from meltline.app.doctor.doctor import examine
-from meltline.app.purge.purge import approve
+from meltline.app.purge.approvals import approve
 from meltline.app.refs.tags import add_tag
 from meltline.app.retention.holds import add_hold
 from meltline.app.retention.policies import PolicyChange, TableEffect, change_policy, show_policies

@@ -13,7 +13,7 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.ground.epochs import STOPPED, RunEpoch, raise_epoch
 from meltline.app.ground.preconditions import EPOCH, require_generation
-from meltline.app.purge.purge import approve
+from meltline.app.purge.approvals import approve
 from meltline.app.safety.stop_switch import go, stop
 from meltline.domain.epochs import number_in
 from meltline.domain.errors import (

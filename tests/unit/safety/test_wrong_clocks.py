@@ -10,7 +10,8 @@ import pytest
 from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
 from meltline.app.ground.preconditions import require_not_behind
-from meltline.app.purge.purge import apply_purges, approve
+from meltline.app.purge.approvals import approve
+from meltline.app.purge.purge import apply_purges
 from meltline.app.retention.leases import acquire_lease
 from meltline.app.safety.disowned_times import disown
 from meltline.domain.errors import ApprovalMissing, ClockRefused, GateNotPassed, UsageInvalid

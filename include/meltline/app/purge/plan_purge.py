@@ -13,6 +13,7 @@ from meltline.app.ground.purge_vetoes import WantedFiles, settle_wanted_back, wa
 from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.observe.observe import Observation
+from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
 from meltline.app.services import RunContext
@@ -45,12 +46,14 @@ def plan_purge(
     only: Collection[str] | None = None,
     dry_run: bool = False,
     departing: Sequence[Departure] = (),
+    approving: bool = False,
 ) -> list[PlannedFiles]:
     """Departures past `due_at` that nothing refers to today, one plan per owner table.
 
     What is referred to again is cancelled, with an audit row: it is an incident, not a deletion.
     `only` names owners by UUID; None is all of them. `departing` is what a dry run expects to have
-    departed by now: what has no failsafe is purged by the run that lets it depart.
+    departed by now: what has no failsafe is purged by the run that lets it depart. `approving`: a
+    person approves what this run purges, so that what waits for such a word is planned as well.
     """
     if observation.purge_blocked:
         context.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
@@ -60,6 +63,9 @@ def plan_purge(
     now = max(context.clock.now(), as_of) if dry_run else context.clock.now()
     vetoed = _vetoed(context, observation, dry_run=dry_run)  # before departures: it cancels some
     due = _due(files, control, observation, vetoed, now, look_again=dry_run)
+    if not approving:
+        awaited = _awaited(context, is_run=only is None and not dry_run)
+        due = [departure for departure in due if departure.path not in awaited]
     due += [departure for departure in departing if departure.due_at <= now]
     by_owner = _not_held_back(
         observation,
@@ -117,6 +123,22 @@ def _due(
     held.update(control.claims.paths())
     held |= _open_purges(control.plans, files.items)
     return [departure for departure in due if departure.path not in held]
+
+
+def _awaited(context: RunContext, *, is_run: bool) -> set[str]:
+    """Files of purges about which a person is being asked: another plan would ask again.
+
+    Args:
+        context: Where these are.
+        is_run: Whether this is a run's planning, which also ends those that others have overtaken.
+    """
+    awaited = Approvals.of(context).awaited()
+    if not awaited:
+        return set()
+    ended = end_overtaken(context.files, context.control, awaited) if is_run else {}
+    waiting = [plan.id for plan in awaited if plan.id not in ended]
+    context.progress(f"plan purge: {len(waiting)} plans wait for approval, and so do their files")
+    return _paths(context.files.items.of(waiting))
 
 
 def _settled(

@@ -11,8 +11,8 @@ from itertools import chain
 from uuid import uuid4
 
 from meltline.app.expire.expire import altered
-from meltline.app.ground.audit_log import AuditTrail, audit
-from meltline.app.ground.epochs import RunEpoch, raise_epoch
+from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.ground.tombstones import (
     audit_cancelled,
@@ -36,12 +36,11 @@ from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.safety.departed_objects import DepartedObjects
 from meltline.app.safety.plan_locks import PlanLocks
-from meltline.app.services import ReadContext, RunContext
+from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.files import Departure, DepartureState
 from meltline.ports import (
-    Approval,
     Claim,
     ClaimLedger,
     DeleteOutcome,
@@ -302,14 +301,3 @@ def _record(
         audit_cancelled(trail, cancelled, "referred to again")
     replaced = {file.path: why for job in done for file, why in job.replaced.items()}
     audit_replaced(trail, progress, replaced)
-
-
-def approve(context: ReadContext, plans: Sequence[Plan], reason: str) -> None:
-    """Records a person's word for exactly these digests. Raises as `raise_epoch` does."""
-    if not plans:
-        return
-    raise_epoch(context, "approve")
-    now = context.clock.now()
-    for plan in plans:
-        context.control.verdicts.approve(Approval(plan.id, plan.digest, context.who, reason, now))
-        audit(context, "approve", plan.id, reason)

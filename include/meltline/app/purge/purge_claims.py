@@ -11,10 +11,15 @@ from meltline.app.purge.purge_batches import Batch, claim_of, stop_all
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.deletion.plan import Plan
-from meltline.domain.errors import ApprovalMissing, GateNotPassed, MeltlineError
+from meltline.domain.errors import (
+    ApprovalMissing,
+    ApprovalRejected,
+    GateNotPassed,
+    MeltlineError,
+)
 from meltline.domain.iceberg.files import Departure
 from meltline.domain.units import format_size
-from meltline.ports import ClaimLedger, SwitchLedger, VerdictLedger
+from meltline.ports import ClaimLedger, Rejection, SwitchLedger, VerdictReader
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class PurgePermits:
         approval_lasts: How long such a word counts.
     """
 
-    verdicts: VerdictLedger
+    verdicts: VerdictReader
     clock: Clock
     approve_above: int
     approval_lasts: timedelta
@@ -49,7 +54,10 @@ class PurgePermits:
         if plan.bytes <= self.approve_above:
             return None
         approval, ttl = self.verdicts.approval(plan.id, plan.digest), self.approval_lasts
+        rejection = self.verdicts.rejections([plan.digest]).get(plan.digest)
         now = self.clock.now()
+        if rejection is not None and (approval is None or approval.at <= rejection.at):
+            return _rejected(plan, rejection)
         if approval is not None and approval.at - CLOCK_TOLERANCE <= now < approval.at + ttl:
             return None
         return ApprovalMissing(
@@ -57,9 +65,21 @@ class PurgePermits:
             object=plan.id,
             expected=f"an approval, or at most {format_size(self.approve_above)}",
             found="no approval" if approval is None else "an approval that does not count now",
-            next=f"`meltline show plan {plan.id} --items`, then "
+            next=f"`meltline approval show {plan.id}`, then "
             f"`meltline apply {plan.id} --approve REASON`",
         )
+
+
+def _rejected(plan: Plan, rejection: Rejection) -> ApprovalRejected:
+    return ApprovalRejected(
+        f"plan {plan.id} purges {format_size(plan.bytes)}, and a person has said no to that",
+        object=plan.id,
+        expected="an approval since then",
+        found=f"{rejection.who}: {rejection.reason}",
+        next=f"to keep its files, `meltline hold add {plan.table} --reason TEXT` or a longer "
+        f"failsafe by `meltline policy set`; to delete them, "
+        f"`meltline apply {plan.id} --approve REASON`",
+    )
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.observe.held_back import kept_back
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.sweep import sweep
+from meltline.app.purge.approvals import Approvals, approve
 from meltline.app.purge.look_back import standing_incidents
 from meltline.app.purge.plan_purge import plan_purge, resumable
-from meltline.app.purge.purge import PurgeResult, apply_purges, approve
+from meltline.app.purge.purge import PurgeResult, apply_purges
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
@@ -44,7 +45,7 @@ from meltline.counted import Counted
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
 from meltline.domain.iceberg.files import Departure
-from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.names import TableName, selected
 from meltline.ports import RunLog, RunRecord
 
 _REPLANS = 2
@@ -85,7 +86,9 @@ def keep_summary(runs: RunLog, record: RunRecord, step: Step, summary: Summary) 
     runs.finish(replace(before, ended_at=record.ended_at if is_last else None, summary=document))
 
 
-def run_step(step: Step, context: RunContext, request: RunRequest, batch: int = 0) -> Summary:
+def run_step(
+    step: Step, context: RunContext, request: RunRequest, batch: int = 0, plan: str = ""
+) -> Summary:
     """One step of a run in a process of its own.
 
     Args:
@@ -93,8 +96,9 @@ def run_step(step: Step, context: RunContext, request: RunRequest, batch: int = 
         context: The ports.
         request: What the run was asked for.
         batch: Only the plans of this batch, from 1 on; 0 is all of them.
+        plan: This stored plan alone, by its id, whichever run made it.
     """
-    run = Run(context, request, batch)
+    run = Run(context, request, batch, plan)
     summary = run.visit([step])
     if step.role is Role.PLAN and step.kind and not request.dry_run:
         summary.batches = RunPlans.of(context, request.run_id, step.kind).batches(run.planned)
@@ -110,12 +114,14 @@ class Run:
 
     Attributes:
         batch: The batch of plans that is worked on, from 1 on; 0 is all of them.
+        plan: The one stored plan that is worked on; empty is the run's own.
         planned: What was planned last.
     """
 
     context: RunContext
     request: RunRequest
     batch: int = 0
+    plan: str = ""
     planned: Sequence[Plan] = ()
     summary: Summary = field(init=False)
     _observation: Observation | None = field(default=None, init=False)
@@ -228,7 +234,11 @@ class Run:
             tables=request.tables,
             dry_run=request.dry_run,
             departing=self._would_depart() if request.dry_run else (),
+            approving=bool(request.approve),
         )
+        if not request.dry_run and not request.approve:
+            awaited = Approvals.of(self.context).awaited()
+            self.summary.await_approval([p for p in awaited if selected(p.table, request.tables)])
         return self._note(planned)
 
     def gate_purge(self) -> None:
@@ -312,6 +322,8 @@ class Run:
 
     def _plans(self, kind: PlanKind, states: Sequence[PlanState]) -> list[Plan]:
         """The plans of this batch, and of those that others began what belongs to it."""
+        if self.plan:
+            return RunPlans.alone(self.context.control.plans.get(self.plan), kind).work(states)
         return RunPlans.of(self.context, self.request.run_id, kind).work(states, self.batch)
 
     def _note(self, planned: list[PlannedFiles]) -> list[PlannedFiles]:
@@ -323,8 +335,13 @@ class Run:
 
     def _gate(self, kind: PlanKind) -> None:
         plans = self._plans(kind, (PlanState.PLANNED, PlanState.PASSED))
-        if self._quiet.allows("judged", plans):
-            self.summary.gated(judge(self.context, plans))
+        if not self._quiet.allows("judged", plans):
+            return
+        judged = judge(self.context, plans)
+        self.summary.gated(judged)
+        if self.plan:  # what took its place waits for a word of its own: no other step sees to it
+            others = Approvals.of(self.context).among(p for p in judged if p.id != self.plan)
+            self.summary.await_approval(others, instead_of=self.plan)
 
     def _settle(self) -> None:
         """Ends expirations that an earlier run began: the catalog says what became of each.

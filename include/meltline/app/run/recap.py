@@ -63,7 +63,8 @@ def recap(document: Mapping[str, Any]) -> list[str]:
         for deed in _DEEDS
         if (lines := [line for line in tables if line.get(deed.count)])
     ]
-    whole = "; ".join([*(told or ["nothing was done"]), *_problems(tables)])
+    waiting = _waiting(document.get("approvals", ()))
+    whole = "; ".join([*(told or ["nothing was done"]), *waiting, *_problems(tables)])
     return [*unarmed, whole, *_details(tables)]
 
 
@@ -125,6 +126,14 @@ def _planned(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         files, size = (sum(plan.get(key, 0) for plan in lines) for key in ("files", "bytes"))
         amount = f"{counted(files, 'file')}, {format_size(size)}"
         yield f"{counted(len(lines), 'plan')} would {kind} {amount}"
+
+
+def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """`2 purges, 3.0 TiB, wait for approval`; nothing where none does."""
+    if approvals:
+        verb = "waits" if len(approvals) == 1 else "wait"
+        size = format_size(sum(line["bytes"] for line in approvals))
+        yield f"{counted(len(approvals), 'purge')}, {size}, {verb} for approval"
 
 
 def _problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -47,6 +47,20 @@ def plan_line(plan: Plan) -> dict[str, Any]:
     }
 
 
+def approval_line(plan: Plan, instead_of: str = "") -> dict[str, Any]:
+    """A plan that waits for a person's word, in the summary of a run."""
+    return {
+        "plan": plan.id,
+        "digest": plan.digest,
+        "table": str(plan.table),
+        "files": plan.files,
+        "bytes": plan.bytes,
+        "instead_of": instead_of or None,
+        "next": f"`meltline approval show {plan.id}`, then `meltline apply {plan.id} --approve "
+        f"REASON`; after `gates.ttl` `meltline gate {plan.id}` first",
+    }
+
+
 def table_line(table: TableResult) -> dict[str, Any]:
     """A table in the summary of a run; `skipped` is null when it was not."""
     return {
@@ -73,14 +87,16 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     notes: list[str] = []
     notices: list[str] = []
     not_armed: dict[str, Any] = {}
+    approvals: dict[str, Any] = {}
     for document in documents:
         plans.update({plan["id"]: plan for plan in document.get("plans", ())})
         notes += [note for note in document.get("notes", ()) if note not in notes]
         notices += [note for note in document.get("notices", ()) if note not in notices]
+        approvals.update({line["plan"]: line for line in document.get("approvals", ())})
         for line in document.get("tables", ()):
             _add_line(tables.setdefault(line["table"], {}), line)
         _add_line(not_armed, document.get("not_armed") or {})
-    first = documents[0] if documents else {}
+    first: Mapping[str, Any] = next((each for each in documents if "run_id" in each), {})
     return with_recap(
         {
             "run_id": first.get("run_id", ""),
@@ -91,6 +107,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "notes": notes,
             "notices": notices,
             **({"not_armed": not_armed} if not_armed else {}),
+            **({"approvals": list(approvals.values())} if approvals else {}),
         }
     )
 

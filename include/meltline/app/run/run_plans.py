@@ -8,6 +8,9 @@ from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import Batch, homes, listed
 from meltline.domain.deletion.plan import FIRST_BATCH, Plan, PlanKind, PlanState
 from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.errors import PlanStale
+
+_OVER = (PlanState.REFUSED, PlanState.STALE)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,23 @@ class RunPlans:
             p for p in resumable(context.control.plans) if p.kind is kind and p.run_id != run_id
         ]
         return cls(own, unfinished, Groups(context.control.registrations.sharing()))
+
+    @classmethod
+    def alone(cls, plan: Plan, kind: PlanKind) -> "RunPlans":
+        """One stored plan, whichever run made it.
+
+        Raises:
+            PlanStale: It is of another kind, or was refused or overtaken since.
+        """
+        if plan.kind is not kind or plan.state in _OVER:
+            raise PlanStale(
+                f"plan {plan.id} is not there to {kind} any more",
+                object=plan.id,
+                expected=f"a plan to {kind} that has passed its gate",
+                found=f"a plan to {plan.kind}, {plan.state}: {plan.note or 'no reason is known'}",
+                next="the next run plans what is left of it anew",
+            )
+        return cls([plan], [], Groups([]))
 
     def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:
         """The run's plans in some states, and everything that was begun.

@@ -13,11 +13,19 @@ from meltline.app.purge.purge import PurgeResult
 from meltline.app.retention.consumer_findings import ending_consumers
 from meltline.app.retention.holds import ending_soon
 from meltline.app.run.not_armed import NotArmedCounts
-from meltline.app.run.run_document import TableResult, plan_line, table_line, with_recap
+from meltline.app.run.run_document import (
+    TableResult,
+    approval_line,
+    plan_line,
+    table_line,
+    with_recap,
+)
 from meltline.app.run.selection import selection_notes
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
+    ApprovalMissing,
+    ApprovalRejected,
     DeletedWhileNamed,
     GateNotPassed,
     HeadChanged,
@@ -45,6 +53,7 @@ class Summary:
         batch: The batch of plans that one step worked on; 0 is all of them.
         batches: What a step that plans leaves to be done.
         not_armed: What is left undone since the catalog is not armed; None where it is.
+        approvals: A line for each plan that waits for a person's word, by its id.
     """
 
     run_id: str
@@ -58,6 +67,7 @@ class Summary:
     batches: Sequence[Batch] = ()
     sweep: Mapping[str, Any] = field(default_factory=dict)
     not_armed: NotArmedCounts | None = None
+    approvals: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def _change(self, table: TableName, **changes: Any) -> None:
         name = str(table)
@@ -160,8 +170,21 @@ class Summary:
                 self.notices.append(
                     f"{purge.plan.table}: {replaced}; `meltline sweep` sees to them"
                 )
-            if purge.error is not None:
+            if isinstance(purge.error, ApprovalRejected):
+                self.notices.append(_rejected(purge.plan, purge.error))
+            elif isinstance(purge.error, ApprovalMissing):
+                self.await_approval([purge.plan])
+            elif purge.error is not None:
                 self._note_error(purge.plan.table, purge.error)
+
+    def await_approval(self, plans: Sequence[Plan], instead_of: str = "") -> None:
+        """Adds plans that wait for a person's word; that is nobody's failure.
+
+        Args:
+            plans: Which.
+            instead_of: The plan whose place they took, about which a person has been asked.
+        """
+        self.approvals |= {plan.id: approval_line(plan, instead_of) for plan in plans}
 
     def stand(self, incidents: Sequence[Incident]) -> None:
         """Notes incidents that are not over."""
@@ -205,11 +228,14 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 failed, 3 refused, 4 some tables skipped: the first of 1, 3, 4 that applies."""
+        """0 done, 1 failed, 3 refused or waiting for approval, 4 some tables skipped.
+
+        The first of 1, 3, 4 that applies.
+        """
         tables = self.tables.values()
         if any(table.failed for table in tables):
             return 1
-        if any(table.refused for table in tables):
+        if self.approvals or any(table.refused for table in tables):
             return 3
         return 4 if any(table.skipped for table in tables) or self.notes else 0
 
@@ -225,6 +251,7 @@ class Summary:
                 "notes": self.notes,
                 "notices": self.notices,
                 **({"not_armed": asdict(self.not_armed)} if self.not_armed else {}),
+                **({"approvals": list(self.approvals.values())} if self.approvals else {}),
                 **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
                 **({"sweep": self.sweep} if self.sweep else {}),
             }
@@ -234,6 +261,11 @@ class Summary:
         """A plan's line, with its batch where the run is cut into batches."""
         number = self.batch or (plan.batch if self.batches else 0)
         return {**plan_line(plan), **({"batch": number} if number else {})}
+
+
+def _rejected(plan: Plan, error: ApprovalRejected) -> str:
+    """What is said of files that a person will not have deleted, and that wait on."""
+    return f"{plan.table}: {error.message} ({error.found}): {error.next}"
 
 
 def _undeleted(files: int, shown: str) -> dict[str, str]:

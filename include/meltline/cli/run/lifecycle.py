@@ -18,8 +18,9 @@ from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
 from meltline.app.plans.plan_log import gate_document, plan_document
+from meltline.app.purge.approvals import approve
 from meltline.app.purge.plan_purge import plan_purge
-from meltline.app.purge.purge import apply_purges, approve
+from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import GATEABLE, run_gate
 from meltline.app.run.lifecycle import Run, run_recorded
 from meltline.app.run.recap import recap
@@ -328,10 +329,20 @@ def _print_summary(summary: Summary, dry_run: bool) -> None:
             str(t.files_departed),
             str(t.files_purged),
             format_size(t.bytes_purged),
-            t.failed or t.refused or t.skipped or "ok",
+            t.failed or t.refused or t.skipped or _waits(summary, t.table) or "ok",
         ]
         for _, t in sorted(summary.tables.items())
     ]
     columns = ("table", "archived", "expired", "files departed", "purged", "bytes", "state")
     print_rows(f"Run {summary.run_id}, as of {format_instant(summary.as_of)}", columns, rows)
     print_notes((*summary.notes, *summary.notices))
+    for line in summary.approvals.values():
+        size = format_size(line["bytes"])
+        text = f"{line['table']}: plan {line['plan']} purges {size}: a person must approve it"
+        console().print(f"{text}. Next: {line['next']}", markup=False, soft_wrap=True)
+
+
+def _waits(summary: Summary, table: str) -> str:
+    """What is said of a table of which a purge waits for a person."""
+    waits = any(line["table"] == table for line in summary.approvals.values())
+    return "waits for approval" if waits else ""

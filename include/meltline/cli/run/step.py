@@ -46,9 +46,9 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     context = replace(services, who=run.who or wiring.who)
     record, runs = RunRecord(run.run_id, run.as_of, wiring.clock.now()), context.control.runs
     if run.dry_run:
-        return run_step(doing, context, run, options.batch).as_json()
+        return run_step(doing, context, run, options.batch, options.plan).as_json()
     runs.start(record)
-    summary = run_step(doing, context, run, options.batch)
+    summary = run_step(doing, context, run, options.batch, options.plan)
     if not options.batch:
         keep_summary(runs, replace(record, ended_at=wiring.clock.now()), doing, summary)
     return summary.as_json()
@@ -74,5 +74,6 @@ def app_parser(step: str) -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help="meltline.yaml")
     parser.add_argument("--kind", type=PlanKind, help="of the plans a gate judges: expire or purge")
     parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
+    parser.add_argument("--plan", default="", help="only this stored plan, whichever run made it")
     parser.add_argument("--summary", type=Path, required=True, help="where the summary goes")
     return parser

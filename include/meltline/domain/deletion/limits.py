@@ -29,9 +29,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class GateSettings:
-    """How long a gate's verdict or an approval lasts, and how often a full proof is due."""
+    """How long a gate's verdict or an approval lasts, and how often a full proof is due.
+
+    Attributes:
+        approval_wait: How long a person is asked about a purge above the limit.
+    """
 
     ttl: timedelta = timedelta(hours=6)
+    approval_wait: timedelta = timedelta(days=3)
     full_proof_every: timedelta = timedelta(days=30)
 
 

@@ -19,11 +19,30 @@ class Approval:
     at: datetime
 
 
+@dataclass(frozen=True)
+class Rejection:
+    """A person's no to one digest: nobody is asked about it again."""
+
+    plan_id: str
+    digest: str
+    who: str
+    reason: str
+    at: datetime
+
+
 class VerdictReader(Protocol):
-    """What gates said of plans last."""
+    """What gates said of plans last, and what people did."""
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
         """The verdict on each plan that was stored last; absent where there is none."""
+        ...
+
+    def approval(self, plan_id: str, digest: str) -> Approval | None:
+        """The last word on this very digest."""
+        ...
+
+    def rejections(self, digests: Sequence[str]) -> Mapping[str, Rejection]:
+        """The last no to each of these digests, whichever plan had it; absent where none was."""
         ...
 
 
@@ -38,8 +57,8 @@ class VerdictLedger(VerdictReader, Protocol):
         """Adds a person's word; earlier ones stay as history."""
         ...
 
-    def approval(self, plan_id: str, digest: str) -> Approval | None:
-        """The last word on this very digest."""
+    def reject(self, rejection: Rejection) -> None:
+        """Adds a person's no; earlier ones stay as history."""
         ...
 
     def forget_approvals(self) -> int:

@@ -8,7 +8,7 @@ from meltline.adapters.sql_ledger import refusals
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError
-from meltline.ports import Approval, Lock, PlanTransition
+from meltline.ports import Approval, Lock, PlanTransition, Rejection
 from meltline.testing.control.answers import answers_of
 from meltline.testing.control.database import MemoryDatabase
 from meltline.testing.control.locks import MemoryLockRows
@@ -115,6 +115,7 @@ class MemoryVerdicts:
     database: MemoryDatabase
     rows: dict[str, GateResult] = field(default_factory=dict)
     approvals: dict[tuple[str, str], Approval] = field(default_factory=dict)
+    rejected: dict[str, Rejection] = field(default_factory=dict)
 
     def save(self, results: Sequence[GateResult]) -> None:
         with self.database.writing():
@@ -131,6 +132,14 @@ class MemoryVerdicts:
     def approval(self, plan_id: str, digest: str) -> Approval | None:
         with self.database.reading():
             return self.approvals.get((plan_id, digest))
+
+    def reject(self, rejection: Rejection) -> None:
+        with self.database.writing():
+            self.rejected[rejection.digest] = rejection
+
+    def rejections(self, digests: Sequence[str]) -> Mapping[str, Rejection]:
+        with self.database.reading():
+            return {digest: self.rejected[digest] for digest in digests if digest in self.rejected}
 
     def forget_approvals(self) -> int:
         with self.database.writing():

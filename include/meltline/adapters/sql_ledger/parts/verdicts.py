@@ -7,9 +7,10 @@ from sqlalchemy import Connection, delete, insert, select
 
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.rows import delete_in, from_row, rows_in, to_row
+from meltline.adapters.sql_ledger.tables.decision_tables import rejections
 from meltline.adapters.sql_ledger.tables.schema import approvals, gate_results
 from meltline.domain.deletion.gate import GateResult
-from meltline.ports import Approval
+from meltline.ports import Approval, Rejection
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,15 @@ class VerdictRows:
             approvals.c.plan_id == plan_id, approvals.c.digest == digest
         )
         return self.database.record(Approval, query.order_by(approvals.c.seq.desc()))
+
+    def reject(self, rejection: Rejection) -> None:
+        self.database.change(insert(rejections).values(to_row(rejection)))
+
+    def rejections(self, digests: Sequence[str]) -> Mapping[str, Rejection]:
+        query = select(rejections).order_by(rejections.c.seq)
+        with self.database.reading() as connection:
+            rows = rows_in(connection, query, rejections.c.digest, digests)
+            return {row.digest: from_row(Rejection, row) for row in rows}
 
     def forget_approvals(self) -> int:
         return self.database.change(delete(approvals))

@@ -53,4 +53,15 @@ disowned_times = Table(
     instant("at"),
 )
 
+rejections = Table(
+    "rejections",
+    metadata,
+    sequence(),
+    plain("plan_id"),
+    plain("digest", index=True),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
+)
+
 lifted_guards = Table("lifted_guards", metadata, plain("table_uuid", primary_key=True))

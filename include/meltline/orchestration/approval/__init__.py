@@ -1,0 +1,1 @@
+"""How a person is asked in Airflow about one large purge: a run, a question, an answer."""
