@@ -28,6 +28,9 @@ STEPS = (
     "verdict",
 )
 
+TASKS = (*STEPS[:-1], "find_approvals", "ask_for_approval", STEPS[-1])
+"""Those, and what asks a person about purges above the limit."""
+
 # By way of a shell: a first line that names an interpreter cannot hold a path with spaces.
 _SUBMIT = """#!/bin/sh
 exec "{python}" -c '
@@ -61,6 +64,8 @@ elif answer != "silent":
              "notes": []}
     Path(words["summary"]).write_text(json.dumps(empty | answer))
 """
+
+PLAN_DIGEST = "sha256:" + "0" * 64
 
 _JARS = ("iceberg-spark-runtime-0", "spark-avro_0", "sqlite-jdbc-0", "postgresql-0")
 

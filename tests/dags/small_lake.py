@@ -32,7 +32,7 @@ catalogs:
   retention-days: {retention_days}
   failsafe-days: 0
   reader-grace: 0s
-{cold}limits: {{max-delete-ratio: 1, max-growth: 1000}}
+{cold}limits: {{max-delete-ratio: 1, max-growth: 1000, approve-above: {approve_above}}}
 batches: {{files-per-app: {files_per_app}}}
 """
 
@@ -56,7 +56,12 @@ _ARCHIVE = """\
 
 
 def small_lake(
-    folder: Path, *, files_per_app: int = 1_000_000, retention_days: int = 1, cold: bool = False
+    folder: Path,
+    *,
+    files_per_app: int = 1_000_000,
+    retention_days: int = 1,
+    cold: bool = False,
+    approve_above: str = "1TiB",
 ) -> Path:
     """Builds the warehouse in an empty folder and returns the path of its meltline.yaml.
 
@@ -65,13 +70,18 @@ def small_lake(
     Args:
         files_per_app: One makes each table a batch of its own.
         cold: Whether all history goes to an archive before it expires.
+        approve_above: Above how much a person must approve a purge.
     """
     folder.mkdir(parents=True)
     warehouse = folder / "ware house"
     warehouse.mkdir()
     config = folder / "meltline.yaml"
     written = {"warehouse": f"file://{warehouse}", "secret": SECRET}
-    settings = {"files_per_app": files_per_app, "retention_days": retention_days}
+    settings = {
+        "files_per_app": files_per_app,
+        "retention_days": retention_days,
+        "approve_above": approve_above,
+    }
     archive = {"archive": _ARCHIVE, "cold": "  cold: all\ncold: archive\n"} if cold else {}
     nothing = {"archive": "", "cold": ""}
     config.write_text(_CONFIG.format(**{**written, **settings, **nothing, **archive}))

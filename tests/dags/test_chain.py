@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.dags.airflow_home import DAG_ID, AirflowHome
-from tests.dags.project import STEPS, Project, batches, plan, table
+from tests.dags.project import STEPS, TASKS, Project, batches, plan, table
 
 pytestmark = [
     pytest.mark.airflow,
@@ -122,7 +122,7 @@ def chain(project: Project, airflow: AirflowHome) -> Chain:
 def test_with_work_to_do_every_app_runs_in_order(chain: Chain) -> None:
     assert chain.go(FULL) == "success"
     assert chain.started == ALL_APPS
-    assert chain.states == dict.fromkeys(STEPS, "success")
+    assert chain.states == {**dict.fromkeys(TASKS, "success"), "ask_for_approval": "skipped"}
     assert chain.xcom("expire")["tables"] == EXPIRED["tables"]
 
 
@@ -156,7 +156,13 @@ def test_with_nothing_to_do_no_gate_and_no_destructive_app_is_started(chain: Cha
     apps = ["observe", "hand_off_to_cold", "plan_expiration", "plan_purge", "report"]
     assert chain.started == apps
     skipped = [step for step, state in chain.states.items() if state == "skipped"]
-    assert sorted(skipped) == ["expire", "gate_expiration", "gate_purge", "purge"]
+    assert sorted(skipped) == [
+        "ask_for_approval",
+        "expire",
+        "gate_expiration",
+        "gate_purge",
+        "purge",
+    ]
 
 
 def test_nothing_to_expire_does_not_hold_up_a_purge(chain: Chain) -> None:
@@ -274,8 +280,8 @@ def test_without_a_logical_date_the_day_is_now(chain: Chain) -> None:
     assert abs((as_of - chain.run.run_after).total_seconds()) < 0.01
 
 
-def test_only_the_purge_is_told_of_an_approval(chain: Chain) -> None:
+def test_only_what_plans_and_does_the_purge_is_told_of_an_approval(chain: Chain) -> None:
     chain.go(FULL, approve_over_limit=True, reason="-- agreed with finance")
     told = {step: words.get("approve") for step, words in chain.project.calls().items()}
-    assert {step for step, reason in told.items() if reason} == {"purge"}
+    assert {step for step, reason in told.items() if reason} == {"plan_purge", "purge"}
     assert told["purge"] == "-- agreed with finance"

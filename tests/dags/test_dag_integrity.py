@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.dags.airflow_home import DAG_ID, ROOT, AirflowHome
-from tests.dags.project import STEPS
+from tests.dags.project import STEPS, TASKS
 from tests.unit.safety.test_arming import APPS
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.airflow
 
 DAG_FILES = sorted((ROOT / "dags").glob("*.py"))
 GATES = {"expire": "gate_expiration", "purge": "gate_purge"}
+ASKING = {"find_approvals", "ask_for_approval"}
 PLANS = {"expire": "plan_expiration", "purge": "plan_purge"}
 HEAVY = ("pyspark", "pyiceberg", "great_expectations", "sqlalchemy_utils", "obstore", "pandas")
 
@@ -88,13 +89,22 @@ def test_a_dag_file_is_short(dag_file: Path) -> None:
 
 
 def test_the_chain_has_its_steps_in_the_order_that_is_safe(dag: Any) -> None:
-    assert [task.task_id for task in dag.topological_sort()] == list(STEPS)
-    before = {step: dag.task_dict[step].upstream_task_ids for step in STEPS}
+    ordered = [task.task_id for task in dag.topological_sort()]
+    assert [task for task in ordered if task in STEPS] == list(STEPS)
+    assert sorted(ordered) == sorted(TASKS)
+    before = {step: dag.task_dict[step].upstream_task_ids - ASKING for step in STEPS}
     # What works on a batch is told of it by the step that planned it.
     before |= {step: before[step] - {PLANS[step]} for step in GATES}
     assert before == {STEPS[0]: set()} | {
         step: {STEPS[number]} for number, step in enumerate(STEPS[1:])
     }
+
+
+def test_a_question_is_asked_after_the_purges_and_holds_back_nothing(dag: Any) -> None:
+    assert dag.task_dict["find_approvals"].upstream_task_ids == {"purge"}
+    assert dag.task_dict["find_approvals"].trigger_rule == "none_failed"
+    assert dag.task_dict["ask_for_approval"].downstream_task_ids == {"verdict"}
+    assert "report" not in dag.task_dict["ask_for_approval"].get_flat_relative_ids(upstream=False)
 
 
 @pytest.mark.parametrize("step", sorted(GATES))

@@ -14,7 +14,7 @@ import pytest
 
 from meltline.domain.units import format_instant
 from tests.dags.airflow_home import RunningAirflow, running_airflow
-from tests.dags.project import STEPS
+from tests.dags.project import TASKS
 from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, small_lake, today
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
@@ -79,7 +79,7 @@ def test_by_schedule(scheduled: Scheduled) -> None:
     assert document["as_of"] == format_instant(today())
     assert expired(document) == len(TABLES) * (COMMITS - 1)
     assert {t["table"] for t in document["tables"]} == {"lake.air.t", "lake.air.`it's u`"}
-    assert set(scheduled.airflow.states(scheduled.run["dag_run_id"])) == set(STEPS)
+    assert set(scheduled.airflow.states(scheduled.run["dag_run_id"])) == set(TASKS)
     assert LakeState.of(scheduled.lake) == END
 
 

@@ -277,3 +277,58 @@ ARMING = (
         ARMING_TESTS,
     ),
 )
+WORDS = ("tests/unit/purge/test_approvals.py",)
+QUESTION = ("tests/dags/approval/test_question.py",)
+
+APPROVALS = (
+    Mutation(
+        "a large purge needs no word",
+        "app/purge/purge_claims.py",
+        "        if plan.bytes <= self.approve_above:\n",
+        "        if plan:\n",
+        WORDS,
+    ),
+    Mutation(
+        "a no after a yes counts for nothing",
+        "app/purge/purge_claims.py",
+        "(approval is None or approval.at <= rejection.at)",
+        "approval is None",
+        WORDS,
+    ),
+    Mutation(
+        "a word counts for other files than those that were seen",
+        "app/purge/approvals.py",
+        "        if plan.digest != digest:\n",
+        "        if False:\n",
+        WORDS,
+    ),
+    Mutation(
+        "an approval counts from when it was recorded",
+        "app/purge/approvals.py",
+        "context.who, reason, at or now)",
+        "context.who, reason, now)",
+        WORDS,
+    ),
+    Mutation(
+        "what is asked about is planned once more",
+        "app/purge/plan_purge.py",
+        "if departure.path not in awaited]",
+        "if departure.path]",
+        WORDS,
+    ),
+    Mutation(
+        "an answer without a user is an approval",
+        "orchestration/approval/answer.py",
+        '        raise AirflowFailException("an answer that nobody has given is no answer")\n',
+        '        return "somebody"\n',
+        QUESTION,
+    ),
+    Mutation(
+        "a plan is purged that its gate has not passed again",
+        "orchestration/approval/answer.py",
+        "        if self.judged is not None and not _has_passed(plan, self.judged):\n",
+        "        if False:\n",
+        QUESTION,
+    ),
+)
+"""Ways in which a large purge would go without a person's word for its very files."""

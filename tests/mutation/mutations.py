@@ -6,7 +6,7 @@ from tests.mutation.busy_tables import BUSY_TABLES
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
-from tests.mutation.epochs import ARMING, CLOCKS, EPOCHS
+from tests.mutation.epochs import APPROVALS, ARMING, CLOCKS, EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.index import INDEX
 from tests.mutation.mutation import Mutation
@@ -405,6 +405,7 @@ MUTATIONS = (
         "os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC", "os.O_RDONLY | os.O_CLOEXEC", (LOCAL_FILES,),
     ),
     *BUSY_TABLES,
+    *APPROVALS,
     *ARMING,
     *CLOCKS,
     *EPOCHS,

@@ -40,7 +40,8 @@ def lifecycle_tasks(apps: Path) -> list[Any]:
     more: dict[str, dict[str, Any]] = {
         "hand_off_to_cold": {"pool": cold_pool()},
         "plan_expiration": goes_on,
-        "plan_purge": goes_on,
+        # A person who approves what this run purges approves what waited for their word, too.
+        "plan_purge": {**goes_on, "approvable": True},
         # One batch after the other: each of them deletes at the configured rate.
         "purge": {"approvable": True, "max_active_tis_per_dagrun": 1},
         "report": {**goes_on, "is_last": True},

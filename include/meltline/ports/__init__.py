@@ -80,7 +80,13 @@ from meltline.ports.control.tables import (
     RegistrationLedger,
     RegistrationReader,
 )
-from meltline.ports.control.verdicts import Approval, Rejection, VerdictLedger, VerdictReader
+from meltline.ports.control.verdicts import (
+    Approval,
+    ApprovalReader,
+    Rejection,
+    VerdictLedger,
+    VerdictReader,
+)
 from meltline.ports.file_ledger import (
     DepartedFiles,
     DepartingFile,
@@ -134,6 +140,7 @@ from meltline.ports.sweep import Listing, Sweeper
 __all__ = [
     "NOT_REGISTERED",
     "Approval",
+    "ApprovalReader",
     "Archive",
     "ArchivedLedger",
     "ArchivedReader",

@@ -277,7 +277,8 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     with engine.begin() as connection:
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
-        for table in (*new, *newer, "places", "withheld", "epochs", "disowned_times", "arming"):
+        gone = ("places", "withheld", "epochs", "disowned_times", "arming", "rejections")
+        for table in (*new, *newer, *gone):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))

@@ -69,7 +69,7 @@ limits:
   full-proof-above: 1048576
   delete-keys-per-second: 100
   lock-wait: 30s
-gates: {ttl: 30m, full-proof-every: 7d}
+gates: {ttl: 30m, full-proof-every: 7d, approval-wait: 12h}
 sweep: {minimum-age: 36h, listings-apart: 6h, inventory-age: 1d}
 batches: {most-apps: 3, files-per-app: 20000}
 io: {store-iops: 5500, quiet-window: 22:30-04:00, parallelism: 5}
@@ -113,7 +113,8 @@ def test_what_is_not_said_has_the_documented_defaults(tmp_path: Path) -> None:
     assert config.account == AccountPolicy(profile=PROFILES["business"])
     assert config.limits == Limits(0, 0.95, 5.0, 1024**4, 1024**4, 3000, timedelta(minutes=10))
     assert config.limits == Limits()
-    assert config.gates == GateSettings(timedelta(hours=6), timedelta(days=30)) == GateSettings()
+    gates = GateSettings(timedelta(hours=6), timedelta(days=30), timedelta(days=3))
+    assert config.gates == gates == GateSettings()
     three, half, two = timedelta(days=3), timedelta(hours=12), timedelta(days=2)
     assert config.sweep == SweepSettings(three, half, two) == SweepSettings()
     assert config.batches == BatchSettings(8, 1_000_000) == BatchSettings()
@@ -138,7 +139,8 @@ def test_everything_that_can_be_said_arrives(tmp_path: Path) -> None:
         PROFILES["lakehouse"], "infinite", 1, 14, 2, timedelta(0), "weekly", 30, True
     )
     assert config.limits == Limits(1, 0.5, 2.5, 10 * 1024**3, 1048576, 100, timedelta(seconds=30))
-    assert config.gates == GateSettings(timedelta(minutes=30), timedelta(days=7))
+    gates = GateSettings(timedelta(minutes=30), timedelta(days=7), timedelta(hours=12))
+    assert config.gates == gates
     assert config.sweep == SweepSettings(timedelta(hours=36), timedelta(hours=6), timedelta(days=1))
     assert config.batches == BatchSettings(3, 20_000)
     assert (config.cold, config.deep) == ("archive", "s3://vault/meltline")
@@ -242,6 +244,7 @@ REFUSED = {
     "limits.delete-keys-per-second": ("limits: {delete-keys-per-second: 0}", "equal to 1"),
     "limits.max-grwth": ("limits: {max-grwth: 5}", "did you mean max-growth?"),
     "gates.ttl": ("gates: {ttl: 0}", "a duration longer than 0"),
+    "gates.approval-wait": ("gates: {approval-wait: 0}", "a duration longer than 0"),
     "sweep.minimum-age": ("sweep: {minimum-age: 23h}", "at least 24h, found '23h'"),
     "sweep.listings-apart": ("sweep: {listings-apart: 0}", "a duration longer than 0"),
     "batches.most-apps": ("batches: {most-apps: 0}", "greater than or equal to 1"),

@@ -12,7 +12,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import PlanStale, UsageInvalid
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.units import format_instant
-from meltline.ports import Approval, PlanReader, Rejection, VerdictReader
+from meltline.ports import Approval, ApprovalReader, PlanReader, Rejection
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Approvals:
     """
 
     plans: PlanReader
-    verdicts: VerdictReader
+    words: ApprovalReader
     clock: Clock
     above: int
     wait: timedelta
@@ -50,7 +50,7 @@ class Approvals:
             if self._needs_word(plan)
             and plan.created_at - CLOCK_TOLERANCE <= now < self.until(plan)
         ]
-        rejected = self.verdicts.rejections([plan.digest for plan in asked])
+        rejected = self.words.rejections([plan.digest for plan in asked])
         return [plan for plan in asked if plan.digest not in rejected]
 
     def until(self, plan: Plan) -> datetime:

@@ -19,7 +19,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.files import Departure
 from meltline.domain.units import format_size
-from meltline.ports import ClaimLedger, Rejection, SwitchLedger, VerdictReader
+from meltline.ports import ClaimLedger, Rejection, SwitchLedger, VerdictLedger
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PurgePermits:
         approval_lasts: How long such a word counts.
     """
 
-    verdicts: VerdictReader
+    verdicts: VerdictLedger
     clock: Clock
     approve_above: int
     approval_lasts: timedelta

@@ -36,8 +36,8 @@ class GateSettings:
     """
 
     ttl: timedelta = timedelta(hours=6)
-    approval_wait: timedelta = timedelta(days=3)
     full_proof_every: timedelta = timedelta(days=30)
+    approval_wait: timedelta = timedelta(days=3)
 
 
 USED_IN_PERCENT = 20

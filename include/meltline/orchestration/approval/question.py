@@ -14,6 +14,14 @@ from meltline.app.run.recap import counted, quoted
 from meltline.domain.units import format_size
 
 LIFECYCLE = "meltline_lifecycle"
+REASON = Param(
+    None,
+    type=["null", "string"],
+    maxLength=500,
+    title="Reason",
+    description_md="Why; it goes into the audit.",
+)
+"""What a person may say beside their answer."""
 NOBODY = (
     "no person has answered in time: the files are planned anew by the next run, which asks again; "
     "clear this task to be asked again here"
@@ -38,15 +46,6 @@ class AskApproval(ApprovalOperator):
             subject="May this purge go ahead?",
             # Until the configuration has been read: the question itself says how long.
             response_timeout=timedelta(days=3),
-            params={
-                "reason": Param(
-                    None,
-                    type=["null", "string"],
-                    maxLength=500,
-                    title="Reason",
-                    description_md="Why; it goes into the audit.",
-                )
-            },
             **kwargs,
         )
         self.question = question

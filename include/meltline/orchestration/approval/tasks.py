@@ -3,19 +3,55 @@
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import TriggerRule, chain, get_current_context, task
+from airflow.sdk import BaseOperator, Context, TriggerRule, chain, get_current_context, task
+from airflow.sdk.exceptions import DagRunTriggerException
 
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import STEPS
 from meltline.domain.deletion.plan import PlanKind
 from meltline.orchestration.approval.answer import OnePlanStep, RecordAnswer, show_words
-from meltline.orchestration.approval.question import LIFECYCLE, AskApproval
+from meltline.orchestration.approval.question import LIFECYCLE, REASON, AskApproval
 from meltline.orchestration.command_step import CommandStep
 from meltline.orchestration.step_tasks import step_task
 from meltline.orchestration.verdict import what_ran
 
 APPROVAL = "meltline_approval"
+_CONF = ("plan", "digest", "instead_of", "found_by")
+
+
+class AskForApproval(BaseOperator):
+    """Starts a run of `meltline_approval` for a plan; one that is there already stays.
+
+    The provider's operator for that loads Airflow's models with each DAG file: a second each time.
+
+    Args:
+        approval: A line of what waits, as a run's document has it.
+    """
+
+    template_fields = ("approval",)
+
+    def __init__(self, *, approval: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.approval = approval
+
+    def execute(self, context: Context) -> None:
+        """Has Airflow start the run.
+
+        Raises:
+            DagRunTriggerException: That is how a task asks for one.
+        """
+        raise DagRunTriggerException(
+            trigger_dag_id=APPROVAL,
+            dag_run_id=f"approval__{self.approval['plan']}",
+            conf={key: self.approval[key] for key in _CONF},
+            reset_dag_run=False,
+            skip_when_already_exists=True,
+            wait_for_completion=False,
+            allowed_states=[],
+            failed_states=[],
+            poke_interval=60,
+            deferrable=False,
+        )
 
 
 def ask_for_approvals() -> tuple[Any, Any]:
@@ -33,28 +69,15 @@ def ask_for_approvals() -> tuple[Any, Any]:
         context = get_current_context()
         run, params = context["dag_run"], context["params"]
         found_by = run.run_id if run.dag_id == LIFECYCLE else params.get("found_by")
-        return [
-            {
-                "trigger_run_id": f"approval__{line['plan']}",
-                "conf": {
-                    "plan": line["plan"],
-                    "digest": line["digest"],
-                    "instead_of": line.get("instead_of"),
-                    "found_by": found_by,
-                },
-            }
-            for line in merge(what_ran(context)[0]).get("approvals", ())
-        ]
+        lines = merge(what_ran(context)[0]).get("approvals", ())
+        return [{**line, "found_by": found_by} for line in lines]
 
     waiting = find_approvals()
-    asked = TriggerDagRunOperator.partial(
+    asked = AskForApproval.partial(
         task_id="ask_for_approval",
-        trigger_dag_id=APPROVAL,
-        logical_date=None,
-        skip_when_already_exists=True,
-        map_index_template="{{ task.conf['plan'] }}",
+        map_index_template="{{ task.approval['table'] }}: {{ task.approval['plan'] }}",
         doc_md="Starts a run of `meltline_approval` for each plan that waits; it holds back none.",
-    ).expand_kwargs(waiting)
+    ).expand(approval=waiting)
     return waiting, asked
 
 
@@ -70,6 +93,7 @@ def approval_tasks(apps: Path) -> Any:
     asked = AskApproval(
         task_id="ask",
         question=shown.output,
+        params={"reason": REASON},
         retries=0,  # each would ask again
         execution_timeout=None,  # it waits for a person
         doc_md="Waits for a person's answer, as long as `gates.approval-wait`.",

@@ -31,11 +31,15 @@ class Rejection:
 
 
 class VerdictReader(Protocol):
-    """What gates said of plans last, and what people did."""
+    """What gates said of plans last."""
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
         """The verdict on each plan that was stored last; absent where there is none."""
         ...
+
+
+class ApprovalReader(Protocol):
+    """What people said of large purges last."""
 
     def approval(self, plan_id: str, digest: str) -> Approval | None:
         """The last word on this very digest."""
@@ -46,7 +50,7 @@ class VerdictReader(Protocol):
         ...
 
 
-class VerdictLedger(VerdictReader, Protocol):
+class VerdictLedger(VerdictReader, ApprovalReader, Protocol):
     """The gates' verdicts on plans, and people's approvals."""
 
     def save(self, results: Sequence[GateResult]) -> None:
