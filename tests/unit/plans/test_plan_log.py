@@ -219,14 +219,14 @@ def waiting(lake: Lake) -> list[str]:
     return [f.object for f in examine(lake.services()) if f.code == "approval_waiting"]
 
 
-def test_doctor_lists_the_newest_purge_of_a_table_that_waits_for_a_persons_word() -> None:
+def test_doctor_lists_each_purge_that_waits_for_a_persons_word_until_it_is_planned_anew() -> None:
     lake, busy, _ = lake_of_two()
     lake.limits = replace(ROOMY, approve_above=0)
     lake.on(18)
     busy.overwrite("f18")
-    nights(lake, 26, 34, 35)
+    nights(lake, 26, 34, 35, 37)
     plans = find_plans(lake.control, PlanFilter(kind=PlanKind.PURGE, limit=2)).plans
-    assert [line.plan.run_id for line in plans] == ["night-35", "night-34"]
+    assert [line.plan.run_id for line in plans] == ["night-37", "night-34"]
     assert waiting(lake) == [plans[0].plan.id]
     (finding,) = [f for f in examine(lake.services()) if f.code == "approval_waiting"]
     assert finding.object in finding.fix and "--approve REASON" in finding.fix

@@ -26,6 +26,7 @@ from meltline.app.drop.external_drops import gone_tables
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
+from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
@@ -276,7 +277,7 @@ def _plans(context: ReadContext) -> Iterable[Finding]:
             f"a {plan.kind} of {plan.table} was begun and not finished",
             "the next run finishes it",
         )
-    yield from approval_findings(context.control.plans, PurgePermits.of(context))
+    yield from approval_findings(Approvals.of(context), PurgePermits.of(context))
     for plan in context.control.plans.find(states=[PlanState.REFUSED], limit=20):
         times = f", by {plan.repeats + 1} runs" if plan.repeats else ""
         yield Finding(

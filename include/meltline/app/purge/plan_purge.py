@@ -63,9 +63,10 @@ def plan_purge(
     now = max(context.clock.now(), as_of) if dry_run else context.clock.now()
     vetoed = _vetoed(context, observation, dry_run=dry_run)  # before departures: it cancels some
     due = _due(files, control, observation, vetoed, now, look_again=dry_run)
-    if not approving:
-        awaited = _awaited(context, is_run=only is None and not dry_run)
-        due = [departure for departure in due if departure.path not in awaited]
+    owners = _owners(observation, tables, only)
+    anew = owners.keys() if approving else ()
+    awaited = _awaited(context, run_id, anew, is_run=only is None and not dry_run)
+    due = [departure for departure in due if departure.path not in awaited]
     due += [departure for departure in departing if departure.due_at <= now]
     by_owner = _not_held_back(
         observation,
@@ -75,7 +76,6 @@ def plan_purge(
         unproved_of=partial(without_proof, context),
         places=None if tables or dry_run or only is not None else control.places,
     )
-    owners = _owners(observation, tables, only)
     plans = []
     for owner in sorted(by_owner.keys() & owners.keys()):
         table = owners[owner]
@@ -125,20 +125,26 @@ def _due(
     return [departure for departure in due if departure.path not in held]
 
 
-def _awaited(context: RunContext, *, is_run: bool) -> set[str]:
+def _awaited(context: RunContext, run_id: str, anew: Collection[str], *, is_run: bool) -> set[str]:
     """Files of purges about which a person is being asked: another plan would ask again.
 
     Args:
         context: Where these are.
-        is_run: Whether this is a run's planning, which also ends those that others have overtaken.
+        run_id: Of the run that plans.
+        anew: Owners of which a person approves what it purges: what waits is planned anew.
+        is_run: Whether this is a run's planning, which also ends questions that are over.
     """
     awaited = Approvals.of(context).awaited()
-    if not awaited:
-        return set()
-    ended = end_overtaken(context.files, context.control, awaited) if is_run else {}
-    waiting = [plan.id for plan in awaited if plan.id not in ended]
-    context.progress(f"plan purge: {len(waiting)} plans wait for approval, and so do their files")
-    return _paths(context.files.items.of(waiting))
+    waiting = [plan for plan in awaited if plan.table_uuid not in anew]
+    if is_run and awaited:
+        overtaken = end_overtaken(context.files, context.control, waiting)
+        waiting = [plan for plan in waiting if plan.id not in overtaken]
+        for plan in awaited:
+            if plan.table_uuid in anew and plan.run_id != run_id:
+                end_plan(context.control.plans, plan, "a run that a person approves plans it anew")
+    if waiting:
+        context.progress(f"plan purge: {len(waiting)} plans wait for approval, with their files")
+    return _paths(context.files.items.of([plan.id for plan in waiting])) if waiting else set()
 
 
 def _settled(
