@@ -319,6 +319,7 @@ def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
     ledger.places.save_withheld("purge", [a_withheld_file()])
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
+        connection.execute(text("DROP TABLE rejections"))
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
         connection.execute(text("ALTER TABLE withheld RENAME COLUMN claimant TO other"))
         connection.execute(text("DROP TABLE arming"))
