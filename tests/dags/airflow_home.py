@@ -101,9 +101,9 @@ class RunningAirflow:
     home: AirflowHome
     client: httpx.Client
 
-    def runs(self, run_type: str = "", dag: str = DAG_ID) -> list[dict[str, Any]]:
+    def runs(self, run_type: str = "", dag_id: str = DAG_ID) -> list[dict[str, Any]]:
         """The runs of the lifecycle, or of another DAG, so far, of one kind or of all."""
-        listed = self._get(f"/api/v2/dags/{dag}/dagRuns?limit=100")["dag_runs"]
+        listed = self._get(f"/api/v2/dags/{dag_id}/dagRuns?limit=100")["dag_runs"]
         return [run for run in listed if run_type in ("", run["run_type"])]
 
     def trigger(self, **conf: Any) -> str:
@@ -143,9 +143,9 @@ class RunningAirflow:
         self.until(lambda: self._get(path)["state"] in ("success", "failed"), seconds=seconds)
         return self._get(path)
 
-    def states(self, run_id: str, dag: str = DAG_ID) -> dict[str, str]:
+    def states(self, run_id: str, dag_id: str = DAG_ID) -> dict[str, str]:
         """State of each task of a run; of one that is mapped, its last batch's."""
-        return {ti["task_id"]: ti["state"] for ti in self._instances(run_id, dag)}
+        return {ti["task_id"]: ti["state"] for ti in self._instances(run_id, dag_id)}
 
     def batches(self, run_id: str) -> dict[str, list[str]]:
         """The names under which the UI shows the batches of each mapped task."""
@@ -155,25 +155,25 @@ class RunningAirflow:
                 found.setdefault(ti["task_id"], []).append(ti["rendered_map_index"])
         return {task: sorted(names) for task, names in found.items()}
 
-    def question(self, run_id: str, dag: str) -> dict[str, Any]:
+    def question(self, run_id: str, dag_id: str) -> dict[str, Any]:
         """What a run asks a person, once it does."""
-        self.until(lambda: self.states(run_id, dag).get("ask") == "awaiting_input", seconds=300)
-        return self._get(f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/ask/-1/hitlDetails")
+        self.until(lambda: self.states(run_id, dag_id).get("ask") == "awaiting_input", seconds=300)
+        return self._get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/ask/-1/hitlDetails")
 
-    def answer(self, run_id: str, dag: str, option: str, **params: Any) -> None:
+    def answer(self, run_id: str, dag_id: str, option: str, **params: Any) -> None:
         """Answers it, as a person does in the UI."""
-        path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/ask/-1/hitlDetails"
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/ask/-1/hitlDetails"
         answer = self.client.patch(path, json={"chosen_options": [option], "params_input": params})
         assert answer.is_success, answer.text
 
-    def _instances(self, run_id: str, dag: str = DAG_ID) -> list[dict[str, Any]]:
-        found = self._get(f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")
+    def _instances(self, run_id: str, dag_id: str = DAG_ID) -> list[dict[str, Any]]:
+        found = self._get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         instances: list[dict[str, Any]] = found["task_instances"]
         return instances
 
-    def xcom(self, run_id: str, task: str, dag: str = DAG_ID) -> Any:
+    def xcom(self, run_id: str, task: str, dag_id: str = DAG_ID) -> Any:
         """What a task returned."""
-        path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/"
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/"
         value = self._get(f"{path}return_value?deserialize=true")["value"]
         return json.loads(value) if isinstance(value, str) else value
 

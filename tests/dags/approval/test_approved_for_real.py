@@ -42,7 +42,7 @@ def ledger(lake: Path) -> Iterator[ControlLedger]:
 def questions(airflow: RunningAirflow) -> dict[str, dict[str, Any]]:
     """Each table's run that asks, with what it was started with."""
     asked = {}
-    for run in airflow.runs(dag=APPROVAL):
+    for run in airflow.runs(dag_id=APPROVAL):
         question = airflow.question(run["dag_run_id"], APPROVAL)
         (table,) = [name for name in TABLES if f"lake.air.{quoted(name)} " in question["subject"]]
         asked[table] = {**run["conf"], "run": run["dag_run_id"], "question": question}
@@ -71,14 +71,14 @@ def test_a_person_approves_one_purge_and_rejects_another_while_runs_go_on(
     later = airflow.finished(airflow.trigger())
     assert later["state"] == "success"
     assert airflow.xcom(later["dag_run_id"], "verdict")["plans"] == []
-    assert len(airflow.runs(dag=APPROVAL)) == len(TABLES)
+    assert len(airflow.runs(dag_id=APPROVAL)) == len(TABLES)
     assert LakeState.of(lake).data_files == dict.fromkeys(TABLES, COMMITS)
 
     approved, rejected = (asked[name] for name in TABLES)
     airflow.answer(approved["run"], APPROVAL, "Approve", reason="-- agreed")
     airflow.answer(rejected["run"], APPROVAL, "Reject", reason="keep it")
     for each in (approved, rejected):
-        ended = airflow.finished(each["run"], dag=APPROVAL)
+        ended = airflow.finished(each["run"], dag_id=APPROVAL)
         assert ended["state"] == "success", airflow.states(each["run"], APPROVAL)
     assert LakeState.of(lake).data_files == {TABLES[0]: 1, TABLES[1]: COMMITS}
 
@@ -100,5 +100,5 @@ def test_a_person_approves_one_purge_and_rejects_another_while_runs_go_on(
     assert last["state"] == "success"
     document = airflow.xcom(last["dag_run_id"], "verdict")
     assert "approvals" not in document and "keep it" in str(document["notices"])
-    assert len(airflow.runs(dag=APPROVAL)) == len(TABLES)
+    assert len(airflow.runs(dag_id=APPROVAL)) == len(TABLES)
     assert LakeState.of(lake).data_files == {TABLES[0]: 1, TABLES[1]: COMMITS}

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from meltline.app.run.lifecycle import run_recorded, run_step
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import STEPS
 from meltline.domain.deletion.plan import PlanKind
 from meltline.pages.lake_picture import lake_picture

@@ -1,6 +1,5 @@
 """A run: what each of its steps does, and what is left of one for the next."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -32,9 +31,8 @@ from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
 from meltline.app.run.not_armed import not_armed
 from meltline.app.run.quiet_window import QuietWindow
-from meltline.app.run.run_document import merge
 from meltline.app.run.run_plans import RunPlans
-from meltline.app.run.steps import STEPS, SWEEP, Role, Step
+from meltline.app.run.steps import STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
@@ -46,7 +44,6 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
 from meltline.domain.iceberg.files import Departure
 from meltline.domain.iceberg.names import TableName, selected
-from meltline.ports import RunLog, RunRecord
 
 _REPLANS = 2
 _TENDED = 2  # what was dropped long before it is noticed may be let go at once
@@ -58,32 +55,6 @@ _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 def run_chain(context: RunContext, request: RunRequest) -> Summary:
     """The whole run in one process. Safe to repeat."""
     return Run(context, request).visit(STEPS)
-
-
-def run_recorded(
-    context: RunContext, request: RunRequest, steps: Sequence[Step] = STEPS
-) -> Summary:
-    """Stages of a run in one process; the ledger keeps what came of it, save of a dry run."""
-    record = RunRecord(request.run_id, request.as_of, context.clock.now())
-    if not request.dry_run:
-        context.control.runs.start(record)
-    summary = Run(context, request).visit(steps)
-    if not request.dry_run:
-        document, ended = json.dumps(summary.as_json()), context.clock.now()
-        context.control.runs.finish(replace(record, ended_at=ended, summary=document))
-    return summary
-
-
-def keep_summary(runs: RunLog, record: RunRecord, step: Step, summary: Summary) -> None:
-    """Adds what a step of a run came to to what is kept of the run; its last step ends it.
-
-    Of batches that run side by side nothing is added: their plans say what came of each.
-    """
-    before = runs.get(record.id)
-    documents = [json.loads(before.summary)] if before.summary else []
-    document = json.dumps(merge([*documents, summary.as_json()]))
-    is_last = step in (STEPS[-1], SWEEP)
-    runs.finish(replace(before, ended_at=record.ended_at if is_last else None, summary=document))
 
 
 def run_step(

@@ -22,8 +22,9 @@ from meltline.app.purge.approvals import approve
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import GATEABLE, run_gate
-from meltline.app.run.lifecycle import Run, run_recorded
+from meltline.app.run.lifecycle import Run
 from meltline.app.run.recap import recap
+from meltline.app.run.recorded import run_recorded
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.roots import as_yaml

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
-from meltline.app.run.lifecycle import keep_summary, run_step
+from meltline.app.run.lifecycle import run_step
+from meltline.app.run.recorded import keep_summary
 from meltline.app.run.steps import Role, step_of
 from meltline.app.run_request import OPTIONS
 from meltline.cli.options import request, wire

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from meltline.app.run.lifecycle import run_recorded
 from meltline.app.run.recap import not_armed_line
+from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import SWEEP
 from meltline.app.run_request import RunRequest
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Once, Tables, declared, request, wire

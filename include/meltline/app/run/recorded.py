@@ -1,0 +1,39 @@
+"""What the ledger keeps of a run: when it began and ended, and what came of it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meltline.app.run.lifecycle import Run
+from meltline.app.run.run_document import merge
+from meltline.app.run.steps import STEPS, SWEEP, Step
+from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
+from meltline.app.services import RunContext
+from meltline.ports import RunLog, RunRecord
+
+
+def run_recorded(
+    context: RunContext, request: RunRequest, steps: Sequence[Step] = STEPS
+) -> Summary:
+    """Stages of a run in one process; the ledger keeps what came of it, save of a dry run."""
+    record = RunRecord(request.run_id, request.as_of, context.clock.now())
+    if not request.dry_run:
+        context.control.runs.start(record)
+    summary = Run(context, request).visit(steps)
+    if not request.dry_run:
+        document, ended = json.dumps(summary.as_json()), context.clock.now()
+        context.control.runs.finish(replace(record, ended_at=ended, summary=document))
+    return summary
+
+
+def keep_summary(runs: RunLog, record: RunRecord, step: Step, summary: Summary) -> None:
+    """Adds what a step of a run came to to what is kept of the run; its last step ends it.
+
+    Of batches that run side by side nothing is added: their plans say what came of each.
+    """
+    before = runs.get(record.id)
+    documents = [json.loads(before.summary)] if before.summary else []
+    document = json.dumps(merge([*documents, summary.as_json()]))
+    is_last = step in (STEPS[-1], SWEEP)
+    runs.finish(replace(before, ended_at=record.ended_at if is_last else None, summary=document))
