@@ -20,6 +20,7 @@ from meltline.app.run.run_document import merge
 from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.arming import arm, disarm
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import (
     ApprovalMissing,
@@ -76,6 +77,18 @@ def made_since(lake: Lake, plan: Plan) -> Sequence[Plan]:
 
 
 # --- the question ---------------------------------------------------------------------------------
+
+
+def test_where_nobody_has_armed_the_catalog_nobody_is_asked() -> None:
+    lake, _, plan = busy()
+    disarm(lake.services(), "lake")
+    assert Approvals.of(lake.services()).awaited() == []
+    lake.on(ASKED + 1)
+    assert asked_for(lake.run()) == []
+    arm(lake.services(), "lake", "looked")
+    lake.on(ASKED + 2)
+    (asked,) = asked_for(lake.run())
+    assert asked != plan.id and lake.deleter.deleted == []
 
 
 def test_a_purge_above_the_limit_waits_and_is_nobodys_failure() -> None:
