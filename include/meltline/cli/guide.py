@@ -20,7 +20,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     ),
     "Read and share": ("query", "sql", "clone", "share", "drop", "rename"),
     "The archive": ("cold",),
-    "Take charge": ("stop", "go", "attach", "detach", "clock"),
+    "Take charge": ("arm", "disarm", "approval", "stop", "go", "attach", "detach", "clock"),
 }
 """Commands of one kind, in the order in which a newcomer needs them."""
 
@@ -51,6 +51,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "meltline explain lake.air.flights@8676659705290312755",
         "meltline explain s3://bucket/warehouse/air/flights/data/00000-0.parquet",
     ),
+    "arm": ('meltline arm lake --reason "looked at the first week"',),
     "runs": ("meltline runs --day 2026-11-21", "meltline runs --state failed,refused"),
     "plans": ("meltline plans --tables 'lake.air.*' --state passed --kind purge",),
     "show plan": ("meltline show plan last --items",),

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.services import ReadContext
@@ -23,7 +22,6 @@ class Approvals:
     Attributes:
         above: Bytes above which a purge does.
         wait: How long a person is asked about one.
-        arming: Where nobody has armed the catalog a run only reports, and nobody is asked either.
     """
 
     plans: PlanReader
@@ -31,15 +29,13 @@ class Approvals:
     clock: Clock
     above: int
     wait: timedelta
-    arming: ArmingCheck
 
     @classmethod
     def of(cls, context: ReadContext) -> "Approvals":
         """By the configuration."""
         config, control = context.config, context.control
         above, wait = config.limits.approve_above, config.gates.approval_wait
-        arming = ArmingCheck.of(context)
-        return cls(control.plans, control.verdicts, context.clock, above, wait, arming)
+        return cls(control.plans, control.verdicts, context.clock, above, wait)
 
     def awaited(self) -> list[Plan]:
         """Every plan about which a person is asked now, the oldest first."""
@@ -54,8 +50,6 @@ class Approvals:
             if self._needs_word(plan)
             and plan.created_at - CLOCK_TOLERANCE <= now < self.until(plan)
         ]
-        if asked and self.arming.refusal() is not None:
-            return []
         rejected = self.words.rejections([plan.digest for plan in asked])
         return [plan for plan in asked if plan.digest not in rejected]
 

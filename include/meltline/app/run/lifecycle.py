@@ -18,6 +18,7 @@ from meltline.app.clone.shares import update_auto_shares
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import ExpireResult, apply_expirations, would_depart
 from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.observe.held_back import kept_back
 from meltline.app.observe.observe import Observation, observe
@@ -209,7 +210,7 @@ class Run:
         )
         if not request.dry_run and not request.approve:
             awaited = Approvals.of(self.context).awaited()
-            self.summary.await_approval([p for p in awaited if selected(p.table, request.tables)])
+            self._ask([p for p in awaited if selected(p.table, request.tables)])
         return self._note(planned)
 
     def gate_purge(self) -> None:
@@ -312,7 +313,12 @@ class Run:
         self.summary.gated(judged)
         if self.plan:  # what took its place waits for a word of its own: no other step sees to it
             others = Approvals.of(self.context).among(p for p in judged if p.id != self.plan)
-            self.summary.await_approval(others, instead_of=self.plan)
+            self._ask(others, instead_of=self.plan)
+
+    def _ask(self, plans: Sequence[Plan], instead_of: str = "") -> None:
+        """Has a person asked about plans; where nothing would be deleted, nobody is."""
+        if plans and ArmingCheck.of(self.context).refusal() is None:
+            self.summary.await_approval(plans, instead_of)
 
     def _settle(self) -> None:
         """Ends expirations that an earlier run began: the catalog says what became of each.
