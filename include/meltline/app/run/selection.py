@@ -15,14 +15,14 @@ def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterato
     for glob in unmatched(globs, names):
         yield f"no table matches {glob}{_meant(glob, names)}"
     matching = [name for name in names if selected(name, globs)]
-    if any(names[name] for name in matching) or observation.let_go:
+    if any(names[name] for name in matching):
         return
     if matching:
         yield (
             f"none of the {len(matching)} tables that the run is asked for is managed "
             f"({matching[0]} for one): nothing of them is touched"
         )
-    elif not globs:
+    elif not globs and not observation.names:  # nor have they ever had one
         yield "the catalogs have no table at all: there is nothing to do"
 
 
