@@ -137,6 +137,8 @@ class Claims:
         name = rows[0].name if rows else uuid
         if not rows or any(table.status not in ENDED for table in rows):
             return f"{name} lies there too and was not read today"
-        if any(table.incomplete for table in rows):
+        # What was read under one name was read under the other: it is the same document.
+        read = {table.metadata_location for table in rows if not table.incomplete}
+        if any(table.incomplete and table.metadata_location not in read for table in rows):
             return f"{name}, which is gone, lies there too and was never read completely"
         return ""
