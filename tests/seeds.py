@@ -7,6 +7,8 @@ so many examples, and at new ones unless a seed is given.
 import os
 from collections.abc import Mapping
 
+from tests.real_parts import is_ci
+
 SEED_VARIABLE, EXAMPLES_VARIABLE = "MELTLINE_SEED", "MELTLINE_EXAMPLES"
 
 
@@ -19,8 +21,7 @@ def chosen_seed(environment: Mapping[str, str]) -> int:
     """The seed of this run; 0 where nobody asks for another."""
     if given := environment.get(SEED_VARIABLE):
         return int(given)
-    is_ci = environment.get("CI", "").lower() not in {"", "0", "false"}
-    return new_seed() if is_ci or EXAMPLES_VARIABLE in environment else 0
+    return new_seed() if is_ci(environment) or EXAMPLES_VARIABLE in environment else 0
 
 
 SEED = chosen_seed(os.environ)

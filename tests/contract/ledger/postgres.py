@@ -42,16 +42,11 @@ class PostgresServer:
 def throwaway_postgres() -> Iterator[PostgresServer]:
     """Starts a server and stops it again, by its own process; nothing of it stays.
 
-    Where Postgres is not installed the tests that need it fail in CI and are skipped elsewhere.
+    Where Postgres is not installed the tests that need it are skipped (tests.real_parts).
     """
     programs = _programs()
     if programs is None:
-        missing = (
-            "Postgres is not installed (Debian: apt-get install postgresql): its leg cannot run"
-        )
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+        pytest.skip("Postgres is not installed (Debian: apt-get install postgresql)")
     home = Path(tempfile.mkdtemp(prefix="meltline-pg-"))
     user = _prepare_home(home)
     server = PostgresServer(_free_port(), secrets.token_hex(12))
