@@ -1,4 +1,4 @@
-"""A new object under the path of a waiting file is not the one that departed: it stays."""
+"""A new object under the path of a waiting file is not the one that departed: it stays (DS-12)."""
 
 from datetime import timedelta
 
