@@ -1,7 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check measure bench soak pages lock
+.PHONY: help setup demo up down test check measure bench soak pictures pages lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -36,6 +36,10 @@ bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH=
 
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
+
+pictures:  ## take the pictures of docs/ that show Airflow in a browser
+	@MELTLINE_FEATURES=test MELTLINE_PICTURES=docs/pictures $(run) python -m pytest -q \
+		tests/dags/browser tests/dags/approval/test_approved_for_real.py
 
 pages:  ## write what is generated of docs/: commands.md, and which tests hold which requirement
 	@$(run) python -m tests.command_reference

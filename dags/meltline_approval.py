@@ -28,6 +28,8 @@ failsafe keeps them for good.
 **Nobody answers**: nothing is deleted. The next run of the lifecycle plans the files anew, and asks
 again. Clear `ask` to be asked again here.
 
+**With no plan named** the run lists those that wait, in the log of `ask`, and asks nobody.
+
 **It needs** what `meltline_lifecycle` needs. It is not to be paused: questions would wait unseen.
 """
 

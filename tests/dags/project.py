@@ -114,7 +114,7 @@ class Project:
             )
         for name in ("spark_apps", "bin", "jars"):
             (folder / name).mkdir()
-        for app in (*STEPS, "gate"):
+        for app in (*STEPS, "gate", "sweep"):
             (folder / "spark_apps" / f"{app}.py").write_text(_APP)
         submit = folder / "bin" / "spark-submit"
         submit.write_text(_SUBMIT.replace("{python}", sys.executable))

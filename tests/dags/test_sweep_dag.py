@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,6 @@ def dag(airflow: AirflowHome) -> Any:
     return DagBag(dag_folder=airflow.project / "dags").dags[SWEEP]
 
 
-@pytest.fixture
-def sweeping(project: Project) -> Project:
-    """The project with a stand-in for the sweep's app, too."""
-    apps = project.folder / "spark_apps"
-    shutil.copy(apps / "observe.py", apps / "sweep.py")
-    return project
-
-
 def run(dag: Any, project: Project, answer: Any, **conf: Any) -> tuple[str, dict[str, str], Any]:
     """Runs the DAG; returns its state, the words the app was given, and each task's state."""
     project.answer(sweep=answer)
@@ -60,34 +51,34 @@ def test_it_is_weekly_looks_first_and_judges_last(dag: Any) -> None:
     assert [task.task_id for task in dag.tasks if not task.doc_md] == []
 
 
-def test_its_parameters_reach_the_app(dag: Any, sweeping: Project) -> None:
+def test_its_parameters_reach_the_app(dag: Any, project: Project) -> None:
     conf = {"tables": "lake.air.*", "minimum_age": "5d", "inventory": "/in ventory --x"}
-    state, words, states = run(dag, sweeping, SWEPT, **conf)
+    state, words, states = run(dag, project, SWEPT, **conf)
     assert (state, states) == ("success", {"sweep": "success", "verdict": "success"})
     assert words["tables"] == "lake.air.*"
     assert (words["minimum-age"], words["inventory"]) == ("5d", "/in ventory --x")
     assert "dry-run" not in words
 
 
-def test_without_parameters_the_configuration_decides(dag: Any, sweeping: Project) -> None:
-    _, words, _ = run(dag, sweeping, SWEPT)
+def test_without_parameters_the_configuration_decides(dag: Any, project: Project) -> None:
+    _, words, _ = run(dag, project, SWEPT)
     assert (words.get("minimum-age", ""), words.get("inventory", "")) == ("", "")
 
 
-def test_a_dry_run_is_one_in_the_app_too(dag: Any, sweeping: Project) -> None:
-    _, words, states = run(dag, sweeping, SWEPT, dry_run=True)
+def test_a_dry_run_is_one_in_the_app_too(dag: Any, project: Project) -> None:
+    _, words, states = run(dag, project, SWEPT, dry_run=True)
     assert "dry-run" in words
     assert states["sweep"] == "success"
 
 
-def test_what_was_left_out_fails_the_run_by_name(dag: Any, sweeping: Project) -> None:
+def test_what_was_left_out_fails_the_run_by_name(dag: Any, project: Project) -> None:
     answer = SWEPT | {"notes": ["nothing departs: x could not be listed"]}
-    state, _, states = run(dag, sweeping, answer)
+    state, _, states = run(dag, project, answer)
     assert (state, states) == ("failed", {"sweep": "success", "verdict": "failed"})
 
 
-def test_a_crash_is_tried_again_and_then_fails_the_run(dag: Any, sweeping: Project) -> None:
-    state, _, states = run(dag, sweeping, "crash")
+def test_a_crash_is_tried_again_and_then_fails_the_run(dag: Any, project: Project) -> None:
+    state, _, states = run(dag, project, "crash")
     assert (state, states["verdict"]) == ("failed", "failed")
 
 

@@ -1,15 +1,20 @@
-"""Two large purges in a real Airflow with real Spark: one is approved, the other one rejected."""
+"""Two large purges in a real Airflow with real Spark: a person approves one and rejects the other.
+
+The one that approves does so in a browser.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.domain.clock import WallClock
 from meltline.ports import ControlLedger
 from tests.dags.airflow_home import RunningAirflow, running_airflow
+from tests.dags.browser.people import Person, chromium, take_picture
 from tests.dags.small_lake import COMMITS, TABLES, LakeState, small_lake
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
@@ -75,7 +80,11 @@ def test_a_person_approves_one_purge_and_rejects_another_while_runs_go_on(
     assert LakeState.of(lake).data_files == dict.fromkeys(TABLES, COMMITS)
 
     approved, rejected = (asked[name] for name in TABLES)
-    airflow.answer(approved["run"], APPROVAL, "Approve", reason="-- agreed")
+    with chromium() as browser:
+        question = Person.logged_in(browser, airflow).open_question(APPROVAL, approved["run"])
+        expect(question.page.get_by_text(approved["digest"])).to_be_visible()
+        take_picture(question.page, "question")
+        question.answer("Approve", reason="-- agreed")
     airflow.answer(rejected["run"], APPROVAL, "Reject", reason="keep it")
     for each in (approved, rejected):
         ended = airflow.finished(each["run"], dag_id=APPROVAL)

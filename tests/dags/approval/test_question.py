@@ -117,6 +117,19 @@ def test_it_waits_as_long_as_configured_and_anew_when_it_is_cleared_later(
     assert asked["assigned_users"] is None and "reason" in asked["params"]
 
 
+def test_a_form_as_it_opens_lists_what_waits_and_asks_nobody(dag: Any) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from meltline.orchestration.approval.answer import show_words
+
+    assert show_words({"plan": None, "instead_of": None}) == ["approval", "list"]
+    task = dag.task_dict["ask"]
+    for waiting, word in (([], "none"), ([{"id": "p1"}, {"id": "p2"}], "p1, p2")):
+        task.question = {"approvals": waiting}
+        with pytest.raises(AirflowSkipException, match=f"waiting: {word}"):
+            task.execute({"params": {}})
+
+
 def test_about_a_plan_that_is_over_nobody_is_asked(
     dag: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,9 @@ from meltline.orchestration.spark_step import SparkStep
 
 
 def show_words(params: Mapping[str, Any]) -> Sequence[str]:
-    """`approval show` for the run's plan."""
+    """`approval show` for the run's plan; of a form as it opens, `approval list`."""
+    if not params.get("plan"):
+        return ["approval", "list"]
     before = params.get("instead_of")
     compared = [f"--instead-of={before}"] if before else []
     return ["approval", "show", *compared, "--", str(params["plan"])]

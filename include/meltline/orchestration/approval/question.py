@@ -36,7 +36,7 @@ class AskApproval(ApprovalOperator):
     them; what a rejection skips is for later tasks to say.
 
     Args:
-        question: What `meltline approval show` says of the plan.
+        question: What `meltline approval show` says of the plan, or `approval list` of all.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "question")
@@ -54,9 +54,14 @@ class AskApproval(ApprovalOperator):
         """Puts the question.
 
         Raises:
-            AirflowSkipException: The plan waits for nobody any more.
+            AirflowSkipException: No plan was named, or it waits for nobody any more.
         """
         asked = self.question
+        if "approvals" in asked:
+            waiting = [plan["id"] for plan in asked["approvals"]]
+            raise AirflowSkipException(
+                f"no plan was named; waiting: {', '.join(waiting) or 'none'}"
+            )
         if asked["state"] != "passed":
             raise AirflowSkipException(
                 f"plan {asked['id']} waits for nobody: it is {asked['state']}: {asked['note']}"
