@@ -39,7 +39,7 @@ soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--
 
 pictures:  ## take the pictures of docs/ that show Airflow in a browser
 	@MELTLINE_FEATURES=test MELTLINE_PICTURES=docs/pictures $(run) python -m pytest -q \
-		tests/dags/browser tests/dags/approval/test_approved_for_real.py
+		--basetemp=/tmp/meltline tests/dags/browser tests/dags/approval/test_approved_for_real.py
 
 pages:  ## write what is generated of docs/: commands.md, and which tests hold which requirement
 	@$(run) python -m tests.command_reference
