@@ -128,6 +128,8 @@ class Commands:
         name, promised = self._free_name("lake"), _RECOVERY.search(words)
         if name is None or promised is None:
             return
+        if name.namespace not in self.lake.catalogs["lake"].listing().namespaces:
+            return  # a person makes one first
         try:
             done = recover(
                 self.lake.services(), promised[1], str(name), reason="promised",

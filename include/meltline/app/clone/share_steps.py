@@ -9,7 +9,7 @@ from uuid import uuid4
 from meltline.app.catalog.commit import same_table
 from meltline.app.catalog.tables import READ_ONLY_TYPES
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
-from meltline.app.clone.share_tables import SharePart, StandingTable, whereabouts
+from meltline.app.clone.share_tables import SharePart, StandingTable, all_whereabouts
 from meltline.app.drop.drop import busy, drop_for_good
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
@@ -71,12 +71,8 @@ def _pin(editors: Mapping[str, CatalogEditor], share: Share, source: Source) -> 
     editors[name.catalog].edit_table(name, same_table(source.state, edit))
 
 
-def _unpin(
-    editors: Mapping[str, CatalogEditor], share: Share, source: TableMetadata | None
-) -> None:
-    """Takes the tag away; of a source that is gone there is nothing to take away."""
-    if source is None:
-        return
+def _unpin(editors: Mapping[str, CatalogEditor], share: Share, source: TableMetadata) -> None:
+    """Takes the tag away."""
 
     def edit(document: MetadataEditor) -> None:
         document.remove_ref(tag_of(share.name))
@@ -125,10 +121,12 @@ def unpin_all(
     Raises:
         CommitConflict: Others committed first each time.
     """
-    find = whereabouts(context)
+    every = all_whereabouts(context)
     for table in before:
         if table.origin is not None and table.origin.uuid not in shown:
-            _unpin(context.editors, share, find(table.origin))
+            for source in every(table.origin):
+                if tag_of(share.name) in source.refs:
+                    _unpin(context.editors, share, source)
     for source in lost:
         if source.uuid not in shown:
             _unpin(context.editors, share, source)

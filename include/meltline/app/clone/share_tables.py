@@ -219,30 +219,41 @@ def looked_at(context: ReadContext, tables: Sequence[StandingTable]) -> Iterator
 
 def whereabouts(context: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
     """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
+    every = all_whereabouts(context)
+
+    def find(origin: Origin | None) -> TableMetadata | None:
+        return next((s for s in every(origin) if origin and s.uuid == origin.uuid), None)
+
+    return find
+
+
+def all_whereabouts(context: ReadContext) -> Callable[[Origin | None], Iterator[TableMetadata]]:
+    """All that have a source's UUID: other registrations of it have the share's tag, too."""
     rows = context.control.registrations.all()
     by_uuid = grouped(rows, lambda row: row.uuid)
+    by_table_uuid = grouped(rows, lambda row: row.table_uuid)
 
     @cache
-    def unseen(catalog: str) -> Mapping[str, TableMetadata]:
+    def unseen(catalog: str) -> Sequence[TableMetadata]:
         """Tables where no observation has seen them yet: what was renamed since is among them."""
         seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
         entries = set(catalog_of(context, catalog).listing().entries) - seen
         loaded = load_tables(context, sorted(entries, key=lambda pointer: pointer.name)).values()
-        return {state.uuid: state for state in metadata_of(loaded)}
+        return list(metadata_of(loaded))
 
-    def find(origin: Origin | None) -> TableMetadata | None:
+    def find(origin: Origin | None) -> Iterator[TableMetadata]:
         if origin is None:
-            return None
+            return
         dropped = dropped_place(origin.uuid, origin.name.catalog)
-        names = (row.name for row in by_uuid.get(origin.uuid, ()))
-        for name in dict.fromkeys((origin.name, *names, dropped)):
+        known = (*by_uuid.get(origin.uuid, ()), *by_table_uuid.get(origin.uuid, ()))
+        for name in dict.fromkeys((origin.name, *(row.name for row in known), dropped)):
             with suppress(MeltlineError):
                 at = catalog_of(context, name.catalog).location(name)
                 state = load_standing(context, name, at)
-                if state.uuid == origin.uuid:
-                    return state
+                if origin.uuid in (state.uuid, state.table_uuid):
+                    yield state
         with suppress(MeltlineError):
-            return unseen(origin.name.catalog).get(origin.uuid)
-        return None
+            uuid, others = origin.uuid, unseen(origin.name.catalog)
+            yield from (s for s in others if uuid in (s.uuid, s.table_uuid))
 
     return find
