@@ -323,7 +323,9 @@ class WatchedLake(Lake):
     def will_drop(self, table: Table) -> None:
         """Notes how long a table that is about to be dropped can be brought back."""
         self.stories.pop(table.name)
-        until = self.clock.moment + self.window(table)
+        window = self.window(table)
+        # With none it cannot be brought back at all, be it at that very instant.
+        until = self.clock.moment + (window or -datetime.resolution)
         key = (place_of(table), table.metadata_location)
         twins = [self._drop_of(other) for other in self.registered() if is_dropped(other)]
         earlier = self.restorable.get(key, until)
