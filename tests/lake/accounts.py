@@ -70,10 +70,12 @@ def check_sweeps(lake: WatchedLake) -> None:
 
 def _lay_with_dropped_tables(lake: WatchedLake, path: str) -> bool:
     """Where only those lay nothing is swept: whose it is nobody can say any more."""
-    folders = {*lake.let_go.values(), *lake.unknown}
-    dropped = (folder for folder in folders if path.startswith(folder))
-    standing = (f"{table.location}/" for table in lake.owners(path))
-    deeper = max(map(len, dropped), default=0) > max(map(len, standing), default=0)
+    let_go = (len(folder) for folder in lake.let_go.values() if path.startswith(folder))
+    standing = max((len(f"{table.location}/") for table in lake.owners(path)), default=0)
+    # Of what engines dropped unseen a metadata file may lie about that nobody has read: beside it
+    # nothing is swept, be it in a standing table's own folder, and the sweep names that file.
+    unseen = (len(folder) for folder in lake.unknown if path.startswith(folder))
+    deeper = max(let_go, default=0) > standing or max(unseen, default=-1) >= standing
     return deeper or path.startswith(tuple(gone.folder for gone in lake.gone))
 
 
