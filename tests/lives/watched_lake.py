@@ -18,6 +18,7 @@ from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.drop.drops import read_drop
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.testing.catalog import MemoryCatalog
@@ -436,6 +437,9 @@ class WatchedLake(Lake):
         """What a table keeps when nothing has happened to it for longer than any window."""
         document, long_ago = table.document, datetime.max.replace(tzinfo=UTC)
         if is_dropped(table):
+            drop = read_drop(table.name.catalog, document["properties"])
+            if drop and not drop.is_over(self.clock.moment):
+                return set(table.snapshots)  # a clock that was ahead dates one; a person was told
             return promised_of_dropped(document, long_ago)
         # Where a second name's branch holds a snapshot, nobody can tell since when it is needless.
         twins = [t.document for t in self.registered() if place_of(t) == place_of(table)]
