@@ -11,6 +11,7 @@ from demo.airflow import DAG, Airflow
 from demo.cold import print_cold
 from demo.outcome import print_clone, print_outcome, write_page
 from demo.place import Place, environment
+from demo.task_logs import write_task_logs
 from demo.warehouse import NAMESPACE, DemoFacts, build
 from meltline.app.doctor.init import init
 from meltline.config.load import load_config
@@ -78,7 +79,9 @@ def _run_dag(airflow: Airflow, place: Place, wall: datetime) -> None:
     settings = airflow.environment(environment(wall, place))
     day = wall.date().isoformat()
     words = ["dags", "test", DAG, "--conf", json.dumps({"as_of": f"{day}T00:00:00Z"})]
-    airflow.call(words, settings, airflow.home / f"run-{day}.log")
+    console = airflow.home / f"run-{day}.log"
+    airflow.call(words, settings, console)
+    write_task_logs(console, airflow.home / "logs")
 
 
 if __name__ == "__main__":

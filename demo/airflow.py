@@ -42,7 +42,7 @@ class Airflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__BASE_URL": url,
-            # Above INFO, the UI has no line to show of a run that was made by `dags test`.
+            # Above INFO a task says nothing, to nobody.
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
             "SPT_NOENV": "1",  # a process that names itself leaves its environment readable
             "MELTLINE_COLD_POOL": POOL,
