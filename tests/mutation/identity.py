@@ -203,6 +203,20 @@ IDENTITY = (
         ("tests/unit/clone/test_share_updates.py",),
     ),
     Mutation(
+        "an update of a share takes the tag from another registration that it shows now",
+        "app/clone/share_steps.py",
+        "        if source.uuid not in shown and tag_of(share.name) in source.refs:\n",
+        "        if tag_of(share.name) in source.refs:\n",
+        ("tests/unit/clone/test_share_updates.py",),
+    ),
+    Mutation(
+        "a share that ends leaves its tag on other registrations of its source",
+        "app/clone/share_tables.py",
+        "                if origin.uuid in (state.uuid, state.table_uuid):\n",
+        "                if origin.uuid == state.uuid:\n",
+        ("tests/unit/clone/test_share_updates.py",),
+    ),
+    Mutation(
         "who goes on from two registrations is the one that was seen last",
         "app/catalog/registrations.py",
         "            return _place_in_log(state, row), row.name == state.name, row.observed_at\n",

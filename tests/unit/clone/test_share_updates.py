@@ -7,6 +7,7 @@ import pytest
 from meltline.app.clone.shares import drop_share, list_shares, update_share
 from meltline.app.drop.drop import drop, rename
 from meltline.app.safety.audit import decisions
+from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import (
     ObjectDropped,
     ShareNotFound,
@@ -185,6 +186,20 @@ def test_a_copy_under_the_old_name_is_shown_though_it_has_the_snapshot_ids_of_th
     done = update_share(lake.services(), "s")
     assert live(table_of(lake)) == live(copy) and [one.behind for one in done.tables] == [True]
     assert [one.condition for one in list_shares(lake.services())[0].tables] == ["current"]
+    assert copy.refs[TAG]["snapshot-id"] == copy.head
+    entries = lake.catalogs["lake"].listing().entries
+    (old,) = [Table(lake, e.name) for e in entries if is_dropped_name(e.name.namespace)]
+    assert TAG not in old.refs
+
+
+def test_a_share_that_ends_takes_its_tag_from_every_registration_of_its_source() -> None:
+    lake, table = written()
+    shared(lake)
+    lake.register("lake.air.twin", table.metadata_location)
+    lake.run()
+    drop_share(lake.services(), "s")
+    twin = Table(lake, TableName.parse("lake.air.twin"))
+    assert twin.uuid == table.uuid and TAG not in {**twin.refs, **table.refs}
 
 
 def test_a_tag_that_somebody_took_away_comes_back() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from uuid import uuid4
 
 from meltline.app.catalog.commit import same_table
@@ -122,13 +123,10 @@ def unpin_all(
         CommitConflict: Others committed first each time.
     """
     every = all_whereabouts(context)
-    for table in before:
-        if table.origin is not None and table.origin.uuid not in shown:
-            for source in every(table.origin):
-                if tag_of(share.name) in source.refs:
-                    _unpin(context.editors, share, source)
-    for source in lost:
-        if source.uuid not in shown:
+    left = [t.origin for t in before if t.origin is not None and t.origin.uuid not in shown]
+    for source in chain(*map(every, left), lost):
+        # What is shown now may be another registration of a table that is not: it has the tag anew.
+        if source.uuid not in shown and tag_of(share.name) in source.refs:
             _unpin(context.editors, share, source)
 
 
