@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from meltline.cli.run.step import app_parser
 from tests.dags.airflow_home import AirflowHome
 from tests.dags.project import PLAN_DIGEST
 
@@ -220,4 +221,5 @@ def test_what_its_gate_has_not_passed_again_is_not_purged(
     task.answer, task.judged = {"plan": "p1", "approved": True}, {"plans": judged}
     with pytest.raises(AirflowSkipException, match="not passed"):
         task.execute({})
-    assert task.words()[-1] == "--plan=p1"
+    options = app_parser("purge").parse_args(["--run-id=r", "--summary=s", *task.words()])
+    assert (options.plan, options.any_hour) == ("p1", True)

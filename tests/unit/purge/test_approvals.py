@@ -21,6 +21,7 @@ from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.arming import arm, disarm
+from meltline.domain.deletion.limits import IoSettings
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import (
     ApprovalMissing,
@@ -244,6 +245,19 @@ def test_what_came_under_a_hold_while_the_question_waited_is_not_deleted() -> No
     with pytest.raises(PlanStale):
         step(lake, "purge", plan)
     assert lake.deleter.deleted == []
+
+
+def test_an_approved_plan_goes_at_any_hour_for_the_word_may_be_over_before_the_window_opens() -> (
+    None
+):
+    lake, _, plan = busy()
+    services = lake.on(ASKED + 2).services()  # midnight
+    services = replace(services, config=replace(services.config, io=IoSettings(0, 60, 300)))
+    approve(services, [plan], "seen")
+    request = replace(lake.request("approval"), any_hour=True)
+    for name in ("gate", "purge"):
+        run_step(step_of(name, PURGE), services, request, plan=plan.id)
+    assert set(lake.deleter.deleted) == paths(lake, plan)
 
 
 def test_where_its_files_differ_by_then_nothing_is_deleted_and_it_is_asked_anew() -> None:

@@ -87,8 +87,11 @@ class OnePlanStep(SparkStep):
         return super().execute(context)
 
     def words(self) -> list[str]:
-        """Beside the others, which plan."""
-        return [*super().words(), f"--plan={self.answer['plan']}"]
+        """Beside the others, which plan; and at any hour, as by a command: a person has said so.
+
+        Their word may be over before a quiet window begins.
+        """
+        return [*super().words(), "--any-hour", f"--plan={self.answer['plan']}"]
 
 
 def _has_passed(plan: str, judged: Mapping[str, Any]) -> bool:
