@@ -207,6 +207,23 @@ def test_what_it_dropped_or_committed_is_named_with_the_way_out() -> None:
     assert any(str(other.name) in line for line in left)
 
 
+def test_a_catalog_that_cannot_be_listed_is_named_and_hides_nothing_of_the_others() -> None:
+    lake = Lake(other_catalogs=("theirs",))
+    table, other = aged(lake), aged(lake, "two")
+    lake.run()
+
+    def act() -> None:
+        other.append("late")
+        drop(lake.services(), str(table.name))
+
+    then = ahead(lake, act)
+    lake.catalogs["theirs"].unlistable = "no answer"
+    left = disown(lake.services(), then, "it was wrong").remaining
+    assert [line for line in left if "theirs" in line and "is not known" in line]
+    assert any(f"meltline undrop {table.name}" in line for line in left)
+    assert any(str(other.name) in line for line in left)
+
+
 # --- a clock that is behind -----------------------------------------------------------------------
 
 

@@ -151,7 +151,15 @@ def retention_of(
 
 def read_tables(context: ReadContext) -> list[ObservedTable]:
     """Every readable table of every catalog that can be listed, without ingesting anything."""
-    listings = {name: catalog.listing() for name, catalog in context.catalogs.items()}
+    return listed_tables(
+        context, {name: catalog.listing() for name, catalog in context.catalogs.items()}
+    )
+
+
+def listed_tables(
+    context: ReadContext, listings: Mapping[str, CatalogListing]
+) -> list[ObservedTable]:
+    """Every readable table of these listings, by the catalog's name, without ingesting anything."""
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
     ours = load_tables(context, [e for e in entries if not is_ledger(context, e.name)])
     states = sorted(metadata_of(ours.values()), key=lambda state: state.name)

@@ -13,12 +13,13 @@ from datetime import datetime
 from uuid import uuid4
 
 from meltline.app.catalog.dropped import dropped_tables
-from meltline.app.catalog.tables import read_tables
+from meltline.app.catalog.listings import list_catalogs
+from meltline.app.catalog.tables import listed_tables
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.ground.preconditions import require_other_clocks
 from meltline.app.services import ReadContext, RunContext
-from meltline.domain.errors import CatalogUnlistable, UsageInvalid
+from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.units import format_instant
 from meltline.ports import DisownedTime
@@ -126,20 +127,18 @@ def _last_from_now(context: RunContext, now: datetime) -> int:
 
 def _future_times(context: RunContext, now: datetime) -> Iterator[str]:
     """What stands in the catalogs with a time that has not come: no word of ours changes it."""
-    try:
-        listing = context.catalogs[context.config.hot].listing()
-        dropped, tables = dropped_tables(context, listing), read_tables(context)
-    except CatalogUnlistable as unlisted:
+    listed = list_catalogs(context.catalogs.values())
+    for unlisted in listed.unlisted.values():
         yield f"{unlisted.message}: what its tables are dated with is not known; {unlisted.next}"
-        return
-    for table in dropped:
+    hot = listed.listings.get(context.config.hot)
+    for table in dropped_tables(context, hot) if hot else ():
         if table.drop.at > now:
             name, then = table.drop.object, format_instant(table.drop.at)
             yield (
                 f"{name} was dropped at {then}: its retention begins then; "
                 f"`meltline undrop {name}` and `meltline drop {name}` have it begin now"
             )
-    for seen in tables:
+    for seen in listed_tables(context, listed.listings):
         times = [snapshot.committed_at for snapshot in seen.state.snapshots.values()]
         if later := sum(time > now for time in times):
             yield (
