@@ -97,6 +97,7 @@ class Run:
     planned: Sequence[Plan] = ()
     summary: Summary = field(init=False)
     _observation: Observation | None = field(default=None, init=False)
+    _previewed: list[PlannedFiles] | None = field(default=None, init=False)
     _quiet: QuietWindow = field(init=False)
 
     def __post_init__(self) -> None:
@@ -167,7 +168,9 @@ class Run:
         """Plans what leaves, once it is settled what an earlier run began."""
         if not self.request.dry_run:
             self._settle()
-        return self._note(self._expirations())
+            return self._note(self._expirations())
+        self._previewed = self._expirations()
+        return self._note(self._previewed)
 
     def gate_expiration(self) -> None:
         """Judges the expirations."""
@@ -279,7 +282,8 @@ class Run:
     def _would_depart(self) -> list[Departure]:
         """What would have departed when a run comes to its purges; each step may ask alone."""
         at = max(self.context.clock.now(), self.request.as_of)
-        return would_depart(self.context, self.look(), self._expirations(), at)
+        planned = self._expirations() if self._previewed is None else self._previewed
+        return would_depart(self.context, self.look(), planned, at)
 
     def _pending_handoffs(self) -> list[Pending]:
         """What is to go to cold, and is still hot."""
