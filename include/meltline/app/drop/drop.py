@@ -148,7 +148,7 @@ def _planned_drop(
         at=context.clock.now(),
         retention_days=retention.days,
         failsafe_days=retention.failsafe // timedelta(hours=24),
-        batch=f"{time.time_ns():016x}{token_hex(2)}",  # later ones sort later (TT-43)
+        batch=f"{time.time_ns():016x}{token_hex(6)}",  # later ones sort later (TT-43)
         who=context.who,
     )
     return DropDone(
