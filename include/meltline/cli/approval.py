@@ -20,7 +20,7 @@ from meltline.cli.output import (
 )
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.files import PlannedFile
-from meltline.domain.units import format_instant, format_size
+from meltline.domain.units import format_files, format_instant, format_size
 
 Digest = Annotated[str, typer.Option("--digest", help="of the plan, as `approval show` names it")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
@@ -122,7 +122,7 @@ def approval_reject(
 
 
 def _purge(plan: Plan) -> str:
-    return f"plan {plan.id}, {plan.files} files, {format_size(plan.bytes)} of {plan.table}"
+    return f"plan {plan.id}, {format_files(plan.files, plan.bytes)} of {plan.table}"
 
 
 def _document(approvals: Approvals, plan: Plan) -> dict[str, Any]:
@@ -171,6 +171,6 @@ def _changes_document(instead_of: str, changes: FileChanges) -> dict[str, Any]:
 
 
 def _changes_in_words(changes: dict[str, Any]) -> str:
-    came = f"{changes['files_came']} files, {format_size(changes['bytes_came'])} came"
-    went = f"{changes['files_went']} files, {format_size(changes['bytes_went'])} went"
+    came = f"{format_files(changes['files_came'], changes['bytes_came'])} came"
+    went = f"{format_files(changes['files_went'], changes['bytes_went'])} went"
     return f"since plan {changes['instead_of']}: {came}, {went}"

@@ -1,4 +1,4 @@
-"""Durations, sizes and instants as people write them."""
+"""Durations, sizes, counts and instants as people write them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -61,6 +61,16 @@ def format_size(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     raise AssertionError("unreachable: the last unit always returns")
+
+
+def counted(number: int, unit: str) -> str:
+    """`1 file`, `1,205 files`."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def format_files(number: int, size: int) -> str:
+    """Files and their bytes: `1,205 files, 3.0 MiB`."""
+    return f"{counted(number, 'file')}, {format_size(size)}"
 
 
 def parse_instant(text: str) -> datetime:

@@ -33,9 +33,9 @@ class PlansLink(BaseOperatorLink):
         if ti_key.map_index is not None and ti_key.map_index >= 0:
             chosen["batch"] = ti_key.map_index + 1  # batches count from 1
         query = f"?{urlencode(chosen)}" if chosen else ""
-        return f"{_root()}{PREFIX}/runs/{quote(ti_key.run_id, safe='')}{query}#gates"
+        return f"{airflow_root()}{PREFIX}/runs/{quote(ti_key.run_id, safe='')}{query}#gates"
 
 
-def _root() -> str:
+def airflow_root() -> str:
     """The path under which a proxy shows Airflow; mostly none."""
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")

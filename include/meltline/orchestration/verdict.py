@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import STEPS, Role
-from meltline.domain.units import format_size
+from meltline.domain.units import format_files
 from meltline.orchestration.run_note import note_run
 
 _LOG = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def conclude(context: Context, failures: Mapping[str, str] = _UNKNOWN) -> Mappin
 
 def waiting_line(approval: Mapping[str, Any]) -> str:
     """A plan that waits for a person, in words; that is no complaint."""
-    size = f"{approval['files']} files, {format_size(approval['bytes'])}"
+    size = format_files(approval["files"], approval["bytes"])
     plan = f"{approval['table']}: plan {approval['plan']} waits for approval: {size}"
     return f"{plan}; answer it among Airflow's required actions, or {approval['next']}"
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from meltline.domain.units import format_instant, format_size
+from meltline.domain.units import counted, format_instant, format_size
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -48,6 +48,6 @@ def _environment() -> Environment:
         "day": lambda day: f"{day:%-d %B %Y}",
         "short_day": lambda day: f"{day:%-d %b}",
         "thousands": lambda number: f"{number:,}",
-        "counted": lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}",
+        "counted": counted,
     }
     return environment

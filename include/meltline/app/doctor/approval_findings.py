@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from meltline.app.ground.findings import Finding
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
-from meltline.domain.units import format_instant, format_size
+from meltline.domain.units import format_files, format_instant
 
 
 def approval_findings(approvals: Approvals, permits: PurgePermits) -> Iterator[Finding]:
@@ -19,7 +19,7 @@ def approval_findings(approvals: Approvals, permits: PurgePermits) -> Iterator[F
             "warning",
             "approval_waiting",
             plan.id,
-            f"{plan.files} files, {format_size(plan.bytes)} of {plan.table} wait for a person's "
+            f"{format_files(plan.files, plan.bytes)} of {plan.table} wait for a person's "
             f"word since {format_instant(plan.created_at)}",
             f"`meltline approval show {plan.id}`, {again if stale else ''}"
             f"then `meltline apply {plan.id} --approve REASON`",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meltline.domain.units import format_size
+from meltline.domain.units import counted, format_files, format_size
 
 _PROBLEMS = ("skipped", "refused", "failed")
 
@@ -124,8 +124,7 @@ def _planned(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for kind in dict.fromkeys(plan["kind"] for plan in plans):
         lines = [plan for plan in plans if plan["kind"] == kind]
         files, size = (sum(plan.get(key, 0) for plan in lines) for key in ("files", "bytes"))
-        amount = f"{counted(files, 'file')}, {format_size(size)}"
-        yield f"{counted(len(lines), 'plan')} would {kind} {amount}"
+        yield f"{counted(len(lines), 'plan')} would {kind} {format_files(files, size)}"
 
 
 def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -149,11 +148,6 @@ def _details(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for line in changed if len(changed) > 1 else ():
         deeds = "; ".join(deed.tell([line]) for deed in _DEEDS if line.get(deed.count))
         yield f"{quoted(line['table'])}: {deeds}"
-
-
-def counted(number: int, unit: str) -> str:
-    """`1 file`, `1,205 files`."""
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def quoted(name: str) -> str:

@@ -3,17 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from airflow.configuration import conf
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from meltline.app.run.recap import counted, quoted
-from meltline.domain.units import format_size
+from meltline.app.run.recap import quoted
+from meltline.domain.units import format_files, format_size
+from meltline.orchestration.page_addresses import LIFECYCLE, airflow_root
 
-LIFECYCLE = "meltline_lifecycle"
 REASON = Param(
     None,
     type=["null", "string"],
@@ -85,7 +84,7 @@ class AskApproval(ApprovalOperator):
 
 def headline(question: Mapping[str, Any]) -> str:
     """The question in one line."""
-    amount = f"{counted(question['files'], 'file')}, {format_size(question['bytes'])}"
+    amount = format_files(question["files"], question["bytes"])
     return f"Delete {amount} of {question['table']} for good?"
 
 
@@ -100,7 +99,7 @@ def body(question: Mapping[str, Any], found_by: str | None = None) -> str:
 
 
 def _parts(question: Mapping[str, Any], found_by: str | None) -> Iterator[str]:
-    amount = f"{counted(question['files'], 'file')}, {format_size(question['bytes'])}"
+    amount = format_files(question["files"], question["bytes"])
     yield (
         f"**{amount}** of {quoted(question['table'])} have left every snapshot that is kept, and "
         "their failsafe is over. A gate has passed the plan; it is larger than "
@@ -122,8 +121,8 @@ def _parts(question: Mapping[str, Any], found_by: str | None) -> Iterator[str]:
 
 def _changes(changes: Mapping[str, Any]) -> str:
     """What is different from what the person was asked before."""
-    came = f"{counted(changes['files_came'], 'file')}, {format_size(changes['bytes_came'])}, came"
-    went = f"{counted(changes['files_went'], 'file')}, {format_size(changes['bytes_went'])}, went"
+    came = f"{format_files(changes['files_came'], changes['bytes_came'])}, came"
+    went = f"{format_files(changes['files_went'], changes['bytes_went'])}, went"
     return (
         f"You were asked about plan `{changes['instead_of']}`, and its files are not the same any "
         f"more: {came}; {went}."
@@ -146,5 +145,5 @@ def _code(path: str) -> str:
 def _link(found_by: str | None) -> str:
     if not found_by:
         return ""
-    root = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
-    return f"; [the run that found them]({root}/dags/{LIFECYCLE}/runs/{quote(found_by, safe='')})"
+    run = f"{airflow_root()}/dags/{LIFECYCLE}/runs/{quote(found_by, safe='')}"
+    return f"; [the run that found them]({run})"

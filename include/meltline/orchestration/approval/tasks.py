@@ -10,8 +10,9 @@ from meltline.app.run.run_document import merge
 from meltline.app.run.steps import STEPS
 from meltline.domain.deletion.plan import PlanKind
 from meltline.orchestration.approval.answer import OnePlanStep, RecordAnswer, show_words
-from meltline.orchestration.approval.question import LIFECYCLE, REASON, AskApproval
+from meltline.orchestration.approval.question import REASON, AskApproval
 from meltline.orchestration.command_step import CommandStep
+from meltline.orchestration.page_addresses import LIFECYCLE
 from meltline.orchestration.step_tasks import step_task
 from meltline.orchestration.verdict import what_ran
 
