@@ -323,6 +323,34 @@ class DriverLost(MeltlineError):
     """The driver of a run ended while it ran a step: nobody heard how far the step came."""
 
 
+class PolicyExists(UsageInvalid):
+    """The table has such a policy of chunks already."""
+
+
+class InvalidHorizons(UsageInvalid):
+    """Ages of chunk policies that contradict each other."""
+
+
+class NotChunked(UsageInvalid):
+    """The table is not cut into chunks by time, or nobody said how."""
+
+
+class ChunkNotFound(UsageInvalid):
+    """The table has no such chunk, or it is not in the state that was asked for."""
+
+
+class SyncRefused(MeltlineError):
+    """Replication of a table cannot go on as it is."""
+
+    exit_code = 3
+
+
+class LateDataRejected(MeltlineError):
+    """A statement reaches into ranges of time that were dropped: none of it was carried out."""
+
+    exit_code = 3
+
+
 class ColdMissing(UsageInvalid):
     """No cold tier is configured, and something is to go there or to come from there."""
 

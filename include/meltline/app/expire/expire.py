@@ -28,7 +28,7 @@ from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.safety.stored_plans import PlannedFiles
 from meltline.app.services import RunContext
 from meltline.domain.clock import CLOCK_TOLERANCE
-from meltline.domain.deletion.plan import Plan, PlanState, plan_digest
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanAltered
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.domain.retention.policy import Retention
@@ -48,7 +48,7 @@ class ExpireResult:
 
 def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
     """Holds a plan's stored items against its digest: what is wrong where they do not give it."""
-    digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, files)
+    digest = plan.digest_of(files)
     if digest == plan.digest:
         return None
     return PlanAltered(

@@ -11,7 +11,7 @@ from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.app.safety.confinement import Confinement
 from meltline.app.safety.protected_files import protected_among
-from meltline.domain.deletion.plan import Plan, plan_digest
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.iceberg.locations import OwnerIndex
@@ -96,7 +96,7 @@ class Case:
             unreadable: What could not be read and might need a planned file.
         """
         plan, paths, around = self.plan, self.paths, self.around
-        digest = plan_digest(plan.table_uuid, plan.snapshots, plan.refs, self.files)
+        digest = plan.digest_of(self.files)
         referenced, elsewhere = around.proof.referenced, around.elsewhere
         archives = around.sources.config.archives
         return {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import in_batches
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_id
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import PlanStale
 from meltline.domain.iceberg.files import PlannedFile
@@ -96,7 +96,7 @@ def _refused(
     return {
         content: plan
         for content, plan in by_content.items()
-        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, files[plan.id]) == plan.digest
+        if plan.digest_of(files[plan.id]) == plan.digest
     }
 
 

@@ -20,6 +20,8 @@ class PlanKind(StrEnum):
     PURGE = "purge"
     PRUNE = "prune"
     """What leaves cold, by a person's word; its plan is kept in cold (`domain.archive.pruning`)."""
+    DROP_CHUNKS = "drop_chunks"
+    """Chunks that leave hot; their files become history (`domain.chunks`)."""
 
 
 class PlanState(StrEnum):
@@ -74,6 +76,7 @@ class Plan:
         batch: Which of the run's batches it belongs to, from 1 on (`domain.deletion.batches`).
         repeats: How many later runs have planned the very same, after it was refused. The header
             is the last one's.
+        chunks: Names of the chunks that leave hot, sorted; their files leave `heads`' main.
     """
 
     id: str
@@ -97,6 +100,18 @@ class Plan:
     note: str = ""
     batch: int = FIRST_BATCH
     repeats: int = 0
+    chunks: tuple[str, ...] = ()
+
+    def digest_of(self, files: Iterable[PlannedFile]) -> str:
+        """The digest of this plan, if these were its items."""
+        return plan_digest(
+            self.table_uuid, self.snapshots, self.refs, files, self.chunks, self.base_head
+        )
+
+    @property
+    def base_head(self) -> int | None:
+        """Main's head on which chunks were planned; None of a plan without chunks."""
+        return self.heads.get("main") if self.chunks else None
 
     @property
     def is_empty(self) -> bool:
@@ -141,16 +156,25 @@ class PlanTotals:
 
 
 def plan_digest(
-    table_uuid: str, snapshots: Iterable[int], refs: Iterable[str], files: Iterable[PlannedFile]
+    table_uuid: str,
+    snapshots: Iterable[int],
+    refs: Iterable[str],
+    files: Iterable[PlannedFile],
+    chunks: Iterable[str] = (),
+    base_head: int | None = None,
 ) -> str:
     """The digest that a gate approves and an apply must match.
 
     `sha256:` over the sorted UTF-8 lines `table_uuid TAB kind TAB (snapshot id | ref | path) LF`,
-    where kind is `snapshot`, `ref`, or the file's kind.
+    where kind is `snapshot`, `ref`, or the file's kind. Chunks add lines of kind `chunk`, and one
+    of kind `base` with the snapshot whose files they are: the gate is bound to it (LT-36).
     """
     lines = [f"{table_uuid}\tsnapshot\t{snapshot}\n".encode() for snapshot in snapshots]
     lines += [f"{table_uuid}\tref\t{ref}\n".encode() for ref in refs]
     lines += [f"{table_uuid}\t{file.kind}\t{file.path}\n".encode() for file in files]
+    lines += [f"{table_uuid}\tchunk\t{chunk}\n".encode() for chunk in chunks]
+    if base_head is not None:
+        lines.append(f"{table_uuid}\tbase\t{base_head}\n".encode())
     lines.sort()
     return "sha256:" + hashlib.sha256(b"".join(lines)).hexdigest()
 

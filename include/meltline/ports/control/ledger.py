@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from meltline.ports.control.audit import AuditLog
+from meltline.ports.control.chunks import ChunkLedger, ChunkPolicyLedger, SyncLedger
 from meltline.ports.control.claims import ClaimLedger, VetoLedger
 from meltline.ports.control.copies import ArchivedLedger, CopyLedger
 from meltline.ports.control.database import LedgerDatabase
@@ -46,3 +47,6 @@ class ControlLedger:
     statements: StatementLog
     audit: AuditLog
     storage: StorageHistory
+    chunks: ChunkLedger
+    syncs: SyncLedger
+    chunk_policies: ChunkPolicyLedger

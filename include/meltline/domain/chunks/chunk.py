@@ -1,0 +1,180 @@
+"""A chunk as the ledger knows it, and why one is not flagged or dropped yet."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange, spans_chunks
+from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange
+from meltline.domain.iceberg.files import FileKind
+
+
+class ChunkStatus(StrEnum):
+    """Where a chunk's rows are (LT-2)."""
+
+    ACTIVE = "active"
+    """In hot; not, or not any more, proved to be in cold."""
+    TIERED = "tiered"
+    """In hot, and proved to be in cold."""
+    DROPPED = "dropped"
+    """In cold alone."""
+    REOPENED = "reopened"
+    """Dropped, and hot has later rows of it again."""
+
+
+class Deferral(StrEnum):
+    """Why a chunk is not flagged or dropped; the same words everywhere."""
+
+    NOT_SYNCED = "NOT_SYNCED"
+    NOT_STREAMING = "NOT_STREAMING"
+    STALE_HEARTBEAT = "STALE_HEARTBEAT"
+    NO_WRITE_POSITION = "NO_WRITE_POSITION"
+    BEHIND = "BEHIND"
+    DIVERGED = "DIVERGED"
+    OTHER_GENERATION = "OTHER_GENERATION"
+    ROWS_DIFFER = "ROWS_DIFFER"
+    SPANS_CHUNKS = "SPANS_CHUNKS"
+    ROLLUP_DIRTY = "ROLLUP_DIRTY"
+    HELD = "HELD"
+    LATEST_KEPT = "LATEST_KEPT"
+    STRADDLES = "STRADDLES"
+    GATE_REFUSED = "GATE_REFUSED"
+    CHANGED_MEANWHILE = "CHANGED_MEANWHILE"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One time range of one registration of a table.
+
+    Attributes:
+        table_uuid: The registration (`TableMetadata.uuid`).
+        name: Of its begin in UTC, such as `2026-01-05`; or `unbounded`.
+        start: When it begins; None of the unbounded one. Likewise `end`, which is not part of it.
+        rows: Of its data files, row deletes not taken off; `bytes` and `files` likewise.
+        spans: How many data files reach into it and others, or nobody knows how far.
+        last_write: The place on main's line of the last commit that may have changed its rows;
+            None while nobody has looked.
+        last_write_snapshot: That commit.
+        generation: Of the sync in which the place was counted; 0 where nothing is synced.
+        tiered_at: When it was proved; None while it is not.
+        dropped_at: When it was dropped last; None if never.
+        drop_plan: The plan that dropped it last.
+        cold_base: The newest sequence number in cold when it was dropped: later files of it are
+            late rows, all others are the only copy of what was dropped.
+    """
+
+    table_uuid: str
+    name: str
+    start: datetime | None
+    end: datetime | None
+    status: ChunkStatus = ChunkStatus.ACTIVE
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+    spans: int = 0
+    last_write: int | None = None
+    last_write_snapshot: int | None = None
+    generation: int = 0
+    tiered_at: datetime | None = None
+    dropped_at: datetime | None = None
+    drop_plan: str = ""
+    cold_base: int | None = None
+
+    @property
+    def range(self) -> TimeRange | None:
+        """Its times."""
+        return TimeRange(self.start, self.end) if self.start and self.end else None
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether hot has rows of it."""
+        return self.status is not ChunkStatus.DROPPED
+
+    @property
+    def was_dropped(self) -> bool:
+        """Whether cold alone has rows of it, whatever hot has besides."""
+        return self.status in (ChunkStatus.DROPPED, ChunkStatus.REOPENED)
+
+    def written(self, change: SnapshotChange, generation: int) -> "Chunk":
+        """The chunk after a commit that may have changed its rows: it is proved no more (H7)."""
+        status = ChunkStatus.ACTIVE if self.status is ChunkStatus.TIERED else self.status
+        return replace(
+            self,
+            status=status,
+            tiered_at=None if status is ChunkStatus.ACTIVE else self.tiered_at,
+            last_write=change.place,
+            last_write_snapshot=change.snapshot_id,
+            generation=generation,
+        )
+
+
+def new_chunk(layout: ChunkLayout, table_uuid: str, name: str) -> Chunk:
+    """A chunk that nothing is known of yet. Raises ValueError for what is no chunk's name."""
+    times = layout.range(name)
+    if times is None:
+        return Chunk(table_uuid, UNBOUNDED, None, None)
+    return Chunk(table_uuid, name, times.start, times.end)
+
+
+def stamped(
+    layout: ChunkLayout,
+    table_uuid: str,
+    chunks: Mapping[str, Chunk],
+    changes: Iterable[SnapshotChange],
+    *,
+    generation: int,
+    dropped_by: Mapping[int, str],
+) -> dict[str, Chunk]:
+    """The chunks after some commits, oldest first: counted, and those stamped that they touched.
+
+    Both sides of a row that moves are stamped, since what leaves a chunk has its entry too (H3,
+    LT-14). A commit of which nobody can tell what it touched stamps all.
+
+    Args:
+        layout: What the table's chunks are.
+        table_uuid: The registration.
+        chunks: As they were, by name.
+        changes: What the commits did.
+        generation: Of the sync.
+        dropped_by: Our own drops, which no chunk is stamped for: plan ids by snapshot (H-2).
+
+    Returns:
+        Every chunk, by name.
+    """
+    after = dict(chunks)
+    for change in changes:
+        own = change.snapshot_id in dropped_by
+        for file in (*change.added, *change.removed):
+            for name in layout.names(file.times) or ():
+                after.setdefault(name, new_chunk(layout, table_uuid, name))
+        for sign, files in ((1, change.added), (-1, change.removed)):
+            for file in files:
+                if file.kind is not FileKind.DATA:
+                    continue
+                spans = int(spans_chunks(layout, file))
+                names = layout.names(file.times)
+                share = after if names is None else names
+                for name in list(share):
+                    after[name] = replace(
+                        after[name],
+                        rows=after[name].rows + sign * (0 if spans else file.rows),
+                        bytes=after[name].bytes + sign * (0 if spans else file.bytes),
+                        files=after[name].files + sign * (1 - spans),
+                        spans=after[name].spans + sign * spans,
+                    )
+        if own:
+            continue
+        touched = change.touched(layout)
+        added = {
+            n
+            for f in change.added
+            if f.kind is FileKind.DATA
+            for n in layout.names(f.times) or after
+        }
+        for name in sorted(after if touched is None else touched):
+            chunk = after[name].written(change, generation)
+            if chunk.status is ChunkStatus.DROPPED and name in added:
+                chunk = replace(chunk, status=ChunkStatus.REOPENED)
+            after[name] = chunk
+    return after

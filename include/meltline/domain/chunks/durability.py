@@ -1,0 +1,115 @@
+"""Whether a chunk is proved to be in cold by position, and which chunks are due (LT-11, LT-19)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from meltline.domain.chunks.chunk import Chunk, Deferral
+from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
+from meltline.domain.chunks.ranges import UNBOUNDED
+from meltline.domain.chunks.sync import SyncState, TableSync
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A chunk that is left alone, and why."""
+
+    chunk: str
+    reason: Deferral
+    detail: str = ""
+
+
+def is_gated(sync: TableSync | None, policy: PolicyType) -> bool:
+    """Whether a chunk may be dropped only if it is durable (LT-19, LT-20)."""
+    return sync is not None or policy is not PolicyType.RETENTION
+
+
+def not_durable(
+    chunk: Chunk, sync: TableSync | None, now: datetime, oldest: timedelta
+) -> Deferred | None:
+    """Why a chunk is not proved to be in cold by position; None where it is.
+
+    The chunk's own last write is compared, never the table's head (LT-13); equality passes (LT-12).
+
+    Args:
+        chunk: As it was stamped up to main's head.
+        sync: The table's replication; None where it has none.
+        now: Wall clock.
+        oldest: How long ago replication may have looked last.
+    """
+    if sync is None or sync.state is SyncState.STOPPED:
+        return Deferred(chunk.name, Deferral.NOT_SYNCED, "the table is not replicated to cold")
+    if sync.state is SyncState.FAILED and sync.reason == Deferral.DIVERGED:
+        return Deferred(chunk.name, Deferral.DIVERGED, sync.detail)
+    if sync.state is not SyncState.STREAMING:
+        return Deferred(chunk.name, Deferral.NOT_STREAMING, sync.detail or sync.state)
+    if (
+        sync.heartbeat is None
+        or not timedelta(0) <= now - sync.heartbeat + _AHEAD <= oldest + _AHEAD
+    ):
+        return Deferred(chunk.name, Deferral.STALE_HEARTBEAT, f"last heard {sync.heartbeat}")
+    if chunk.last_write is None:
+        return Deferred(chunk.name, Deferral.NO_WRITE_POSITION)
+    if sync.committed is None:
+        return Deferred(chunk.name, Deferral.NOT_STREAMING, "nothing is verified in cold")
+    if not chunk.generation == sync.generation == sync.committed.generation:
+        return Deferred(chunk.name, Deferral.OTHER_GENERATION, f"of sync {chunk.generation}")
+    if chunk.last_write > sync.committed.place:
+        places = f"cold has {sync.committed.place}, the chunk needs {chunk.last_write}"
+        return Deferred(chunk.name, Deferral.BEHIND, places)
+    return None
+
+
+_AHEAD = timedelta(minutes=5)  # so far two clocks may be apart
+
+
+@dataclass(frozen=True)
+class DueChunks:
+    """Chunks that are old enough, oldest first, and those that are left alone all the same."""
+
+    due: Sequence[Chunk]
+    deferred: Sequence[Deferred]
+
+
+def old_enough(chunks: Mapping[str, Chunk], cutoff: datetime) -> list[Chunk]:
+    """Resident chunks whose whole range is before the cutoff, oldest first (LT-32)."""
+    resident = [c for c in chunks.values() if c.is_resident and c.end and c.end <= cutoff]
+    return sorted(resident, key=lambda chunk: chunk.name)
+
+
+def due_to_drop(
+    chunks: Mapping[str, Chunk], policy: ChunkPolicy, as_of: datetime, most: int
+) -> DueChunks:
+    """The chunks that a policy drops by then, at most so many, and why others wait.
+
+    Args:
+        chunks: All of a table, by name.
+        policy: One that drops.
+        as_of: The logical date.
+        most: So many at a time, the oldest: after a long pause many are due at once.
+    """
+    assert policy.drop_after is not None  # whoever asks has a policy that drops
+    cutoff = policy.drop_after.before(as_of)
+    candidates = old_enough(chunks, cutoff)
+    latest = sorted((c.name for c in chunks.values() if c.end and c.is_resident), reverse=True)[
+        : policy.keep_latest
+    ]
+    deferred = [
+        Deferred(c.name, Deferral.STRADDLES, f"it ends {c.end:%Y-%m-%dT%H:%MZ}")
+        for c in chunks.values()
+        if c.is_resident and c.start and c.end and c.start < cutoff < c.end
+    ]
+    if (unbounded := chunks.get(UNBOUNDED)) and unbounded.files:
+        detail = f"{unbounded.rows} rows without a time are never dropped"
+        deferred.append(Deferred(UNBOUNDED, Deferral.STRADDLES, detail))
+    due: list[Chunk] = []
+    for chunk in candidates:
+        if chunk.name in latest:
+            kept = f"the latest {policy.keep_latest} are kept"
+            deferred.append(Deferred(chunk.name, Deferral.LATEST_KEPT, kept))
+        elif chunk.spans:
+            spans = f"{chunk.spans} data files reach into other chunks"
+            deferred.append(Deferred(chunk.name, Deferral.SPANS_CHUNKS, spans))
+        elif chunk.files:
+            due.append(chunk)
+    return DueChunks(due[:most], deferred)

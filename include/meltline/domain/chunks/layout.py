@@ -1,0 +1,203 @@
+"""How a table is cut into chunks, and in which of them its files lie."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meltline.domain.chunks.columns import TimeColumn
+from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange, Unit
+from meltline.domain.iceberg.files import FileKind
+
+_ORDER = tuple(Unit)
+_UNITS = frozenset(Unit)
+
+
+@dataclass(frozen=True)
+class ChunkLayout:
+    """What a table's chunks are: a column of times, and the unit that cuts it.
+
+    It stays as it was declared when the partition spec changes: files of older and newer specs
+    belong to a chunk as far as their times lie inside (LT-32).
+    """
+
+    column: TimeColumn
+    unit: Unit
+
+    def names(self, times: "Times") -> list[str] | None:
+        """The chunks into which some times reach; None is all there are."""
+        if times.is_everywhere:
+            return None
+        return [UNBOUNDED] if times.range is None else list(times.range.chunks(self.unit))
+
+    def range(self, name: str) -> TimeRange | None:
+        """A chunk's times; None of the one that has none. Raises ValueError for no chunk."""
+        return None if name == UNBOUNDED else self.unit.range(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of a file's rows, or of those that a delete file may reach.
+
+    Attributes:
+        range: They lie in here; None for rows without a time.
+        is_everywhere: Nobody knows, or it may be any.
+    """
+
+    range: TimeRange | None = None
+    is_everywhere: bool = False
+
+
+EVERYWHERE = Times(is_everywhere=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFile:
+    """A data or delete file, with what decides to which chunk it belongs.
+
+    Attributes:
+        rows: Of a delete file the deletes.
+        sequence_number: Its data sequence number.
+        snapshot_id: The snapshot that added it; of a removed one the snapshot that removed it.
+        referenced: The one data file that its deletes are about, where it says so.
+        part: Where in the file a deletion vector begins.
+    """
+
+    path: str
+    kind: FileKind
+    bytes: int
+    rows: int
+    times: Times
+    spec_id: int
+    sequence_number: int = 0
+    snapshot_id: int = 0
+    referenced: str = ""
+    part: int | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotChange:
+    """What one snapshot added and removed, by the manifests that it wrote.
+
+    Attributes:
+        operation: append, replace, overwrite or delete; empty where nobody said.
+        place: Where it stands on main's line, counted by us.
+    """
+
+    snapshot_id: int
+    operation: str
+    place: int
+    summary: Mapping[str, str]
+    added: Sequence[ChunkFile] = ()
+    removed: Sequence[ChunkFile] = ()
+
+    @property
+    def rewrites_only(self) -> bool:
+        """Whether it is a compaction: the rows are the same before and after (LT-14)."""
+        return self.operation == "replace"
+
+    def touched(self, layout: ChunkLayout) -> frozenset[str] | None:
+        """The chunks whose rows it may have changed; None is all there are."""
+        return chunks_of(layout, (*self.added, *self.removed)) if not self.rewrites_only else _NONE
+
+    def rewritten(self, layout: ChunkLayout) -> frozenset[str] | None:
+        """The chunks in which it did more than to add rows; None is all there are."""
+        if self.rewrites_only:
+            return _NONE
+        deletes = [file for file in self.added if file.kind is not FileKind.DATA]
+        return chunks_of(layout, (*deletes, *self.removed))
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def chunks_of(layout: ChunkLayout, files: Iterable[ChunkFile]) -> frozenset[str] | None:
+    """The chunks into which some files reach; None is all there are."""
+    names: set[str] = set()
+    for times in {file.times for file in files}:
+        of_file = layout.names(times)
+        if of_file is None:
+            return None
+        names.update(of_file)
+    return frozenset(names)
+
+
+def layout_of(
+    document: Mapping[str, Any], column: str = "", unit: Unit | None = None, pattern: str = ""
+) -> ChunkLayout:
+    """How a table is cut into chunks, by its default partition spec unless it is said.
+
+    Args:
+        document: The table's metadata.
+        column: The column; empty is the one that the table is partitioned by.
+        unit: How long a chunk is; None is as long as a partition.
+        pattern: What integers and strings mean; see `TimeColumn`.
+
+    Raises:
+        ValueError: The table is not partitioned by time, by several columns, or says no unit.
+    """
+    fields = {field["id"]: field for field in _current_schema(document)["fields"]}
+    by_name = {field["name"]: field for field in fields.values()}
+    spec = next(
+        s for s in document["partition-specs"] if s["spec-id"] == document["default-spec-id"]
+    )
+    timed = [
+        (fields[part["source-id"]], str(part["transform"]))
+        for part in spec["fields"]
+        if part.get("source-id") in fields and _tells_time(fields, part, pattern)
+    ]
+    if column:
+        if column not in by_name:
+            raise ValueError(f"there is no column {column}; there are {', '.join(sorted(by_name))}")
+        timed = [(by_name[column], t) for f, t in timed if f["name"] == column] or [
+            (by_name[column], "")
+        ]
+    if len({field["id"] for field, _ in timed}) != 1:
+        columns = ", ".join(sorted({str(field["name"]) for field, _ in timed})) or "none"
+        raise ValueError(f"the table is not partitioned by one column of times (found: {columns})")
+    chosen = TimeColumn.of(timed[0][0], pattern)
+    declared = [Unit(transform) for _, transform in timed if transform in _UNITS]
+    finest = min(declared, key=_ORDER.index, default=None)
+    if unit is None and finest is None and any(t == "identity" for _, t in timed):
+        finest = chosen.finest
+    if unit is None and finest is None:
+        raise ValueError(f"nothing says how long a chunk of {chosen.name} is: say a unit")
+    length = unit or finest
+    assert length is not None
+    if _ORDER.index(length) < _ORDER.index(chosen.finest):
+        raise ValueError(f"values of {chosen.name} do not tell one {length} from the next")
+    return ChunkLayout(chosen, length)
+
+
+def _current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "schemas" not in document:
+        schema: Mapping[str, Any] = document["schema"]
+        return schema
+    return next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
+
+
+def _tells_time(
+    fields: Mapping[int, Mapping[str, Any]], part: Mapping[str, Any], pattern: str
+) -> bool:
+    kind = str(fields[part["source-id"]]["type"])
+    if part["transform"] in _UNITS:
+        return True
+    return part["transform"] == "identity" and (
+        kind in ("date", "timestamp", "timestamptz") or bool(pattern)
+    )
+
+
+def inside(layout: ChunkLayout, file: ChunkFile, names: Collection[str]) -> bool:
+    """Whether a file lies wholly in some chunks."""
+    of_file = layout.names(file.times)
+    if of_file is None or not set(of_file) <= set(names):
+        return False
+    if file.times.range is None:
+        return True
+    spans = [layout.unit.range(name) for name in of_file]
+    return min(spans).start <= file.times.range.start and file.times.range.end <= max(spans).end
+
+
+def spans_chunks(layout: ChunkLayout, file: ChunkFile) -> bool:
+    """Whether a data file has rows of more than one chunk, or of nobody knows which."""
+    of_file = layout.names(file.times)
+    return of_file is None or len(of_file) > 1
