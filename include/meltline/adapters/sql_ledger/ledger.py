@@ -6,6 +6,7 @@ from collections.abc import Callable
 from meltline.access import Access
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.holding import HeldLocks
+from meltline.adapters.sql_ledger.parts.chunks import ChunkPolicyRows, SyncRows, TrackedRows
 from meltline.adapters.sql_ledger.parts.claims import ClaimRows, VetoRows
 from meltline.adapters.sql_ledger.parts.copies import ArchivedRows, CopyRows
 from meltline.adapters.sql_ledger.parts.decisions import DecisionRows, EpochRows
@@ -69,4 +70,7 @@ def sql_control_ledger(
         statements=StatementRows(database),
         audit=AuditRows(database),
         storage=StorageRows(database),
+        chunks=TrackedRows(database),
+        syncs=SyncRows(database),
+        chunk_policies=ChunkPolicyRows(database),
     )

@@ -1,10 +1,13 @@
 """What every control ledger refuses, and in which words; the one in memory uses them too."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.sync import TableSync, TrackedTable
 from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanState
 from meltline.domain.errors import (
+    CommitConflict,
     LockHeld,
     LockLost,
     PlanNotFound,
@@ -133,3 +136,41 @@ def plan_after(move: PlanTransition, stored: Plan | None) -> Plan:
         raise moved_meanwhile(move.plan, move.to, stored.state)
     base = move.committed_base or stored.committed_base
     return replace(stored, state=move.to, note=move.note, committed_base=base)
+
+
+def walked_on(after: TrackedTable) -> CommitConflict:
+    """Another run has stamped the table's chunks since they were read."""
+    return CommitConflict(
+        f"another run has looked at the chunks of {after.table} meanwhile",
+        object=str(after.table),
+        expected="that its chunks are stamped up to where they were when this run read them",
+        found="another place, or a table that is new or was forgotten",
+        next="nothing was stored; run it again, it goes on from there",
+    )
+
+
+def sync_moved(after: TableSync) -> CommitConflict:
+    """Another run, or a person, has changed the table's replication since it was read."""
+    return CommitConflict(
+        f"the replication of {after.table} was changed meanwhile",
+        object=str(after.table),
+        expected="the state that this run has read",
+        found="another generation, state, position or heartbeat, or none",
+        next="nothing was stored; look at it with `meltline chunks status`, and run it again",
+    )
+
+
+def chunk_after(before: Chunk, after: Chunk, stored: Chunk | None) -> Chunk | None:
+    """A stored chunk as it is after a move; None where it was written meanwhile.
+
+    Only what the move changes is taken over: a compaction may have changed the files since.
+    """
+    if stored is None or _written(stored) != _written(before):
+        return None
+    names = [field.name for field in fields(Chunk)]
+    changes = {n: getattr(after, n) for n in names if getattr(after, n) != getattr(before, n)}
+    return replace(stored, **changes)
+
+
+def _written(chunk: Chunk) -> tuple[object, ...]:
+    return (chunk.status, chunk.last_write, chunk.generation, chunk.drop_plan)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from meltline.adapters.sql_ledger.holding import HeldLocks
 from meltline.domain.clock import Clock, WallClock
 from meltline.ports import ControlLedger
+from meltline.testing.control.chunks import MemoryChunkPolicies, MemoryChunks, MemorySyncs
 from meltline.testing.control.claims import MemoryClaims, MemoryVetoes
 from meltline.testing.control.copies import MemoryArchived, MemoryCopies
 from meltline.testing.control.database import MemoryDatabase
@@ -47,6 +48,7 @@ def memory_control_ledger(
     state = MemoryDatabase(clock, database or WallClock())
     locks = MemoryLockRows(state, lease_time)
     plans = MemoryPlans(state, locks)
+    chunks = MemoryChunks(state)
     return ControlLedger(
         database=state,
         registrations=MemoryRegistrations(state),
@@ -69,4 +71,7 @@ def memory_control_ledger(
         statements=MemoryStatements(state),
         audit=MemoryAudit(state),
         storage=MemoryStorage(state),
+        chunks=chunks,
+        syncs=MemorySyncs(state),
+        chunk_policies=MemoryChunkPolicies(state, chunks),
     )

@@ -36,7 +36,7 @@ from meltline.domain.deletion.gate import FailedExpectation, HeldExpectation
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0020"
+REVISION = "0021"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(
@@ -259,6 +259,7 @@ plans = Table(
     prose("note"),
     Column("batch", Integer, nullable=False),
     Column("repeats", Integer, nullable=False),
+    _list("chunks"),
     Index("ix_plans_created_at", "created_at", "seq"),
 )
 
