@@ -1,19 +1,45 @@
 """Writes manifest lists and manifests as the Iceberg spec has them, for formats 1, 2 and 3."""
 
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
-import fastavro
-
 from meltline.domain.iceberg.files import EntryStatus, FileKind
+from meltline.testing.manifest_files import (
+    UNPARTITIONED,
+    PartitionSpec,
+    list_schema,
+    manifest_schema,
+    read_avro,
+    written_avro,
+)
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a manifest says of a file of a table that is cut into chunks.
+
+    Attributes:
+        spec: How it is partitioned.
+        partition: By name of the partition field.
+        rows: How many; of a delete file the deletes.
+        nulls: By column, where the writer counted them.
+        lower: The least value of each column as manifests pack it; `upper` the greatest.
+        referenced: The one data file that its deletes are about, where it says so.
+    """
+
+    spec: PartitionSpec
+    partition: tuple[tuple[str, Any], ...] = ()
+    rows: int = 1
+    nulls: tuple[tuple[int, int], ...] = ()
+    lower: tuple[tuple[int, bytes], ...] = ()
+    upper: tuple[tuple[int, bytes], ...] = ()
+    referenced: str = ""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a manifest."""
+    """One row of a manifest. `facts` are None where all that counts is which files there are."""
 
     path: str
     bytes: int
@@ -21,6 +47,7 @@ class Entry:
     status: EntryStatus
     snapshot_id: int
     sequence: int
+    facts: FileFacts | None = None
 
     def turned(self, status: EntryStatus, snapshot_id: int = 0) -> "Entry":
         return replace(self, status=status, snapshot_id=snapshot_id or self.snapshot_id)
@@ -28,6 +55,14 @@ class Entry:
     @property
     def is_live(self) -> bool:
         return self.status is not EntryStatus.DELETED
+
+    @property
+    def spec(self) -> PartitionSpec:
+        return self.facts.spec if self.facts else UNPARTITIONED
+
+    @property
+    def rows(self) -> int:
+        return self.facts.rows if self.facts else 1
 
 
 @dataclass(frozen=True)
@@ -43,6 +78,9 @@ class Manifest:
     def count(self, status: EntryStatus) -> int:
         return sum(entry.status is status for entry in self.entries)
 
+    def rows(self, status: EntryStatus) -> int:
+        return sum(entry.rows for entry in self.entries if entry.status is status)
+
     @property
     def is_deletes(self) -> bool:
         return any(entry.kind is not FileKind.DATA for entry in self.entries)
@@ -52,85 +90,54 @@ class Manifest:
         return tuple(entry for entry in self.entries if entry.is_live)
 
 
-def _field(number: int, name: str, kind: Any, *, optional: bool = False) -> dict[str, Any]:
-    if optional:
-        return {"field-id": number, "name": name, "type": ["null", kind], "default": None}
-    return {"field-id": number, "name": name, "type": kind}
-
-
-@cache
-def _manifest_schema(version: int) -> Any:
-    file = [
-        _field(134, "content", "int"),
-        _field(100, "file_path", "string"),
-        _field(101, "file_format", "string"),
-        _field(102, "partition", {"type": "record", "name": "r102", "fields": []}),
-        _field(103, "record_count", "long"),
-        _field(104, "file_size_in_bytes", "long"),
-    ]
-    if version == 1:
-        file = [*file[1:], _field(105, "block_size_in_bytes", "long")]
-    if version == 3:
-        file += [
-            _field(142, "first_row_id", "long", optional=True),
-            _field(143, "referenced_data_file", "string", optional=True),
-            _field(144, "content_offset", "long", optional=True),
-            _field(145, "content_size_in_bytes", "long", optional=True),
-        ]
-    entry = [
-        _field(0, "status", "int"),
-        _field(1, "snapshot_id", "long", optional=version > 1),
-        _field(2, "data_file", {"type": "record", "name": "r2", "fields": file}),
-    ]
-    if version > 1:
-        entry[2:2] = [
-            _field(3, "sequence_number", "long", optional=True),
-            _field(4, "file_sequence_number", "long", optional=True),
-        ]
-    return fastavro.parse_schema({"type": "record", "name": "manifest_entry", "fields": entry})
-
-
-@cache
-def _list_schema(version: int) -> Any:
-    optional = version == 1
-    fields = [
-        _field(500, "manifest_path", "string"),
-        _field(501, "manifest_length", "long"),
-        _field(502, "partition_spec_id", "int"),
-        _field(503, "added_snapshot_id", "long"),
-        _field(504, "added_files_count", "int", optional=optional),
-        _field(505, "existing_files_count", "int", optional=optional),
-        _field(506, "deleted_files_count", "int", optional=optional),
-        _field(512, "added_rows_count", "long", optional=optional),
-        _field(513, "existing_rows_count", "long", optional=optional),
-        _field(514, "deleted_rows_count", "long", optional=optional),
-    ]
-    if version > 1:
-        fields[3:3] = [
-            _field(517, "content", "int"),
-            _field(515, "sequence_number", "long"),
-            _field(516, "min_sequence_number", "long"),
-        ]
-    if version == 3:
-        fields.append(_field(520, "first_row_id", "long", optional=True))
-    return fastavro.parse_schema({"type": "record", "name": "manifest_file", "fields": fields})
-
-
 def manifest_bytes(version: int, entries: Iterable[Entry]) -> bytes:
-    return _avro(_manifest_schema(version), [_entry(version, entry) for entry in entries], version)
+    """All entries of one manifest have one partition spec."""
+    entries = list(entries)
+    spec = entries[0].spec if entries and entries[0].facts else None
+    rows = [_entry(version, entry) for entry in entries]
+    header = {"format-version": str(version), **(spec.header if spec else {})}
+    return written_avro(manifest_schema(version, spec), rows, header)
 
 
 def list_bytes(version: int, manifests: Sequence[Manifest]) -> bytes:
-    return _avro(_list_schema(version), [_manifest(manifest) for manifest in manifests], version)
+    rows = [_manifest(manifest) for manifest in manifests]
+    return written_avro(list_schema(version), rows, {"format-version": str(version)})
 
 
-def _avro(schema: Any, rows: Sequence[dict[str, Any]], version: int) -> bytes:
-    body = io.BytesIO()
-    # A fixed marker, so that the same history makes the same bytes.
-    marker = b"0123456789abcdef"
-    metadata = {"format-version": str(version)}
-    fastavro.writer(body, schema, rows, metadata=metadata, sync_marker=marker)
-    return body.getvalue()
+def read_manifests(
+    read: Callable[[str], bytes], manifest_list: str, facts: Mapping[str, FileFacts]
+) -> tuple[Manifest, ...]:
+    """What somebody else has written, as if the lake's engines had."""
+    return tuple(
+        Manifest(
+            row["manifest_path"],
+            row["manifest_length"],
+            row["added_snapshot_id"],
+            row.get("sequence_number") or 0,
+            tuple(
+                _read_entry(row, entry, facts)
+                for entry in read_avro(read(row["manifest_path"])).rows
+            ),
+        )
+        for row in read_avro(read(manifest_list)).rows
+    )
+
+
+def _read_entry(
+    manifest: Mapping[str, Any], row: Mapping[str, Any], facts: Mapping[str, FileFacts]
+) -> Entry:
+    file = row["data_file"]
+    content = (file.get("content") or 0, str(file["file_format"]).upper())
+    sequence = row.get("sequence_number")
+    return Entry(
+        file["file_path"],
+        file["file_size_in_bytes"],
+        next(kind for kind, written in _CONTENT.items() if written == content),
+        EntryStatus(row["status"]),
+        row["snapshot_id"] or manifest["added_snapshot_id"],
+        manifest.get("sequence_number") or 0 if sequence is None else sequence,
+        facts.get(file["file_path"]),
+    )
 
 
 _CONTENT = {
@@ -158,27 +165,43 @@ def _entry(version: int, entry: Entry) -> dict[str, Any]:
             "record_count": 1,
             "file_size_in_bytes": entry.bytes,
             "block_size_in_bytes": 67108864,
+            **(_of_facts(entry.facts) if entry.facts else {}),
         },
     }
 
 
-def _manifest(manifest: Manifest) -> dict[str, Any]:
-    counts = {
-        name: manifest.count(status)
-        for name, status in (
-            ("added", EntryStatus.ADDED),
-            ("existing", EntryStatus.EXISTING),
-            ("deleted", EntryStatus.DELETED),
-        )
+def _of_facts(facts: FileFacts) -> dict[str, Any]:
+    nulls, counts = facts.nulls, [(column, facts.rows) for column, _ in facts.nulls]
+    return {
+        "partition": dict(facts.partition),
+        "record_count": facts.rows,
+        "value_counts": _pairs(counts),
+        "null_value_counts": _pairs(nulls),
+        "lower_bounds": _pairs(facts.lower),
+        "upper_bounds": _pairs(facts.upper),
+        "referenced_data_file": facts.referenced or None,
     }
+
+
+def _pairs(of_columns: Iterable[tuple[int, Any]]) -> list[dict[str, Any]]:
+    return [{"key": column, "value": value} for column, value in of_columns]
+
+
+def _manifest(manifest: Manifest) -> dict[str, Any]:
+    kinds = (
+        ("added", EntryStatus.ADDED),
+        ("existing", EntryStatus.EXISTING),
+        ("deleted", EntryStatus.DELETED),
+    )
+    counts = {f"{name}_files_count": manifest.count(status) for name, status in kinds}
+    counts |= {f"{name}_rows_count": manifest.rows(status) for name, status in kinds}
     return {
         "manifest_path": manifest.path,
         "manifest_length": manifest.length,
-        "partition_spec_id": 0,
+        "partition_spec_id": manifest.entries[0].spec.id if manifest.entries else 0,
         "content": int(manifest.is_deletes),
         "sequence_number": manifest.sequence,
         "min_sequence_number": min((e.sequence for e in manifest.entries), default=0),
         "added_snapshot_id": manifest.snapshot_id,
-        **{f"{name}_files_count": count for name, count in counts.items()},
-        **{f"{name}_rows_count": count for name, count in counts.items()},
+        **counts,
     }

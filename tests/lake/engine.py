@@ -1,6 +1,6 @@
 """What engines do to a table of the lake: every commit writes real manifests and metadata."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -260,7 +260,8 @@ class Table:
         if size is None:
             size = 100 + len(path)
             self.lake.store.write(path, b"d" * size)
-        return Entry(path, size, kind, EntryStatus.ADDED, snapshot_id, sequence)
+        facts = self.lake.facts.get(path)
+        return Entry(path, size, kind, EntryStatus.ADDED, snapshot_id, sequence, facts)
 
     def _write_manifest(
         self, entries: Sequence[Entry], snapshot_id: int, sequence: int, number: int
@@ -284,7 +285,7 @@ class Table:
             draft
             if isinstance(draft, Manifest)
             else self._write_manifest(draft, snapshot_id, sequence, number)
-            for number, draft in enumerate(drafts)
+            for number, draft in enumerate(_by_spec(drafts))
         ]
         path = f"{self.location}/metadata/snap-{snapshot_id}-1-m.avro"
         self.lake.store.write(path, list_bytes(self.version, manifests))
@@ -338,6 +339,16 @@ def _merged(drafts: Sequence[Draft]) -> list[Draft]:
 
 def _entries(draft: Draft) -> tuple[Entry, ...]:
     return draft.entries if isinstance(draft, Manifest) else draft
+
+
+def _by_spec(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """A manifest has the files of one partition spec, and either data or deletes."""
+    for draft in drafts:
+        if isinstance(draft, Manifest):
+            yield draft
+            continue
+        for spec in dict.fromkeys(entry.spec for entry in draft):
+            yield tuple(entry for entry in draft if entry.spec == spec)
 
 
 def _totals(manifests: Iterable[Manifest]) -> Mapping[str, str]:

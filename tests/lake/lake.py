@@ -42,7 +42,7 @@ from meltline.testing.files import MemoryLedgerReader, memory_file_ledger
 from meltline.testing.proofs import MemoryProofReader
 from meltline.testing.rows import MemoryRowComparer
 from meltline.testing.store import MemoryStore
-from tests.lake.avro_files import Manifest
+from tests.lake.avro_files import FileFacts, Manifest, read_manifests
 from tests.lake.engine import Table
 from tests.lake.plain_gate import PlainGateEngine
 
@@ -147,6 +147,7 @@ class Lake:
         self.manifests: dict[
             str, tuple[Manifest, ...]
         ] = {}  # by list, or by the paths named inline
+        self.facts: dict[str, FileFacts] = {}  # of files of tables that are cut into chunks
         self.cold = MemoryCatalog("ice", self.store, clock=self.clock, new_id=self.unique)
         self.archive = MemoryArchive(
             self.cold, self.store, COLD_WAREHOUSE, self.clock, self.control.copies
@@ -309,6 +310,8 @@ class Lake:
     def manifests_of(self, snapshot: Mapping[str, Any]) -> tuple[Manifest, ...]:
         """What a snapshot refers to, by its list or, in format 1, by the manifests it names."""
         listed = snapshot.get("manifest-list") or " ".join(snapshot["manifests"])
+        if listed not in self.manifests:  # a commit of ours, not of an engine
+            self.manifests[listed] = read_manifests(self.store.read, listed, self.facts)
         return self.manifests[listed]
 
     def name_inline(self, snapshot: dict[str, Any], manifests: tuple[Manifest, ...]) -> None:
