@@ -36,6 +36,7 @@ from meltline.garbage import collect_seldom
 from meltline.late import late
 from meltline.ports import (
     Catalog,
+    ChunkFileReader,
     CopyReader,
     LedgerReader,
     ManifestReader,
@@ -130,6 +131,8 @@ class Wiring:
             who=self.who,
             cold=cold,
             copies=None if cold is None else late(partial(_copies, self.store, cold.store)),
+            chunk_files=late(partial(_chunk_files, self.store)),
+            cold_chunk_files=None if cold is None else late(partial(_chunk_files, cold.store)),
             deep=self._deep(),
         )
 
@@ -306,6 +309,12 @@ def _copies(hot: ObjectReader, cold: ObjectReader) -> CopyReader:
     from meltline.adapters.archive.copy_reader import StoreCopyReader  # noqa: PLC0415 - PyIceberg
 
     return StoreCopyReader(hot, cold)
+
+
+def _chunk_files(store: ObjectReader) -> ChunkFileReader:
+    from meltline.adapters.chunks.file_reader import AvroChunkFiles  # noqa: PLC0415 - Avro
+
+    return AvroChunkFiles(store)
 
 
 def _without_cold(config: Config) -> Config:

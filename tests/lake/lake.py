@@ -12,6 +12,7 @@ from uuid import UUID
 import fastavro
 
 from meltline.adapters.archive.copy_reader import StoreCopyReader
+from meltline.adapters.chunks.file_reader import AvroChunkFiles
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.init import init
@@ -218,6 +219,8 @@ class Lake:
             cold=self.tier() if self.has_cold else None,
             archive=self.archive if self.has_cold else None,
             copies=StoreCopyReader(self.store, self.store),
+            chunk_files=AvroChunkFiles(self.store),
+            cold_chunk_files=AvroChunkFiles(self.store) if self.has_cold else None,
             rows=MemoryRowComparer({**self.catalogs, "ice": self.cold}, self.store),
         )
         if "catalogs" in changes:
@@ -234,6 +237,7 @@ class Lake:
             writer=store,
             remover=store,
             resolver=store,
+            registrar=self.cold,
         )
 
     def request(

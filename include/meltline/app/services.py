@@ -10,6 +10,7 @@ from meltline.ports import (
     Catalog,
     CatalogEditor,
     CatalogRegistrar,
+    ChunkFileReader,
     Committer,
     ControlLedger,
     CopyReader,
@@ -78,6 +79,7 @@ class ReadContext:
         cold: The cold tier, where one is configured. Its catalog is none of `catalogs`: nothing
             that looks for what is needed, planned or deleted comes across it (I-8).
         copies: Reads cold beside hot, for the gate and for those who ask.
+        chunk_files: Tells which files lie in which chunks; `cold_chunk_files` the same of cold's.
         deep: The permanent store, where one is configured.
         run_id: Of which run this is a step; empty for what belongs to none.
         once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
@@ -99,6 +101,8 @@ class ReadContext:
     who: str
     cold: ColdTier | None = field(default=None, kw_only=True)
     copies: CopyReader | None = field(default=None, kw_only=True)
+    chunk_files: ChunkFileReader = field(kw_only=True)
+    cold_chunk_files: ChunkFileReader | None = field(default=None, kw_only=True)
     deep: DeepStore | None = field(default=None, kw_only=True)
     run_id: str = field(default="", kw_only=True)
     once: str = field(default="", kw_only=True)

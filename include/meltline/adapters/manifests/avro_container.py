@@ -133,7 +133,7 @@ class AvroFile:
     def schema(self) -> Any:
         """The schema of its records, without logical types. Raises ValueError where it has none."""
         try:
-            return fastavro.parse_schema(_plain(json.loads(self.header["avro.schema"])))
+            return fastavro.parse_schema(plain(json.loads(self.header["avro.schema"])))
         except Exception as noise:  # of a schema that is none fastavro says anything
             raise ValueError(f"no schema: {type(noise).__name__}: {noise}") from noise
 
@@ -161,11 +161,11 @@ def as_number(number: int) -> bytes:
     return bytes([*encoded, remaining])
 
 
-def _plain(schema: Any) -> Any:
-    """A schema without logical types: no value is turned into another."""
+def plain(schema: Any) -> Any:
+    """An Avro schema without logical types: no value is turned into another."""
     if isinstance(schema, dict):
-        return {key: _plain(node) for key, node in schema.items() if key != "logicalType"}
-    return [_plain(kind) for kind in schema] if isinstance(schema, list) else schema
+        return {key: plain(node) for key, node in schema.items() if key != "logicalType"}
+    return [plain(kind) for kind in schema] if isinstance(schema, list) else schema
 
 
 # --- the container's own words: each with where it ends -------------------------------------------

@@ -8,17 +8,20 @@ import copy
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import fastavro
 
 from meltline.adapters.manifests.avro_blocks import datums
-from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.avro_container import AvroFile, plain
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestEntry, ManifestFile
 from meltline.ports import Prefix
+
+Kinds: TypeAlias = Mapping[str, Sequence[str]]
+"""Fields by name, and the Avro types that each may have."""
 
 _NUMBER, _TEXT, _RECORD = ("int", "long"), ("string",), ("record",)
 _LIST_FIELDS = {
@@ -31,14 +34,14 @@ _LIST_FIELDS = {
     **{f"{status}_files_count": _NUMBER for status in ("added", "existing", "deleted")},
     **{f"{status}_data_files_count": _NUMBER for status in ("added", "existing", "deleted")},
 }
-_ENTRY_FIELDS = {
+ENTRY_FIELDS: Kinds = {
     "status": _NUMBER,
     "snapshot_id": _NUMBER,
     "sequence_number": _NUMBER,
     "file_sequence_number": _NUMBER,
     "data_file": _RECORD,
 }
-_FILE_FIELDS = {
+FILE_FIELDS: Kinds = {
     "content": _NUMBER,
     "file_path": _TEXT,
     "file_format": _TEXT,
@@ -57,9 +60,9 @@ def read_manifest_list(path: str, content: bytes) -> tuple[ManifestFile, ...]:
         MetadataUnreadable: It is not an Avro file that follows the spec.
     """
     try:
-        return tuple(_manifest(row) for row in _rows(content, _whole))
+        return tuple(_manifest(row) for row in decoded_rows(AvroFile.read(content), _whole))
     except Exception as error:
-        raise _unreadable(path, "a manifest list", error) from error
+        raise unreadable(path, "a manifest list", error) from error
 
 
 def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
@@ -69,18 +72,18 @@ def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
         MetadataUnreadable: It is not an Avro file that follows the spec.
     """
     try:
-        yield from map(_manifest_entry, _rows(content, _projection))
+        yield from map(_manifest_entry, decoded_rows(AvroFile.read(content), _projection))
     except Exception as error:
-        raise _unreadable(path, "a manifest", error) from error
+        raise unreadable(path, "a manifest", error) from error
 
 
-def _rows(content: bytes, projected: Projected) -> Iterator[Any]:
+def decoded_rows(file: AvroFile, projected: Projected) -> Iterator[Any]:
     """A file's rows, block by block: whoever has seen enough stops.
 
+    Values of logical types stay as they are stored: a calendar has not every day that they name.
     Thousands of small files have one schema, and taking that apart costs more than their rows; so
     it is done once.
     """
-    file = AvroFile.read(content)
     written, projection = _prepared(file.header["avro.schema"], projected)
     for block in file.blocks():
         for datum in datums(file.codec, [block]):
@@ -94,7 +97,7 @@ def _rows(content: bytes, projected: Projected) -> Iterator[Any]:
 @lru_cache(maxsize=256)
 def _prepared(schema: bytes, projected: Projected) -> tuple[Any, Any]:
     """Schemas of a block of rows: as it is written, and as it is wanted."""
-    written = json.loads(schema)
+    written = plain(json.loads(schema))
     return _block_schema(written), _block_schema(projected(written))
 
 
@@ -104,11 +107,11 @@ def _block_schema(row: Any) -> Any:
 
 
 def _whole(schema: Any) -> Any:
-    _of(_LIST_FIELDS, schema)
+    fields_of(_LIST_FIELDS, schema)
     return schema
 
 
-def _of(kinds: Mapping[str, Sequence[str]], record: Any) -> list[Any]:
+def fields_of(kinds: Kinds, record: Any) -> list[Any]:
     """The fields of a record that have one of these names. Raises TypeError for another type."""
     fields = [field for field in record["fields"] if field["name"] in kinds]
     for field in fields:
@@ -147,19 +150,29 @@ def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[Manifest
     Raises:
         MetadataUnreadable: It does not follow the spec, or is not what its list says.
     """
-    if manifest.bytes and len(content) != manifest.bytes:
-        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
+    require_length(manifest, len(content))
     entries = list(read_manifest(manifest.path, content))
+    require_counts(manifest, (file.status for file in entries))
+    return entries
+
+
+def require_length(manifest: ManifestFile, length: int) -> None:
+    """Refuses a manifest that is not as long as its list says. Raises MetadataUnreadable."""
+    if manifest.bytes and length != manifest.bytes:
+        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{length} bytes")
+
+
+def require_counts(manifest: ManifestFile, statuses: Iterable[EntryStatus]) -> None:
+    """Refuses a manifest that has other entries than its list counts. Raises MetadataUnreadable."""
     listed = {
         EntryStatus.ADDED: manifest.added_files,
         EntryStatus.EXISTING: manifest.existing_files,
         EntryStatus.DELETED: manifest.deleted_files,
     }
-    counted = Counter(file.status for file in entries)
+    counted = Counter(statuses)
     for status, count in listed.items():
         if count is not None and count != counted[status]:
             raise _mismatch(manifest, f"{count} {status.name} entries", str(counted[status]))
-    return entries
 
 
 def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestEntry]:
@@ -171,8 +184,7 @@ def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestE
         MetadataUnreadable: It does not follow the spec, or has fewer than its list says; or these
             do not all stand in what was read of it.
     """
-    if manifest.bytes and front.bytes != manifest.bytes:
-        raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{front.bytes} bytes")
+    require_length(manifest, front.bytes)
     added, _, deleted = manifest.counts
     missing = Counter({EntryStatus.ADDED: added, EntryStatus.DELETED: deleted})
     entries: list[ManifestEntry] = []
@@ -198,7 +210,8 @@ def _mismatch(manifest: ManifestFile, expected: str, actual: str) -> MetadataUnr
     )
 
 
-def _unreadable(path: str, kind: str, error: Exception) -> MetadataUnreadable:
+def unreadable(path: str, kind: str, error: Exception) -> MetadataUnreadable:
+    """What is said of a file that is not what the spec has."""
     return MetadataUnreadable(
         f"{path} cannot be read as {kind}",
         object=path,
@@ -227,11 +240,11 @@ def _first(row: Mapping[str, Any], *names: str) -> int | None:
 
 def _projection(writer_schema: Any) -> Any:
     schema = copy.deepcopy(writer_schema)
-    schema["fields"] = _of(_ENTRY_FIELDS, schema)
+    schema["fields"] = fields_of(ENTRY_FIELDS, schema)
     for entry_field in schema["fields"]:
         if entry_field["name"] == "data_file":
             record = entry_field["type"]
-            record["fields"] = _of(_FILE_FIELDS, record)
+            record["fields"] = fields_of(FILE_FIELDS, record)
     return schema
 
 
@@ -239,7 +252,7 @@ def _manifest_entry(row: Any) -> ManifestEntry:
     file = row["data_file"]
     return ManifestEntry(
         path=file["file_path"],
-        kind=_kind(file.get("content") or 0, file["file_format"]),
+        kind=kind_of_file(file.get("content") or 0, file["file_format"]),
         bytes=file["file_size_in_bytes"],
         status=EntryStatus(row["status"]),
         snapshot_id=row.get("snapshot_id"),
@@ -249,7 +262,8 @@ def _manifest_entry(row: Any) -> ManifestEntry:
     )
 
 
-def _kind(content: int, file_format: str) -> FileKind:
+def kind_of_file(content: int, file_format: str) -> FileKind:
+    """What a file is. Raises ValueError."""
     if content == 0:
         return FileKind.DATA
     if content == 1:

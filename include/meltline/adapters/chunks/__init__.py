@@ -1,0 +1,1 @@
+"""Chunks through Spark and PyIceberg: read, copied, dropped, and guarded against late rows."""
