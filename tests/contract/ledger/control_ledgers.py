@@ -47,6 +47,10 @@ MANY = 2500  # more than one statement of a database may name
 ODD_NAMES = ("lake.air.`t[1]`", "lake.air.`it's`", "lake.`a.b`.c.`d``e`", "lake.air.`ж %s`")
 
 
+CHUNK_TABLES = ("chunks", "chunked_tables", "table_syncs", "chunk_policies")
+"""What revision 0021 adds; it adds a column to plans, too."""
+
+
 @dataclass
 class RealTime:
     """Real time that a test can push forward, as if a process had been dead for a while."""

@@ -13,9 +13,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Table, create_engine, make_url, select, text
 
 from meltline.adapters.sql_ledger.engine import scrubbed
-from meltline.adapters.sql_ledger.tables import decision_tables, place_tables, schema
+from meltline.adapters.sql_ledger.tables import chunk_tables, decision_tables, place_tables, schema
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.arming import Arming
+from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.storage import StorageRow
@@ -45,6 +46,7 @@ from meltline.ports import (
     VouchedFile,
 )
 from tests.contract.ledger.control_ledgers import (
+    CHUNK_TABLES,
     LEASE,
     NOW,
     SOON,
@@ -231,6 +233,7 @@ STORED: list[tuple[type, Table, set[str]]] = [
     (Incident, schema.incidents, set()),
     (RememberedMetadata, schema.metadata_documents, set()),
     (CopyProof, schema.copies, set()),
+    (Chunk, chunk_tables.chunks, set()),
 ]
 """Each record that is stored field by field, its table, and what this has beside them."""
 
@@ -247,6 +250,7 @@ def test_every_table_is_known_to_the_test_of_fields_or_has_rows_that_are_no_reco
     # `archived` stores a record with another in it: its own tests bring back what they stored.
     by_hand = {"archived", "batches", "claimed_paths", "entries", "lifted_guards", "locks"}
     by_hand |= {"marks", "places", "policies", "sharing"}
+    by_hand |= {"chunk_policies", "chunked_tables", "table_syncs"}  # likewise
     assert checked | by_hand == set(schema.metadata.tables)
     assert not checked & by_hand
 
@@ -278,14 +282,14 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
         gone = ("places", "withheld", "epochs", "disowned_times", "arming", "rejections")
-        for table in (*new, *newer, *gone):
+        for table in (*new, *newer, *gone, *CHUNK_TABLES):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))
         for column in ('"table"', "who", "ttl_ms"):
             connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
-        connection.execute(text("ALTER TABLE plans DROP COLUMN batch"))
-        connection.execute(text("ALTER TABLE plans DROP COLUMN repeats"))
+        for column in ("batch", "repeats", "chunks"):
+            connection.execute(text(f"ALTER TABLE plans DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
         for column in ("cold_bytes", "deep_bytes"):
             connection.execute(text(f"ALTER TABLE storage DROP COLUMN {column}"))
@@ -319,7 +323,9 @@ def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
     ledger.places.save_withheld("purge", [a_withheld_file()])
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        connection.execute(text("DROP TABLE rejections"))
+        for table in ("rejections", *CHUNK_TABLES):
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
         connection.execute(text("ALTER TABLE withheld RENAME COLUMN claimant TO other"))
         connection.execute(text("DROP TABLE arming"))

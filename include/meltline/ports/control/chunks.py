@@ -73,7 +73,8 @@ class ChunkLedger(ChunkReader, Protocol):
     def move(self, moves: Sequence[tuple[Chunk, Chunk]]) -> Sequence[bool]:
         """Changes chunks, each from what it was read as; False where it was written meanwhile.
 
-        Compared are status, last write, generation and drop plan, in the same transaction.
+        Compared are status, last write, generation and drop plan, in the same transaction. Only
+        what the move changes is stored: a compaction may have changed the files since.
         """
         ...
 
@@ -118,7 +119,9 @@ class ChunkPolicyLedger(ChunkPolicyReader, Protocol):
         """Stores one under an id of its own, which it returns it with.
 
         Raises:
-            PolicyExists: The table has one of that type: of two people one comes first.
+            PolicyExists: The table has one of that type, or one that says the same thing: of two
+                people one comes first (`require_fits`).
+            InvalidHorizons: It contradicts one that came first (LT-35).
         """
         ...
 

@@ -1,0 +1,560 @@
+"""Every control ledger: chunks, their replication, their policies, and plans that drop them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from threading import Barrier
+from typing import Any, TypeVar
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, text
+
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus
+from meltline.domain.chunks.columns import ColumnKind, TimeColumn
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
+from meltline.domain.chunks.ranges import UNBOUNDED, Horizon, Unit
+from meltline.domain.chunks.sync import Position, SyncState, TableSync, TrackedTable
+from meltline.domain.deletion.plan import PlanKind
+from meltline.domain.errors import CommitConflict, InvalidHorizons, MeltlineError, PolicyExists
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import ChunkSum, ControlLedger
+from tests.contract.ledger.control_ledgers import (
+    CHUNK_TABLES,
+    HUGE,
+    MANY,
+    NOW,
+    ODD_NAMES,
+    SQL,
+    OpenSql,
+    Shop,
+    a_plan,
+    add_plan,
+    ledger,
+    open_sql,
+    postgres_server,
+    shop,
+    url,
+)
+
+__all__ = ["ledger", "open_sql", "postgres_server", "shop", "url"]
+
+DAYS = ChunkLayout(TimeColumn("ts", 3, ColumnKind.TIMESTAMPTZ, "", "timestamptz"), Unit.DAY)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HEAD = Position(1, 10, HUGE)
+NEXT = Position(1, 11, -HUGE - 1)
+ELSEWHERE = Position(1, 11, 5)
+
+
+def a_tracked_table(uuid: str = "u-1", **changes: object) -> TrackedTable:
+    tracked = TrackedTable(uuid, TableName.parse("lake.air.flights"), DAYS, HEAD)
+    return replace(tracked, **changes)  # type: ignore[arg-type]
+
+
+def a_chunk(day: int = 0, uuid: str = "u-1", **changes: object) -> Chunk:
+    start = START + timedelta(days=day)
+    chunk = Chunk(uuid, Unit.DAY.label(start), start, start + timedelta(days=1))
+    chunk = replace(chunk, rows=5, bytes=50, files=1, last_write=7, last_write_snapshot=HUGE)
+    return replace(chunk, **changes)  # type: ignore[arg-type]
+
+
+def a_sync(uuid: str = "u-1", **changes: object) -> TableSync:
+    table, cold = TableName.parse("lake.air.flights"), TableName.parse("cold.synced.flights")
+    sync = TableSync(uuid, table, cold, 1, SyncState.STREAMING, NOW, committed=HEAD, heartbeat=NOW)
+    return replace(sync, **changes)  # type: ignore[arg-type]
+
+
+def a_policy(
+    type: PolicyType = PolicyType.TIERING, tier: str = "", drop: str = "", uuid: str = "u-1"
+) -> ChunkPolicy:
+    tier_after, drop_after = (Horizon.parse(age) if age else None for age in (tier, drop))
+    return ChunkPolicy(0, uuid, type, tier_after, drop_after, NOW, "me")
+
+
+def track(ledger: ControlLedger, *chunks: Chunk, uuid: str = "u-1") -> TrackedTable:
+    tracked = a_tracked_table(uuid)
+    ledger.chunks.advance(None, tracked, chunks)
+    return tracked
+
+
+Answer = TypeVar("Answer")
+
+
+def at_once(shop: Shop, *works: Callable[[ControlLedger], Answer]) -> list[Answer | MeltlineError]:
+    """What several people get who do something at the same moment, each on a handle of theirs."""
+    start = Barrier(len(works), timeout=60)
+
+    def outcome(work: Callable[[ControlLedger], Answer]) -> Answer | MeltlineError:
+        handle = shop.handle()
+        handle.database.is_prepared()
+        start.wait()
+        try:
+            return work(handle)
+        except MeltlineError as refused:
+            return refused
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        runs = [pool.submit(outcome, work) for work in works]
+        return [run.result(timeout=60) for run in runs]
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """What the engines are told meanwhile, without the begin of a transaction."""
+    texts: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith(("BEGIN", "SET LOCAL")):
+            texts.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield texts
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        DAYS,
+        ChunkLayout(TimeColumn("it's ж", 2**31 - 1, ColumnKind.TEXT, "%Y-%m", "string"), Unit.YEAR),
+        ChunkLayout(TimeColumn("t", 1, ColumnKind.INTEGER, "ms", "long"), Unit.HOUR),
+        ChunkLayout(TimeColumn("d", 1, ColumnKind.DATE, "", "date"), Unit.MONTH),
+    ],
+)
+def test_a_table_comes_back_with_what_its_chunks_are(
+    shop: Shop, ledger: ControlLedger, layout: ChunkLayout, name: str
+) -> None:
+    table = TableName.parse(name)
+    tracked = TrackedTable("u-1", table, layout, HEAD, NOW, "2 dropped, it's ж")
+    fresh = TrackedTable("u-2", table, layout)
+    for new in (fresh, tracked):
+        ledger.chunks.advance(None, new, [])
+    assert list(shop.handle().chunks.tracked()) == [tracked, fresh]
+    assert list(ledger.chunks.tracked(["u-2", "u-9"])) == [fresh]
+    assert list(ledger.chunks.tracked([])) == []
+
+
+def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) -> None:
+    full = a_chunk(
+        status=ChunkStatus.REOPENED,
+        rows=HUGE,
+        spans=2,
+        last_write=HUGE,
+        last_write_snapshot=-HUGE - 1,
+        generation=3,
+        tiered_at=NOW,
+        dropped_at=NOW,
+        drop_plan="d1",
+        cold_base=9,
+    )
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+    edges = [
+        Chunk("u-1", UNBOUNDED, None, None),
+        Chunk("u-1", "0001-01-01", first, first + timedelta(days=1)),
+        Chunk("u-1", "9999-12-30", last, last + timedelta(days=1)),
+    ]
+    track(ledger, full, *edges)
+    track(ledger, a_chunk(uuid="u-2"), uuid="u-2")
+    stored = shop.handle().chunks.of("u-1")
+    assert stored == {chunk.name: chunk for chunk in [full, *edges]}
+    assert list(stored) == sorted(stored)
+    assert ledger.chunks.of("u-9") == {}
+
+
+def test_what_a_walk_did_not_change_stays_unless_all_is_told_anew(ledger: ControlLedger) -> None:
+    before = track(ledger, a_chunk(0), a_chunk(1))
+    after = replace(before, walked=NEXT)
+    ledger.chunks.advance(before, after, [a_chunk(1, rows=9), a_chunk(2)])
+    assert list(ledger.chunks.of("u-1").values()) == [a_chunk(0), a_chunk(1, rows=9), a_chunk(2)]
+    ledger.chunks.advance(after, after, [a_chunk(1), a_chunk(3)], anew=True)
+    assert list(ledger.chunks.of("u-1").values()) == [a_chunk(1), a_chunk(3)]
+    ledger.chunks.advance(after, replace(after, walked=None), [], anew=True)
+    assert ledger.chunks.of("u-1") == {}
+    assert list(ledger.chunks.tracked()) == [replace(after, walked=None)]
+
+
+@pytest.mark.parametrize("walked", [None, NEXT, replace(HEAD, generation=2)])
+def test_a_walk_from_where_no_chunks_are_stamped_stores_nothing(
+    ledger: ControlLedger, walked: Position | None
+) -> None:
+    stored = track(ledger, a_chunk())
+    for before in (replace(stored, walked=walked), None):
+        with pytest.raises(CommitConflict):
+            ledger.chunks.advance(before, a_tracked_table(walked=NEXT), [a_chunk(1)], anew=True)
+    assert list(ledger.chunks.tracked()) == [stored]
+    assert ledger.chunks.of("u-1") == {a_chunk().name: a_chunk()}
+
+
+def test_a_table_that_was_forgotten_meanwhile_is_not_walked_on(ledger: ControlLedger) -> None:
+    before = track(ledger, a_chunk())
+    track(ledger, a_chunk(uuid="u-2"), uuid="u-2")
+    ledger.chunks.forget("u-1")
+    with pytest.raises(CommitConflict):
+        ledger.chunks.advance(before, replace(before, walked=NEXT), [a_chunk()])
+    assert ledger.chunks.of("u-1") == {} and ledger.chunks.of("u-2")
+    assert [tracked.table_uuid for tracked in ledger.chunks.tracked()] == ["u-2"]
+    assert list(ledger.chunks.move([(a_chunk(), a_chunk(status=ChunkStatus.TIERED))])) == [False]
+    ledger.chunks.forget("u-1")
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_of_two_runs_that_walk_one_table_one_stores_all_and_one_nothing(
+    shop: Shop, ledger: ControlLedger, is_new: bool
+) -> None:
+    before = None if is_new else track(ledger)
+
+    def walk(to: Position, days: Sequence[int]) -> Callable[[ControlLedger], None]:
+        chunks = [a_chunk(day, last_write_snapshot=to.snapshot_id) for day in days]
+        after = a_tracked_table(walked=to)
+        return lambda handle: handle.chunks.advance(before, after, chunks)
+
+    days = range(300)
+    answers = at_once(shop, walk(NEXT, days), walk(ELSEWHERE, days[::-1]))
+    assert sorted(map(str, map(type, answers))) == sorted(map(str, (CommitConflict, type(None))))
+    winner = NEXT if answers[0] is None else ELSEWHERE
+    assert [tracked.walked for tracked in ledger.chunks.tracked()] == [winner]
+    chunks = ledger.chunks.of("u-1").values()
+    assert {chunk.last_write_snapshot for chunk in chunks} == {winner.snapshot_id}
+
+
+def test_ten_thousand_chunks_are_stored_read_and_moved_with_few_statements(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    chunks = [a_chunk(day) for day in range(10_000)]
+    with statements() as texts:
+        track(ledger, *chunks)
+        assert list(ledger.chunks.of("u-1").values()) == chunks
+    assert len(texts) <= 6
+    moves = [(chunk, replace(chunk, status=ChunkStatus.TIERED)) for chunk in chunks[:MANY]]
+    with statements() as texts:
+        assert all(ledger.chunks.move(moves))
+    assert len(texts) <= 5 + MANY // 500
+    stored = shop.handle().chunks.of("u-1").values()
+    assert list(stored) == [after for _, after in moves] + chunks[MANY:]
+
+
+TIERED: dict[str, Any] = {"status": ChunkStatus.TIERED, "tiered_at": NOW}
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        {"status": ChunkStatus.DROPPED},
+        {"last_write": 8},
+        {"last_write": None},
+        {"generation": 2},
+        {"drop_plan": "d2"},
+    ],
+    ids=str,
+)
+def test_a_chunk_that_was_written_meanwhile_is_not_moved(
+    ledger: ControlLedger, stamp: dict[str, Any]
+) -> None:
+    """H7, LT-36: what a run has proved is the chunk that it has read."""
+    before = track(ledger, a_chunk(0), a_chunk(1))
+    stamped = a_chunk(0, **stamp)
+    ledger.chunks.advance(before, replace(before, walked=NEXT), [stamped])
+    moves = [(a_chunk(day), a_chunk(day, **TIERED)) for day in (0, 1, 2)]
+    assert list(ledger.chunks.move(moves)) == [False, True, False]
+    assert list(ledger.chunks.of("u-1").values()) == [stamped, a_chunk(1, **TIERED)]
+
+
+def test_a_move_takes_over_what_it_changes_and_leaves_what_a_compaction_counted(
+    ledger: ControlLedger,
+) -> None:
+    before = track(ledger, a_chunk(files=4, bytes=80))
+    ledger.chunks.advance(before, replace(before, walked=NEXT), [a_chunk(files=1, bytes=30)])
+    read = a_chunk(files=4, bytes=80)
+    assert list(ledger.chunks.move([(read, replace(read, **TIERED))])) == [True]
+    assert list(ledger.chunks.of("u-1").values()) == [a_chunk(files=1, bytes=30, **TIERED)]
+
+
+def test_a_chunk_moves_several_times_in_one_call_and_chunks_of_many_tables_do(
+    ledger: ControlLedger,
+) -> None:
+    track(ledger, a_chunk(0), a_chunk(1))
+    track(ledger, a_chunk(0, "u-2"), uuid="u-2")
+    tiered = a_chunk(0, **TIERED)
+    dropped = replace(tiered, status=ChunkStatus.DROPPED, dropped_at=NOW, drop_plan="d1")
+    other = a_chunk(0, "u-2", **TIERED)
+    moves = [(a_chunk(), tiered), (tiered, dropped), (a_chunk(), tiered)]
+    moves.append((a_chunk(0, "u-2"), other))
+    assert list(ledger.chunks.move(moves)) == [True, True, False, True]
+    assert list(ledger.chunks.of("u-1").values()) == [dropped, a_chunk(1)]
+    assert list(ledger.chunks.of("u-2").values()) == [other]
+    assert list(ledger.chunks.move([])) == []
+
+
+def test_of_two_runs_that_move_the_same_chunks_in_other_orders_one_gets_each(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    chunks = [a_chunk(day, uuid) for day in range(150) for uuid in ("u-1", "u-2")]
+    for uuid in ("u-1", "u-2"):
+        track(ledger, *(chunk for chunk in chunks if chunk.table_uuid == uuid), uuid=uuid)
+
+    def drop(plan: str, order: Sequence[Chunk]) -> Callable[[ControlLedger], set[Chunk]]:
+        def work(handle: ControlLedger) -> set[Chunk]:
+            moves = [(c, replace(c, status=ChunkStatus.DROPPED, drop_plan=plan)) for c in order]
+            moved = handle.chunks.move(moves)
+            return {after for (_, after), is_moved in zip(moves, moved, strict=True) if is_moved}
+
+        return work
+
+    one, other = at_once(shop, drop("d1", chunks), drop("d2", chunks[::-1]))
+    assert not isinstance(one, MeltlineError) and not isinstance(other, MeltlineError)
+    stored = {c for uuid in ("u-1", "u-2") for c in ledger.chunks.of(uuid).values()}
+    assert one | other == stored and len(one) + len(other) == len(chunks)
+
+
+def test_a_walk_and_a_move_at_once_never_lose_a_stamp(shop: Shop, ledger: ControlLedger) -> None:
+    before = track(ledger, *(a_chunk(day) for day in range(200)))
+    stamped = [a_chunk(day, last_write=11) for day in range(200)]
+
+    def walk(handle: ControlLedger) -> list[bool]:
+        handle.chunks.advance(before, replace(before, walked=NEXT), stamped, anew=True)
+        return []
+
+    def move(handle: ControlLedger) -> list[bool]:
+        return list(
+            handle.chunks.move([(a_chunk(d), a_chunk(d, **TIERED)) for d in reversed(range(200))])
+        )
+
+    _, moved = at_once(shop, walk, move)
+    assert moved in ([True] * 200, [False] * 200)
+    assert list(ledger.chunks.of("u-1").values()) == stamped
+
+
+def test_chunks_are_added_up_by_table_and_status_in_one_statement(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    assert list(ledger.chunks.sums()) == []
+    dropped = a_chunk(4, status=ChunkStatus.DROPPED, rows=0, bytes=0, last_write=None)
+    track(ledger, a_chunk(0), a_chunk(1, rows=HUGE - 5, last_write=HUGE), a_chunk(3, **TIERED))
+    track(ledger, dropped, a_chunk(5, status=ChunkStatus.DROPPED), uuid="u-0")
+    track(
+        ledger,
+        *(replace(c, table_uuid="u-2") for c in (dropped, a_chunk(5, status=ChunkStatus.DROPPED))),
+        uuid="u-2",
+    )
+    with statements() as texts:
+        sums = list(shop.handle().chunks.sums())
+    expected = [
+        ChunkSum("u-1", ChunkStatus.ACTIVE, 2, HUGE, 100, HUGE),
+        ChunkSum("u-1", ChunkStatus.DROPPED, 2, 5, 50, None),
+        ChunkSum("u-1", ChunkStatus.TIERED, 1, 5, 50, 7),
+        ChunkSum("u-2", ChunkStatus.DROPPED, 2, 5, 50, None),
+    ]
+    assert sums == expected
+    assert sum("FROM chunks" in text for text in texts) <= 1
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_the_sums_are_answered_from_an_index_alone(url: str, open_sql: OpenSql) -> None:
+    """A million chunks, of a thousand tables, are added up without a look at their rows."""
+    ledger = open_sql(url)
+    ledger.database.prepare()
+    with statements() as texts:
+        ledger.chunks.sums()
+    (query,) = [text for text in texts if "FROM chunks" in text]
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        steps = connection.execute(text(f"EXPLAIN QUERY PLAN {query}")).all()
+    engine.dispose()
+    assert [step[-1] for step in steps] == ["SCAN chunks USING COVERING INDEX ix_chunks_sums"]
+
+
+def test_a_tables_replication_comes_back_as_it_was_stored(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    full = a_sync(
+        table=TableName.parse(ODD_NAMES[1]),
+        cold=TableName.parse(ODD_NAMES[2]),
+        state=SyncState.FAILED,
+        reason="DIVERGED",
+        detail="a corrupt \x01 file, it's ж",
+        cold_snapshot=-HUGE - 1,
+        behind=HUGE,
+        allowed_deletes=(HUGE, -HUGE - 1),
+        kept_deletes=(1,),
+    )
+    first = TableSync("u-2", full.table, full.cold, 1, SyncState.COPYING, NOW)
+    for sync in (first, full):
+        ledger.syncs.save(None, sync)
+    assert list(shop.handle().syncs.all()) == [full, first]
+    assert list(ledger.syncs.all(["u-2"])) == [first] and list(ledger.syncs.all(())) == []
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        None,
+        a_sync(generation=2),
+        a_sync(state=SyncState.LAGGING),
+        a_sync(committed=None),
+        a_sync(committed=ELSEWHERE),
+        a_sync(committed=replace(HEAD, generation=2)),
+        a_sync(heartbeat=None),
+        a_sync(heartbeat=NOW + timedelta(milliseconds=1)),
+        a_sync("u-2"),
+    ],
+    ids=["nothing", "generation", "state", "none", "place", "counted", "no beat", "beat", "gone"],
+)
+def test_replication_that_was_changed_meanwhile_is_left_as_it_is(
+    ledger: ControlLedger, seen: TableSync | None
+) -> None:
+    ledger.syncs.save(None, a_sync())
+    uuid = seen.table_uuid if seen else "u-1"
+    with pytest.raises(CommitConflict) as refused:
+        ledger.syncs.save(seen, a_sync(uuid, committed=NEXT))
+    assert refused.value.object == "lake.air.flights"
+    assert list(ledger.syncs.all()) == [a_sync()]
+
+
+def test_replication_goes_on_from_what_was_read_in_whatever_zone_and_to_the_millisecond(
+    ledger: ControlLedger,
+) -> None:
+    first = a_sync(committed=None, heartbeat=None)
+    zone = timezone(timedelta(hours=5))
+    second = a_sync(heartbeat=NOW.astimezone(zone) + timedelta(microseconds=7))
+    ledger.syncs.save(None, first)
+    ledger.syncs.save(first, second)
+    ledger.syncs.save(second, a_sync(committed=NEXT, behind=2))
+    assert list(ledger.syncs.all()) == [a_sync(committed=NEXT, behind=2)]
+
+
+def test_of_two_passes_of_replication_one_goes_on(shop: Shop, ledger: ControlLedger) -> None:
+    ledger.syncs.save(None, a_sync())
+    ends = (NEXT, ELSEWHERE)
+    answers = at_once(
+        shop, *(lambda h, at=at: h.syncs.save(a_sync(), a_sync(committed=at)) for at in ends)
+    )
+    (winner,) = [at for at, answer in zip(ends, answers, strict=True) if answer is None]
+    assert {type(answer) for answer in answers} == {type(None), CommitConflict}
+    assert [sync.committed for sync in ledger.syncs.all()] == [winner]
+
+
+def test_policies_come_back_under_numbers_that_are_never_given_again(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    tiered = PolicyType.TIERED_RETENTION
+    full = replace(
+        a_policy(tiered, "36 hours", "3 months"),
+        max_lateness=timedelta(days=4, milliseconds=1),
+        keep_latest=2,
+        who="it's ж",
+    )
+    first = ledger.chunk_policies.add(full)
+    second = ledger.chunk_policies.add(a_policy(PolicyType.RETENTION, drop="2w", uuid="u-2"))
+    assert first == replace(full, id=first.id) and first.id > 0
+    assert list(shop.handle().chunk_policies.all()) == [first, second]
+    assert list(ledger.chunk_policies.all(["u-2", "u-9"])) == [second]
+    assert list(ledger.chunk_policies.all([])) == []
+    assert not ledger.chunk_policies.remove("u-2", tiered)
+    assert ledger.chunk_policies.remove("u-2", PolicyType.RETENTION)
+    assert not ledger.chunk_policies.remove("u-2", PolicyType.RETENTION)
+    third = ledger.chunk_policies.add(a_policy(tier="1y", uuid="u-2"))
+    assert first.id < second.id < third.id
+    assert list(ledger.chunk_policies.all()) == [first, third]
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        (a_policy(tier="5d"), PolicyExists),
+        (a_policy(PolicyType.TIERED_RETENTION, "5d", "30d"), PolicyExists),
+        (a_policy(PolicyType.RETENTION, drop="7d"), InvalidHorizons),
+    ],
+)
+def test_a_policy_that_contradicts_one_that_came_meanwhile_is_refused(
+    ledger: ControlLedger, policy: ChunkPolicy, error: type[MeltlineError]
+) -> None:
+    """H8, LT-35: in whatever order, and whoever comes first."""
+    track(ledger)
+    first = ledger.chunk_policies.add(a_policy(tier="7d"))
+    with pytest.raises(error) as refused:
+        ledger.chunk_policies.add(policy)
+    assert refused.value.object == "lake.air.flights"
+    assert list(ledger.chunk_policies.all()) == [first]
+    elsewhere = ledger.chunk_policies.add(replace(policy, table_uuid="u-2"))
+    assert list(ledger.chunk_policies.all()) == [first, elsewhere]
+
+
+@pytest.mark.parametrize(
+    ("policies", "error"),
+    [
+        ((a_policy(tier="7d"), a_policy(tier="8d")), PolicyExists),
+        (
+            (a_policy(tier="7d"), a_policy(PolicyType.TIERED_RETENTION, "7d", "9d")),
+            PolicyExists,
+        ),
+        ((a_policy(tier="7d"), a_policy(PolicyType.RETENTION, drop="6d")), InvalidHorizons),
+    ],
+    ids=["of one type", "that say the same", "that contradict each other"],
+)
+def test_of_two_policies_that_are_added_at_once_one_comes_first(
+    shop: Shop,
+    ledger: ControlLedger,
+    policies: Sequence[ChunkPolicy],
+    error: type[MeltlineError],
+) -> None:
+    works = [lambda handle, policy=policy: handle.chunk_policies.add(policy) for policy in policies]
+    answers = at_once(shop, *works)
+    (stored,) = ledger.chunk_policies.all()
+    assert stored in answers
+    assert {type(answer) for answer in answers} == {ChunkPolicy, error}
+
+
+def test_whatever_is_written_of_chunks_is_the_newest_time(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    writes: list[Callable[[], object]] = [
+        lambda: track(ledger, a_chunk()),
+        lambda: ledger.chunks.move([(a_chunk(), a_chunk(**TIERED))]),
+        lambda: ledger.syncs.save(None, a_sync()),
+        lambda: ledger.chunk_policies.add(a_policy(tier="7d")),
+        lambda: ledger.chunk_policies.remove("u-1", PolicyType.TIERING),
+        lambda: ledger.chunks.forget("u-1"),
+    ]
+    for write in writes:
+        shop.clock.moment += timedelta(days=1)
+        write()
+        assert ledger.database.newest_time() == shop.clock.moment
+
+
+def test_a_plan_that_drops_chunks_comes_back_with_their_names(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    names = ("2026-01-05", "2026-01-06T07")
+    plan = a_plan(kind=PlanKind.DROP_CHUNKS, chunks=names, heads={"main": HUGE}, files=2)
+    assert add_plan(ledger, plan) == plan
+    stored = shop.handle().plans.get(plan.id)
+    assert stored == plan and stored.digest_of([]) == plan.digest_of([])
+
+
+@pytest.mark.parametrize("url", SQL, indirect=True)
+def test_plans_of_a_ledger_that_knew_no_chunks_are_read_as_they_were(
+    url: str, open_sql: OpenSql
+) -> None:
+    ledger = open_sql(url)
+    ledger.database.prepare()
+    plans = [add_plan(ledger, a_plan(kind=kind, refs=("q1",))) for kind in PlanKind]
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for table in CHUNK_TABLES:
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0020'"))
+    engine.dispose()
+    old = open_sql(url)
+    assert not old.database.is_prepared()
+    old.database.prepare()
+    assert old.plans.current([plan.id for plan in plans]) == {plan.id: plan for plan in plans}
+    assert all(plan.chunks == () for plan in old.plans.find())
+    track(old, a_chunk())
+    assert old.chunks.of("u-1") == {a_chunk().name: a_chunk()}
+    assert list(old.chunk_policies.all()) == [] and list(old.syncs.all()) == []
