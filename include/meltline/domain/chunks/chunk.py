@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange, spans_chunks
+from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange, Times, chunks_of
 from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange
 from meltline.domain.iceberg.files import FileKind
 
@@ -52,7 +52,8 @@ class Chunk:
         name: Of its begin in UTC, such as `2026-01-05`; or `unbounded`.
         start: When it begins; None of the unbounded one. Likewise `end`, which is not part of it.
         rows: Of its data files, row deletes not taken off; `bytes` and `files` likewise.
-        spans: How many data files reach into it and others, or nobody knows how far.
+        spans: How many data files reach into it and others, or nobody knows how far. In the chunk
+            `unbounded` only the latter are counted.
         last_write: The place on main's line of the last commit that may have changed its rows;
             None while nobody has looked.
         last_write_snapshot: That commit.
@@ -144,37 +145,72 @@ def stamped(
     """
     after = dict(chunks)
     for change in changes:
-        own = change.snapshot_id in dropped_by
-        for file in (*change.added, *change.removed):
-            for name in layout.names(file.times) or ():
-                after.setdefault(name, new_chunk(layout, table_uuid, name))
-        for sign, files in ((1, change.added), (-1, change.removed)):
-            for file in files:
-                if file.kind is not FileKind.DATA:
-                    continue
-                spans = int(spans_chunks(layout, file))
-                names = layout.names(file.times)
-                share = after if names is None else names
-                for name in list(share):
-                    after[name] = replace(
-                        after[name],
-                        rows=after[name].rows + sign * (0 if spans else file.rows),
-                        bytes=after[name].bytes + sign * (0 if spans else file.bytes),
-                        files=after[name].files + sign * (1 - spans),
-                        spans=after[name].spans + sign * spans,
-                    )
-        if own:
-            continue
-        touched = change.touched(layout)
-        added = {
-            n
-            for f in change.added
-            if f.kind is FileKind.DATA
-            for n in layout.names(f.times) or after
-        }
-        for name in sorted(after if touched is None else touched):
-            chunk = after[name].written(change, generation)
-            if chunk.status is ChunkStatus.DROPPED and name in added:
-                chunk = replace(chunk, status=ChunkStatus.REOPENED)
-            after[name] = chunk
+        _make_room(layout, table_uuid, after, change)
+        _count(layout, after, change)
+        if change.snapshot_id not in dropped_by:
+            _stamp(layout, after, change, generation)
     return after
+
+
+def _make_room(
+    layout: ChunkLayout, table_uuid: str, after: dict[str, Chunk], change: SnapshotChange
+) -> None:
+    """Adds the chunks that a commit is the first to reach into.
+
+    A file of which nobody knows how far it reaches may have rows of these as well: such files are
+    counted in the chunk `unbounded`, from which a new one takes over how many they are and when
+    rows were last written without a time.
+    """
+    kinds = {(f.times, f.kind is FileKind.DATA) for f in (*change.added, *change.removed)}
+    names = {name for times, _ in kinds for name in layout.names(times) or ()}
+    if any(is_data and layout.names(times) is None for times, is_data in kinds):
+        names.add(UNBOUNDED)
+    everywhere = after.get(UNBOUNDED)
+    for name in sorted(names - after.keys()):
+        after[name] = new_chunk(layout, table_uuid, name)
+        if everywhere and everywhere.spans:
+            after[name] = replace(
+                after[name],
+                spans=everywhere.spans,
+                last_write=everywhere.last_write,
+                last_write_snapshot=everywhere.last_write_snapshot,
+                generation=everywhere.generation,
+            )
+
+
+def _count(layout: ChunkLayout, after: dict[str, Chunk], change: SnapshotChange) -> None:
+    """Adds and takes off what a commit did to data files, those of the same times together."""
+    sums: dict[Times, tuple[int, int, int]] = {}
+    for sign, files in ((1, change.added), (-1, change.removed)):
+        for file in files:
+            if file.kind is FileKind.DATA:
+                rows, size, count = sums.get(file.times, (0, 0, 0))
+                sums[file.times] = rows + sign * file.rows, size + sign * file.bytes, count + sign
+    for times, (rows, size, count) in sums.items():
+        names = layout.names(times)
+        is_within = names is not None and len(names) == 1
+        for name in after if names is None else names:
+            chunk = after[name]
+            after[name] = (
+                replace(
+                    chunk,
+                    rows=chunk.rows + rows,
+                    bytes=chunk.bytes + size,
+                    files=chunk.files + count,
+                )
+                if is_within
+                else replace(chunk, spans=chunk.spans + count)
+            )
+
+
+def _stamp(
+    layout: ChunkLayout, after: dict[str, Chunk], change: SnapshotChange, generation: int
+) -> None:
+    """Notes the commit in the chunks whose rows it may have changed; dropped ones open again."""
+    touched = change.touched(layout)
+    added = chunks_of(layout, (file for file in change.added if file.kind is FileKind.DATA))
+    for name in sorted(after if touched is None else touched):
+        chunk = after[name].written(change, generation)
+        if chunk.status is ChunkStatus.DROPPED and (added is None or name in added):
+            chunk = replace(chunk, status=ChunkStatus.REOPENED)
+        after[name] = chunk

@@ -10,7 +10,7 @@ from typing import Any
 
 from meltline.domain.chunks.ranges import EPOCH, TimeRange, Unit
 
-_PATTERN = re.compile(r"%Y(?:[^%\w]?%m(?:[^%\w]?%d(?:[^%\w]?%H)?)?)?")
+_PATTERN = re.compile(r"%Y(?:[^%\w]?%m(?:[^%\w]?%d(?:(?:[^%\w]|T)?%H)?)?)?")
 _SCALES = {
     "s": timedelta(seconds=1),
     "ms": timedelta(milliseconds=1),
@@ -137,7 +137,9 @@ class TimeColumn:
             return None
         if self.kind is ColumnKind.TEXT:
             return None  # bounds of strings are cut off: they tell no time
-        width = "i" if self.kind is ColumnKind.DATE or len(packed) == 4 else "q"
+        # An integer that has become a long is packed in as many bytes as it was written with.
+        is_short = self.kind is ColumnKind.INTEGER and len(packed) == 4
+        width = "i" if self.kind is ColumnKind.DATE or is_short else "q"
         if len(packed) != struct.calcsize(width):
             return None
         return self.instant(struct.unpack(f"<{width}", packed)[0])

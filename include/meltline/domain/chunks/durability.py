@@ -1,6 +1,6 @@
 """Whether a chunk is proved to be in cold by position, and which chunks are due (LT-11, LT-19)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -90,20 +90,10 @@ def due_to_drop(
     """
     assert policy.drop_after is not None  # whoever asks has a policy that drops
     cutoff = policy.drop_after.before(as_of)
-    candidates = old_enough(chunks, cutoff)
-    latest = sorted((c.name for c in chunks.values() if c.end and c.is_resident), reverse=True)[
-        : policy.keep_latest
-    ]
-    deferred = [
-        Deferred(c.name, Deferral.STRADDLES, f"it ends {c.end:%Y-%m-%dT%H:%MZ}")
-        for c in chunks.values()
-        if c.is_resident and c.start and c.end and c.start < cutoff < c.end
-    ]
-    if (unbounded := chunks.get(UNBOUNDED)) and unbounded.files:
-        detail = f"{unbounded.rows} rows without a time are never dropped"
-        deferred.append(Deferred(UNBOUNDED, Deferral.STRADDLES, detail))
+    latest = _latest(chunks, policy.keep_latest, as_of)
+    deferred = [*_straddling(chunks, cutoff)]
     due: list[Chunk] = []
-    for chunk in candidates:
+    for chunk in old_enough(chunks, cutoff):
         if chunk.name in latest:
             kept = f"the latest {policy.keep_latest} are kept"
             deferred.append(Deferred(chunk.name, Deferral.LATEST_KEPT, kept))
@@ -113,3 +103,24 @@ def due_to_drop(
         elif chunk.files:
             due.append(chunk)
     return DueChunks(due[:most], deferred)
+
+
+def _latest(chunks: Mapping[str, Chunk], count: int, as_of: datetime) -> Sequence[str]:
+    """The newest chunks. A row of a year to come does not make yesterday's chunk an old one."""
+    begun = (c.name for c in chunks.values() if c.start and c.start <= as_of and _has_files(c))
+    return sorted(begun, reverse=True)[:count]
+
+
+def _straddling(chunks: Mapping[str, Chunk], cutoff: datetime) -> Iterator[Deferred]:
+    """Chunks of which only a part is old enough, and the one that has no age."""
+    for chunk in chunks.values():
+        if chunk.start and chunk.end and chunk.start < cutoff < chunk.end and _has_files(chunk):
+            ends = f"it ends {chunk.end:%Y-%m-%dT%H:%MZ}"
+            yield Deferred(chunk.name, Deferral.STRADDLES, ends)
+    if (unbounded := chunks.get(UNBOUNDED)) and unbounded.files:
+        detail = f"{unbounded.rows} rows without a time are never dropped"
+        yield Deferred(UNBOUNDED, Deferral.STRADDLES, detail)
+
+
+def _has_files(chunk: Chunk) -> bool:
+    return chunk.is_resident and bool(chunk.files or chunk.spans)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from meltline.domain.chunks.columns import TimeColumn
@@ -10,6 +11,15 @@ from meltline.domain.iceberg.files import FileKind
 
 _ORDER = tuple(Unit)
 _UNITS = frozenset(Unit)
+_NONE: frozenset[str] = frozenset()
+_MOST = 10_000
+"""A file that may reach into more chunks than this counts as one that reaches into all."""
+_SHORTEST = {
+    Unit.HOUR: timedelta(hours=1),
+    Unit.DAY: timedelta(days=1),
+    Unit.MONTH: timedelta(days=28),
+    Unit.YEAR: timedelta(days=365),
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,14 @@ class ChunkLayout:
         """The chunks into which some times reach; None is all there are."""
         if times.is_everywhere:
             return None
-        return [UNBOUNDED] if times.range is None else list(times.range.chunks(self.unit))
+        if times.range is None or self.unit.is_last(times.range.start):
+            return [UNBOUNDED]
+        if times.range.end - times.range.start > _MOST * _SHORTEST[self.unit]:
+            return None
+        try:
+            return list(times.range.chunks(self.unit))
+        except OverflowError:
+            return None
 
     def range(self, name: str) -> TimeRange | None:
         """A chunk's times; None of the one that has none. Raises ValueError for no chunk."""
@@ -107,9 +124,6 @@ class SnapshotChange:
         return chunks_of(layout, (*deletes, *self.removed))
 
 
-_NONE: frozenset[str] = frozenset()
-
-
 def chunks_of(layout: ChunkLayout, files: Iterable[ChunkFile]) -> frozenset[str] | None:
     """The chunks into which some files reach; None is all there are."""
     names: set[str] = set()
@@ -137,12 +151,9 @@ def layout_of(
     """
     fields = {field["id"]: field for field in _current_schema(document)["fields"]}
     by_name = {field["name"]: field for field in fields.values()}
-    spec = next(
-        s for s in document["partition-specs"] if s["spec-id"] == document["default-spec-id"]
-    )
     timed = [
         (fields[part["source-id"]], str(part["transform"]))
-        for part in spec["fields"]
+        for part in _default_spec(document)
         if part.get("source-id") in fields and _tells_time(fields, part, pattern)
     ]
     if column:
@@ -175,6 +186,18 @@ def _current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
 
 
+def _default_spec(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The partition fields by which new rows are written."""
+    if "partition-specs" not in document:  # as format 1 began
+        fields: Sequence[Mapping[str, Any]] = document["partition-spec"]
+        return fields
+    return next(
+        spec["fields"]
+        for spec in document["partition-specs"]
+        if spec["spec-id"] == document["default-spec-id"]
+    )
+
+
 def _tells_time(
     fields: Mapping[int, Mapping[str, Any]], part: Mapping[str, Any], pattern: str
 ) -> bool:
@@ -189,15 +212,4 @@ def _tells_time(
 def inside(layout: ChunkLayout, file: ChunkFile, names: Collection[str]) -> bool:
     """Whether a file lies wholly in some chunks."""
     of_file = layout.names(file.times)
-    if of_file is None or not set(of_file) <= set(names):
-        return False
-    if file.times.range is None:
-        return True
-    spans = [layout.unit.range(name) for name in of_file]
-    return min(spans).start <= file.times.range.start and file.times.range.end <= max(spans).end
-
-
-def spans_chunks(layout: ChunkLayout, file: ChunkFile) -> bool:
-    """Whether a data file has rows of more than one chunk, or of nobody knows which."""
-    of_file = layout.names(file.times)
-    return of_file is None or len(of_file) > 1
+    return of_file is not None and set(of_file) <= set(names)

@@ -1,10 +1,12 @@
 """Ranges of time, and the units in which a table's chunks follow each other."""
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 from meltline.domain.iceberg.names import TableName
 
@@ -21,6 +23,9 @@ _EXACT = {
     "week": timedelta(weeks=1),
 }
 _MONTHS = {"mo": 1, "month": 1, "y": 12, "year": 12}
+_CYCLE = 4800
+"""Months after which the calendar begins anew: 400 years, of this many days."""
+_CYCLE_DAYS = 146_097
 _FORMATS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}
 
 
@@ -51,18 +56,31 @@ class Unit(StrEnum):
         except ValueError as beyond:
             raise OverflowError(str(beyond)) from beyond
 
+    def is_last(self, moment: datetime) -> bool:
+        """Whether the calendar ends with the chunk in which a moment lies: it is none."""
+        try:
+            self.after(self.floor(moment))
+        except OverflowError:
+            return True
+        return False
+
     def label(self, start: datetime) -> str:
         """The name of the chunk that begins then, of the instant in UTC: 2026-01-05T07."""
         # Not strftime alone: it leaves out the zeros of a year before 1000 on some systems.
         return f"{start.year:04d}{start.strftime(_FORMATS[self.value].removeprefix('%Y'))}"
 
     def parse(self, name: str) -> datetime:
-        """The begin of the chunk of that name. Raises ValueError."""
-        return datetime.strptime(name, _FORMATS[self.value]).replace(tzinfo=UTC)
+        """The begin of the chunk of that name, as `label` spells it. Raises ValueError."""
+        start = datetime.strptime(name, _FORMATS[self.value]).replace(tzinfo=UTC)
+        if name != self.label(start):
+            raise ValueError(f"{name!r} is no chunk: write {self.label(start)}")
+        return start
 
     def range(self, name: str) -> "TimeRange":
         """The range of the chunk of that name. Raises ValueError."""
         start = self.parse(name)
+        if self.is_last(start):
+            raise ValueError(f"{name!r} is no chunk: the calendar ends in it")
         return TimeRange(start, self.after(start))
 
     def ordinal_range(self, ordinal: int) -> "TimeRange":
@@ -85,8 +103,17 @@ class Unit(StrEnum):
 def _add_months(start: datetime, months: int) -> datetime:
     total = start.year * 12 + start.month - 1 + months
     year, month = divmod(total, 12)
-    last = (datetime(year + month // 11, (month + 1) % 12 + 1, 1) - timedelta(days=1)).day
-    return start.replace(year=year, month=month + 1, day=min(start.day, last))
+    day = min(start.day, monthrange(year, month + 1)[1])
+    return start.replace(year=year, month=month + 1, day=day)
+
+
+@lru_cache(maxsize=256)
+def _days_of(months: int) -> tuple[int, int]:
+    """The fewest and the most days that so many months of the calendar take."""
+    cycles, rest = divmod(months, _CYCLE)
+    firsts = [date(1600 + at // 12, at % 12 + 1, 1).toordinal() for at in range(2 * _CYCLE)]
+    days = [firsts[at + rest] - firsts[at] for at in range(_CYCLE)]
+    return cycles * _CYCLE_DAYS + min(days), cycles * _CYCLE_DAYS + max(days)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -105,14 +132,12 @@ class TimeRange:
         return self.start <= other.start and other.end <= self.end
 
     def chunks(self, unit: Unit) -> Iterator[str]:
-        """The names of all chunks that it reaches into."""
+        """The names of all chunks that it reaches into. Raises OverflowError at the last one."""
         start = unit.floor(self.start)
         while start < self.end:
+            after = unit.after(start)
             yield unit.label(start)
-            try:
-                start = unit.after(start)
-            except OverflowError:
-                return
+            start = after
 
 
 def merged(ranges: Iterable[TimeRange]) -> list[TimeRange]:
@@ -168,7 +193,7 @@ class Horizon:
     def before(self, as_of: datetime) -> datetime:
         """The cutoff: a chunk is old enough whose range ends then or earlier."""
         try:
-            return _add_months(as_of, -self.months) - self.span
+            return _add_months(as_of.astimezone(UTC), -self.months) - self.span
         except (ValueError, OverflowError):
             return datetime.min.replace(tzinfo=UTC)
 
@@ -177,8 +202,8 @@ class Horizon:
 
     @property
     def rough(self) -> timedelta:
-        """Its length for comparing: a month as the 30 to 31 days that it may be, at their least."""
-        return self.span + timedelta(days=28 * self.months)
+        """Its length for comparing: as many months take on the shortest days of the calendar."""
+        return self.span + timedelta(days=_days_of(self.months)[0])
 
     def is_shorter_than(self, other: "Horizon") -> bool:
         """Whether it is over before the other one is, on every day of the calendar.
@@ -187,7 +212,7 @@ class Horizon:
         """
         if bool(self.months) == bool(other.months):
             return (self.months, self.span) < (other.months, other.span)
-        longest = self.span + timedelta(days=31 * self.months)
+        longest = self.span + timedelta(days=_days_of(self.months)[1])
         return longest < other.rough
 
 
