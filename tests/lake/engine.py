@@ -9,6 +9,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import to_millis
 from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.committer import remove_refs, remove_snapshots
+from meltline.testing.manifest_files import PartitionSpec
 from tests.lake.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 
 if TYPE_CHECKING:
@@ -111,12 +112,15 @@ class Table:
         remove: Iterable[str] = (),
         add: Iterable[str] = (),
         kind: FileKind = FileKind.DATA,
+        kinds: Mapping[str, FileKind] | None = None,
         ref: str = MAIN,
         operation: str = "append",
         merge: bool = False,
         summary: Mapping[str, str] | None = None,
     ) -> int:
         """A commit that removes and adds files. Returns the new snapshot's id.
+
+        Files are of one kind, save those of which `kinds` says another.
 
         With `merge`, small manifests become one, as `commit.manifest-merge` does it: what is
         alive in them is EXISTING, and their old tombstones are dropped.
@@ -129,7 +133,10 @@ class Table:
                 drafts.append(_without(parent, gone, snapshot_id))
             elif parent.live:
                 drafts.append(parent)
-        if added := tuple(self._new_file(name, kind, snapshot_id, sequence) for name in add):
+        kind_of = kinds or {}
+        if added := tuple(
+            self._new_file(name, kind_of.get(name, kind), snapshot_id, sequence) for name in add
+        ):
             drafts.append(added)
         drafts = _merged(drafts) if merge else drafts
         self._commit(snapshot_id, sequence, drafts, ref, operation, summary=summary or {})
@@ -347,14 +354,22 @@ def _by_spec(drafts: Iterable[Draft]) -> Iterator[Draft]:
         if isinstance(draft, Manifest):
             yield draft
             continue
-        for spec in dict.fromkeys(entry.spec for entry in draft):
-            yield tuple(entry for entry in draft if entry.spec == spec)
+        for part in dict.fromkeys(map(_part, draft)):
+            yield tuple(entry for entry in draft if _part(entry) == part)
+
+
+def _part(entry: Entry) -> tuple[PartitionSpec, bool]:
+    return entry.spec, entry.kind is FileKind.DATA
 
 
 def _totals(manifests: Iterable[Manifest]) -> Mapping[str, str]:
     live = [entry for manifest in manifests for entry in manifest.live]
     data = sum(entry.kind is FileKind.DATA for entry in live)
-    return {"total-data-files": str(data), "total-delete-files": str(len(live) - data)}
+    totals = {"total-data-files": str(data), "total-delete-files": str(len(live) - data)}
+    if live and all(entry.facts for entry in live):
+        rows = sum(entry.rows for entry in live if entry.kind is FileKind.DATA)
+        totals["total-records"] = str(rows)
+    return totals
 
 
 def _add_snapshot(document: dict[str, Any], snapshot: dict[str, Any], ref: str) -> None:
