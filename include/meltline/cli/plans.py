@@ -97,7 +97,9 @@ def plans(
     as_json: AsJson = False,
     tables: Tables = "",
     state: Annotated[str, typer.Option("--state", help=", ".join(PlanState))] = "",
-    kind: Annotated[PlanKind | None, typer.Option("--kind", help="expire or purge")] = None,
+    kind: Annotated[
+        PlanKind | None, typer.Option("--kind", help="expire, purge or drop_chunks")
+    ] = None,
     day: Day = "",
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="of that run")] = "",
     limit: Limit = 50,

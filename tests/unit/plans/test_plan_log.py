@@ -18,6 +18,7 @@ from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.errors import RunNotFound
 from meltline.ports import RunRecord
+from tests.contract.ledger.control_ledgers import a_plan
 from tests.lake.lake import DAY, ROOMY, T0, Lake, Table
 
 
@@ -73,6 +74,15 @@ def test_a_plan_tells_its_gate_its_policy_and_its_run() -> None:
     )
     assert expire["policy"] == "retention of 7d, as of 2026-01-10T00:00:00Z"
     assert expire["digest"].startswith("sha256:") and expire["judged_at"]
+
+
+def test_a_plan_that_drops_chunks_is_found_by_its_kind_and_tells_how_many_and_as_of_when() -> None:
+    lake = Lake()
+    drop = a_plan(kind=PlanKind.DROP_CHUNKS, as_of=T0, chunks=("2026-01-01", "2026-01-02"))
+    lake.control.plans.add([drop, a_plan(kind=PlanKind.PURGE)])
+    (line,) = find_plans(lake.control, PlanFilter(kind=PlanKind.DROP_CHUNKS)).plans
+    assert line.plan == drop
+    assert line.policy == "2 chunks past their age, as of 2026-01-01T00:00:00Z"
 
 
 # --- runs ----------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ class JudgedPlan:
     def policy(self) -> str:
         """What decided it: the retention as it was applied; of a purge, the wait that is over."""
         plan = self.plan
+        if plan.kind is PlanKind.DROP_CHUNKS:
+            return f"{len(plan.chunks)} chunks past their age, as of {format_instant(plan.as_of)}"
         if plan.kind is not PlanKind.EXPIRE:
             return f"failsafe over at {format_instant(plan.created_at)}"
         if plan.window_start is None:
