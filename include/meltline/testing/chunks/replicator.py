@@ -36,6 +36,11 @@ class MemoryReplicator:
         if base != request.cold_base:
             return None
         rows = self._rows(request)
+        if not rows and not request.removed:
+            head = _head(cold)
+            if prove is not None and head is not None:
+                prove(head)
+            return self._published(request, base, head, 0)
         commit = self._commit(cold, request, rows)
         catalog = self._writer.catalogs[request.cold.catalog]
         staged = catalog.commit(request.cold, base, commit.document(is_staged=True))
@@ -47,12 +52,19 @@ class MemoryReplicator:
         except Exception:
             self._take_back(request, staged, commit.snapshot_id)
             raise
+        return self._published(request, staged, commit.snapshot_id, len(rows))
+
+    def _published(
+        self, request: CopyRequest, base: str, head: int | None, rows: int
+    ) -> CopyOutcome | None:
+        """Everybody sees the rows from then on, and up to where they go."""
         _, standing = self._writer.load(request.cold)
         document = json.loads(json.dumps(standing.document))
-        published(document, commit.snapshot_id, self._writer.clock.now())
+        if head is not None and head != _head(standing):
+            published(document, head, self._writer.clock.now())
         document["properties"] |= dict(request.properties or {})
-        at = catalog.commit(request.cold, staged, document)
-        return None if at is None else CopyOutcome(commit.snapshot_id, at, len(rows))
+        at = self._writer.catalogs[request.cold.catalog].commit(request.cold, base, document)
+        return None if at is None else CopyOutcome(head, at, rows)
 
     def _take_back(self, request: CopyRequest, staged: str, snapshot_id: int) -> None:
         """A snapshot that was not proved goes again."""
@@ -75,8 +87,8 @@ class MemoryReplicator:
         return rows
 
     def _commit(self, cold: TableRows, request: CopyRequest, rows: list[Row]) -> TableCommit:
-        head = (cold.document.get("refs") or {}).get(MAIN)
-        live = {e.path for e in cold.live(head["snapshot-id"])} if head else set()
+        head = _head(cold)
+        live = {e.path for e in cold.live(head)} if head is not None else set()
         if missing := sorted(set(request.removed) - live):
             raise refused(request.cold, f"it does not have {missing[0]}")
         return TableCommit(
@@ -89,6 +101,11 @@ class MemoryReplicator:
             added=self._writer.files(cold, request.layout.column, rows),
             removed=frozenset(request.removed),
         )
+
+
+def _head(table: TableRows) -> int | None:
+    main = (table.document.get("refs") or {}).get(MAIN)
+    return None if main is None else int(main["snapshot-id"])
 
 
 def _appended(hot: TableRows, upto: int, after: int) -> Iterable[Row]:
