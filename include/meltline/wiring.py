@@ -158,6 +158,7 @@ class Wiring:
             writer=store,
             remover=store,
             resolver=store,
+            registrar=catalog,
         )
 
     @cached_property

@@ -152,6 +152,8 @@ class RunRequest:
             does.
         minimum_age: Of what a sweep takes; None is as configured.
         inventory: What stands in for a sweep's listing of the store; None to list it.
+        chunks: Those that a forced drop is about, by name.
+        force: Why they may go unproved; empty when nobody says so.
         who: Who asked for it; empty is whoever runs it.
     """
 
@@ -209,6 +211,21 @@ class RunRequest:
             form="Why this one run may expire and delete although nobody has armed the catalog "
             "(`meltline arm`). Only in a run that a person triggers. Empty: it says what it would "
             "have done.",
+            private=True,
+        ),
+    )
+    chunks: tuple[str, ...] = field(
+        default=(),
+        metadata=_option(
+            "chunks by name, comma-separated, such as 2026-01-05: only with --force", GLOBS
+        ),
+    )
+    force: str = field(
+        default="",
+        metadata=_option(
+            "why these chunks may be dropped although nobody has proved them",
+            form="Why the chunks named above may leave hot although nobody has proved that cold "
+            "has them. Only in a run that a person triggers.",
             private=True,
         ),
     )

@@ -10,7 +10,9 @@ from meltline.ports import (
     Catalog,
     CatalogEditor,
     CatalogRegistrar,
+    ChunkDropper,
     ChunkFileReader,
+    ChunkRows,
     Committer,
     ControlLedger,
     CopyReader,
@@ -24,6 +26,7 @@ from meltline.ports import (
     ObjectWriter,
     PathResolver,
     ProofCache,
+    Replicator,
     RowComparer,
     Sweeper,
 )
@@ -53,12 +56,14 @@ class ColdTier(ColdReader):
         editor: The catalog, to change what it says of its tables.
         writer: The store, to be written to; `remover`, to be deleted from.
         resolver: Where names in it lead.
+        registrar: The catalog, to make tables in it.
     """
 
     editor: CatalogEditor = field(kw_only=True)
     writer: ObjectWriter = field(kw_only=True)
     remover: ObjectRemover = field(kw_only=True)
     resolver: PathResolver = field(kw_only=True)
+    registrar: CatalogRegistrar = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ class RunContext(ReadContext):
         archive: Writes cold; None where none is configured, like the next two.
         rows: Reads rows on both sides.
         prepare_cold: Makes the cold catalog where it is not there yet.
+        replicator: Copies chunks to cold; `chunk_rows` reads them, `dropper` takes them out of hot.
     """
 
     files: FileLedger
@@ -126,6 +132,9 @@ class RunContext(ReadContext):
     archive: Archive | None = field(default=None, kw_only=True)
     rows: RowComparer | None = field(default=None, kw_only=True)
     prepare_cold: Callable[[], None] | None = field(default=None, kw_only=True)
+    replicator: Replicator | None = field(default=None, kw_only=True)
+    chunk_rows: ChunkRows | None = field(default=None, kw_only=True)
+    dropper: ChunkDropper | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

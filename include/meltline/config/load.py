@@ -22,7 +22,7 @@ from meltline.config.schema import CatalogSection, CatalogType, ConfigFile
 from meltline.config.secrets import secret_values
 from meltline.config.values import Surroundings
 from meltline.domain.deletion.batches import BatchSettings
-from meltline.domain.deletion.limits import GateSettings, IoSettings, Limits
+from meltline.domain.deletion.limits import ChunkSettings, GateSettings, IoSettings, Limits
 from meltline.domain.deletion.orphans import SweepSettings
 from meltline.domain.discretion import keep_untold
 from meltline.domain.errors import ConfigInvalid
@@ -87,6 +87,7 @@ class Config:
     gates: GateSettings
     sweep: SweepSettings = field(default_factory=SweepSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
+    chunks: ChunkSettings = field(default_factory=ChunkSettings)
     io: IoSettings = field(default_factory=IoSettings)
     cold: str = ""
     deep: str = ""
@@ -182,6 +183,7 @@ def _config(path: Path, model: ConfigFile) -> Config:
         gates=GateSettings(**model.gates.model_dump()),
         sweep=SweepSettings(**model.sweep.model_dump()),
         batches=BatchSettings(**model.batches.model_dump()),
+        chunks=ChunkSettings(**model.chunks.model_dump()),
         io=IoSettings(model.io.store_iops, *model.io.quiet_window, model.io.parallelism),
         cold=model.cold,
         deep=model.deep,

@@ -213,6 +213,21 @@ class BatchesSection(Section):
     )
 
 
+class ChunksSection(Section):
+    """Replication and drops of chunks of time."""
+
+    heartbeat: Annotated[Duration, AfterValidator(positive)] = _written(
+        "2h", "Replication that was not heard of for so long proves nothing."
+    )
+    max_chunks: int = Field(1000, ge=1, description="Dropped in one run, the oldest first.")
+    max_drop_share: float = Field(
+        0.8, gt=0, le=1, description="Of a table's bytes, in one plan; above it the gate refuses."
+    )
+    max_foreign_deletes: float = Field(
+        0.2, ge=0, le=1, description="Of a table's rows, by one commit that is mirrored unasked."
+    )
+
+
 class IoSection(Section):
     """What work on the stores may cost, and when it may begin."""
 
@@ -259,6 +274,7 @@ class ConfigFile(Section):
     gates: Annotated[GatesSection, _EMPTY_IS_DEFAULT] = _all_defaults(GatesSection)
     sweep: Annotated[SweepSection, _EMPTY_IS_DEFAULT] = _all_defaults(SweepSection)
     batches: Annotated[BatchesSection, _EMPTY_IS_DEFAULT] = _all_defaults(BatchesSection)
+    chunks: Annotated[ChunksSection, _EMPTY_IS_DEFAULT] = _all_defaults(ChunksSection)
     io: Annotated[IoSection, _EMPTY_IS_DEFAULT] = _all_defaults(IoSection)
 
     @field_validator("catalogs")

@@ -340,9 +340,14 @@ class ChunkNotFound(UsageInvalid):
 
 
 class SyncRefused(MeltlineError):
-    """Replication of a table cannot go on as it is."""
+    """Replication of a table cannot go on as it is.
+
+    Attributes:
+        reason: One word for it; with some of them only a person can go on.
+    """
 
     exit_code = 3
+    reason = ""
 
 
 class LateDataRejected(MeltlineError):

@@ -167,6 +167,31 @@ def prune_suite(_: Limits) -> Suite:
     )
 
 
+def drop_suite(_: Limits) -> Suite:
+    """What a plan that drops chunks from hot must show (LT-11, LT-17, LT-36)."""
+    return Suite(
+        "drop_chunks",
+        PlanKind.DROP_CHUNKS,
+        (
+            _true("digest_matches", "the stored items give the stored digest"),
+            _none("unreadable", "metadata, manifests and rows that could not be read afresh"),
+            _none("base_lost", "whether main does not come from the planned snapshot any more"),
+            _none("chunks_written_since", "planned chunks that were written since the plan"),
+            _none("planned_held", "tables of the plan under a hold"),
+            _none("chunks_young", "planned chunks that the policy, or nobody, lets go yet"),
+            _none("chunks_latest", "planned chunks among the latest that are kept"),
+            _none("chunks_without_time", "planned chunks that have no range of time"),
+            _none("files_differ", "files that are planned and not live in the chunks, or not so"),
+            _none("files_reaching_beyond", "planned files with rows of other chunks"),
+            _none("not_durable", "planned chunks that are not in cold up to their last write"),
+            _none("cold_unreadable", "whether cold cannot be read now, or is not what was left"),
+            _none("rows_differ", "planned chunks whose rows, nulls or checksum cold has not"),
+            _at_least("share_allowed", 0, "what is left of the share of the table that may go"),
+            _at_least("chunks_proved", 1, "chunks whose files were read afresh for this proof"),
+        ),
+    )
+
+
 def _copies() -> tuple[Expectation, ...]:
     """What must hold of copies in cold; of a table without a policy about it nothing is asked."""
     return (
@@ -185,6 +210,7 @@ SUITES: Mapping[PlanKind, SuiteOf] = {
     PlanKind.EXPIRE: expire_suite,
     PlanKind.PURGE: purge_suite,
     PlanKind.PRUNE: prune_suite,
+    PlanKind.DROP_CHUNKS: drop_suite,
 }
 
 

@@ -99,6 +99,7 @@ class ChunkRows(Protocol):
         snapshot_id: int,
         layout: ChunkLayout,
         chunks: Collection[str] | None,
+        only_files: Collection[str] | None = None,
     ) -> Mapping[str, RowDigest]:
         """What the rows of some chunks come to, deletes applied, all chunks in one job.
 
@@ -107,6 +108,7 @@ class ChunkRows(Protocol):
             snapshot_id: As of when.
             layout: What its chunks are.
             chunks: These; None is every one that has rows. One without rows is left out.
+            only_files: Rows of these data files alone; None is all.
 
         Raises:
             SyncRefused: It cannot be read.

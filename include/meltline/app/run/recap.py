@@ -4,6 +4,7 @@ It reads a run's document and nothing else, so that the command, each task and t
 say the same.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ _DEEDS = (
     _Deed("snapshots_expired", "snapshot", "", "expired"),
     _Deed("files_departed", "file", "bytes_departed", "began to wait"),
     _Deed("files_purged", "file", "bytes_purged", "deleted"),
+    _Deed("rows_copied", "row", "", "copied to cold"),
+    _Deed("chunks_tiered", "chunk", "", "proved to be in cold"),
+    _Deed("chunks_dropped", "chunk", "bytes_dropped", "dropped from hot"),
 )
 
 
@@ -63,7 +67,8 @@ def recap(document: Mapping[str, Any]) -> list[str]:
         for deed in _DEEDS
         if (lines := [line for line in tables if line.get(deed.count)])
     ]
-    waiting = _waiting(document.get("approvals", ()))
+    waiting = list(_waiting(document.get("approvals", ())))
+    waiting += _deferred(document.get("deferred", ()))
     whole = "; ".join([*(told or ["nothing was done"]), *waiting, *_problems(tables)])
     return [*unarmed, whole, *_details(tables)]
 
@@ -96,6 +101,9 @@ def _undone(counts: Mapping[str, Any], plans: Sequence[Mapping[str, Any]]) -> It
         yield f"expired {snapshots} of {tables}, so that {_files(expired)} begin to wait"
     if purged := [plan for plan in plans if plan["kind"] == "purge"]:
         yield f"deleted {_files(purged)}"
+    if dropped := [plan for plan in plans if plan["kind"] == "drop_chunks"]:
+        chunks = counted(sum(plan.get("chunks", 0) for plan in dropped), "chunk")
+        yield f"dropped {chunks} from hot, {_files(dropped)}"
     if counts["orphans"]:
         orphans = {"files": counts["orphans"], "bytes": counts["orphan_bytes"]}
         yield f"had {_files([orphans])} that no commit has named begin to wait"
@@ -124,7 +132,8 @@ def _planned(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for kind in dict.fromkeys(plan["kind"] for plan in plans):
         lines = [plan for plan in plans if plan["kind"] == kind]
         files, size = (sum(plan.get(key, 0) for plan in lines) for key in ("files", "bytes"))
-        yield f"{counted(len(lines), 'plan')} would {kind} {format_files(files, size)}"
+        verb = "drop chunks of" if kind == "drop_chunks" else kind
+        yield f"{counted(len(lines), 'plan')} would {verb} {format_files(files, size)}"
 
 
 def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -133,6 +142,15 @@ def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         verb = "waits" if len(approvals) == 1 else "wait"
         size = format_size(sum(line["bytes"] for line in approvals))
         yield f"{counted(len(approvals), 'purge')}, {size}, {verb} for approval"
+
+
+def _deferred(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """`3 chunks wait: 2 BEHIND, 1 HELD`; nothing where none does."""
+    if lines:
+        reasons = Counter(line["reason"] for line in lines)
+        told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+        verb = "waits" if len(lines) == 1 else "wait"
+        yield f"{counted(len(lines), 'chunk')} {verb}: {told}"
 
 
 def _problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.run_document import merge
-from meltline.app.run.steps import STEPS, SWEEP, Step
+from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, STEPS, SWEEP, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
@@ -35,5 +35,5 @@ def keep_summary(runs: RunLog, record: RunRecord, step: Step, summary: Summary) 
     before = runs.get(record.id)
     documents = [json.loads(before.summary)] if before.summary else []
     document = json.dumps(merge([*documents, summary.as_json()]))
-    is_last = step in (STEPS[-1], SWEEP)
+    is_last = step in (STEPS[-1], SWEEP, CHUNK_STEPS[-1], REPLICATE)
     runs.finish(replace(before, ended_at=record.ended_at if is_last else None, summary=document))

@@ -25,10 +25,17 @@ class TableResult:
     snapshots_archived: int = 0
     files_copied: int = 0
     bytes_copied: int = 0
+    rows_copied: int = 0
+    chunks_tiered: int = 0
+    chunks_dropped: int = 0
+    bytes_dropped: int = 0
     skipped: str = ""
     refused: str = ""
     failed: str = ""
     next: str = ""
+
+
+_OF_CHUNKS = ("rows_copied", "chunks_tiered", "chunks_dropped", "bytes_dropped")
 
 
 def plan_line(plan: Plan) -> dict[str, Any]:
@@ -44,6 +51,7 @@ def plan_line(plan: Plan) -> dict[str, Any]:
         "snapshots": len(plan.snapshots),
         "files": plan.files,
         "bytes": plan.bytes,
+        **({"chunks": len(plan.chunks)} if plan.chunks else {}),
     }
 
 
@@ -73,6 +81,7 @@ def table_line(table: TableResult) -> dict[str, Any]:
         "snapshots_archived": table.snapshots_archived,
         "files_copied": table.files_copied,
         "bytes_copied": table.bytes_copied,
+        **{key: number for key in _OF_CHUNKS if (number := getattr(table, key))},
         "skipped": table.skipped or None,
         "refused": table.refused or None,
         "failed": table.failed or None,
@@ -88,11 +97,13 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     notices: list[str] = []
     not_armed: dict[str, Any] = {}
     approvals: dict[str, Any] = {}
+    deferred: dict[tuple[str, str], Any] = {}
     for document in documents:
         plans.update({plan["id"]: plan for plan in document.get("plans", ())})
         notes += [note for note in document.get("notes", ()) if note not in notes]
         notices += [note for note in document.get("notices", ()) if note not in notices]
         approvals.update({line["plan"]: line for line in document.get("approvals", ())})
+        deferred |= {(d["table"], d["chunk"]): d for d in document.get("deferred", ())}
         for line in document.get("tables", ()):
             _add_line(tables.setdefault(line["table"], {}), line)
         _add_line(not_armed, document.get("not_armed") or {})
@@ -108,6 +119,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "notices": notices,
             **({"not_armed": not_armed} if not_armed else {}),
             **({"approvals": list(approvals.values())} if approvals else {}),
+            **({"deferred": list(deferred.values())} if deferred else {}),
         }
     )
 

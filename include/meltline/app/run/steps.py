@@ -95,10 +95,44 @@ SWEEP = Step(
 """A run of its own: what no commit has named begins to wait in failsafe, too."""
 
 
+CHUNK_STEPS = (
+    Step(
+        "evaluate_chunks",
+        "Stamps each chunk with its last write, and flags those that are proved to be in cold.",
+        previews=True,
+    ),
+    Step(
+        "plan_drops",
+        "Names the chunks that are old enough to leave hot, and their files.",
+        Role.PLAN,
+        PlanKind.DROP_CHUNKS,
+        previews=True,
+    ),
+    Step(
+        "gate_drops",
+        "Proves by evidence of its own that cold has every row. Not retried.",
+        Role.GATE,
+        PlanKind.DROP_CHUNKS,
+        app="gate",
+    ),
+    Step(
+        "drop_chunks",
+        "One metadata-only commit per table; what was written meanwhile stays.",
+        Role.APPLY,
+        PlanKind.DROP_CHUNKS,
+    ),
+    Step("report_chunks", "What waits, and why; when dropped bytes are gone."),
+)
+"""A run over chunks of time, in its order."""
+
+REPLICATE = Step("replicate_to_cold", "Brings synced tables in cold up to hot's main line.")
+"""A run of its own: as often as a site wants."""
+
+
 def step_of(app: str, kind: PlanKind | None = None) -> Step:
     """The step that a Spark app does; `kind` tells apart those that have one app."""
     return next(
         step
-        for step in (*STEPS, SWEEP)
+        for step in (*STEPS, SWEEP, *CHUNK_STEPS, REPLICATE)
         if app == (step.app or step.name) and kind in (None, step.kind)
     )

@@ -54,6 +54,7 @@ class Summary:
         batches: What a step that plans leaves to be done.
         not_armed: What is left undone since the catalog is not armed; None where it is.
         approvals: A line for each plan that waits for a person's word, by its id.
+        deferred: A line for each chunk that is left alone, with the reason.
     """
 
     run_id: str
@@ -68,6 +69,7 @@ class Summary:
     sweep: Mapping[str, Any] = field(default_factory=dict)
     not_armed: NotArmedCounts | None = None
     approvals: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    deferred: list[Mapping[str, Any]] = field(default_factory=list)
 
     def _change(self, table: TableName, **changes: Any) -> None:
         name = str(table)
@@ -217,6 +219,15 @@ class Summary:
         self.notes += swept.notes
         self.sweep = swept.as_json()
 
+    def note_error(self, table: TableName, error: MeltlineError) -> None:
+        """Notes why a table's part of the run was not done."""
+        self._note_error(table, error)
+
+    def add(self, table: TableName, **counts: int) -> None:
+        """Adds to what was done to a table."""
+        before = self.tables.get(str(table), TableResult(str(table)))
+        self._change(table, **{key: getattr(before, key) + n for key, n in counts.items()})
+
     def _refused(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
             self.plans[plan.id] = plan
@@ -252,6 +263,7 @@ class Summary:
                 "notices": self.notices,
                 **({"not_armed": asdict(self.not_armed)} if self.not_armed else {}),
                 **({"approvals": list(self.approvals.values())} if self.approvals else {}),
+                **({"deferred": self.deferred} if self.deferred else {}),
                 **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
                 **({"sweep": self.sweep} if self.sweep else {}),
             }

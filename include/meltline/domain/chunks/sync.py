@@ -1,5 +1,7 @@
 """How far a table's rows are in cold."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -15,6 +17,11 @@ SYNC_GENERATION = "meltline.sync-generation"
 SYNC_SNAPSHOT = "meltline.sync-snapshot"
 """The same: the snapshot of hot whose rows it has; committed with these rows, as is the next."""
 SYNC_PLACE = "meltline.sync-place"
+SYNC_DROPPED = "meltline.sync-dropped"
+"""The same: chunks that cold alone has, each with cold's newest sequence number at that time, as
+JSON. It is written before hot drops them, so that no lost ledger makes anybody take them away."""
+SYNC_COMMIT = "meltline.sync"
+"""In the summary of replication's own commits in cold: the snapshot of hot up to which they go."""
 DROP_PLAN = "meltline.plan-id"
 """In the summary of a commit of ours: its plan."""
 
@@ -114,3 +121,20 @@ class RowDigest:
     rows: int
     checksum: int
     nulls: tuple[tuple[int, int], ...] = field(default=())
+
+
+def read_dropped(properties: Mapping[str, str]) -> dict[str, int]:
+    """The chunks that cold alone has, with the newest sequence number that is not late.
+
+    Raises:
+        ValueError: What stands there cannot be read: nothing may leave cold then.
+    """
+    raw = json.loads(properties.get(SYNC_DROPPED, "{}"))
+    if not isinstance(raw, dict) or not all(isinstance(base, int) for base in raw.values()):
+        raise ValueError(f"{SYNC_DROPPED} is no list of chunks")
+    return {str(name): int(base) for name, base in raw.items()}
+
+
+def written_dropped(dropped: Mapping[str, int]) -> str:
+    """The same as the property holds it."""
+    return json.dumps(dict(sorted(dropped.items())), separators=(",", ":"))

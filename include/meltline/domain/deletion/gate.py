@@ -25,10 +25,21 @@ FOLLOWS: Mapping[str, frozenset[str]] = {
             "planned_early",
             "planned_held",
             "planned_not_deep",
+            "files_differ",
+            "chunks_written_since",
+            "chunks_proved",
+            "rows_differ",
         }
     ),
     "cold_unreadable": frozenset(
-        {"cold_missing", "cold_differs", "cold_files_missing", "cold_rows_differ", "cold_unproved"}
+        {
+            "cold_missing",
+            "cold_differs",
+            "cold_files_missing",
+            "cold_rows_differ",
+            "cold_unproved",
+            "rows_differ",
+        }
     ),
 }
 """What may fail only because another fact failed: of what cannot be read nothing else is certain.

@@ -40,6 +40,23 @@ class GateSettings:
     approval_wait: timedelta = timedelta(days=3)
 
 
+@dataclass(frozen=True)
+class ChunkSettings:
+    """What replication and drops of chunks may do.
+
+    Attributes:
+        heartbeat: How long ago replication may have looked last, for a chunk to be proved.
+        max_chunks: So many are dropped in one run, the oldest first.
+        max_drop_share: Of a table's bytes, in one plan.
+        max_foreign_deletes: Of a table's rows, by one commit that is mirrored unasked.
+    """
+
+    heartbeat: timedelta = timedelta(hours=2)
+    max_chunks: int = 1000
+    max_drop_share: float = 0.8
+    max_foreign_deletes: float = 0.2
+
+
 USED_IN_PERCENT = 20
 """How much of the stores' configured requests per second Meltline may use (AR-37)."""
 

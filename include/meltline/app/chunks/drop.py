@@ -1,0 +1,289 @@
+"""Drops: one metadata-only commit for all chunks that passed, and what is told of it (LT-23).
+
+The crash protocol, each line of which may be the last one (docs/chunks.md): plan items, plan
+header, verdict, cold is told what it alone will have, the chunks likewise, intent `applying`, the
+commit with the plan's id, the chunks are stamped by what the table then says, `applied`. Whoever
+finds a plan that was begun asks the table: a commit with its id that took exactly its files is it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from meltline.app.archive.cold_tables import require_cold
+from meltline.app.catalog.listings import Listings
+from meltline.app.catalog.tables import retention_of
+from meltline.app.chunks.gate import DropLook
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.plan_drops import Force
+from meltline.app.chunks.proofs import ColdSide, positions
+from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, track
+from meltline.app.expire.expire import altered
+from meltline.app.gate.gate import not_passed
+from meltline.app.ground.audit_log import audit
+from meltline.app.ground.epochs import RunEpoch
+from meltline.app.ground.preconditions import require_clock, require_generation, require_go
+from meltline.app.safety.plan_locks import PlanLocks
+from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.durability import Deferred, is_gated
+from meltline.domain.chunks.sync import (
+    DROP_PLAN,
+    SYNC_DROPPED,
+    TableSync,
+    read_dropped,
+    written_dropped,
+)
+from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.errors import GateNotPassed, MeltlineError, PlanStale
+from meltline.domain.iceberg.files import PlannedFile
+from meltline.domain.iceberg.metadata_editor import MetadataEditor
+from meltline.ports import DropRequest, Lock
+
+
+@dataclass(frozen=True)
+class DroppedChunks:
+    """What became of a plan.
+
+    Attributes:
+        chunks: Those that have left hot.
+        out_of_hot: When; None where nothing has.
+        out_of_history: Until then time travel in hot still reads them; None is for ever.
+        gone: When their bytes may be deleted.
+        deferred: Chunks that stayed, and why.
+        error: Why the plan was not carried out.
+    """
+
+    plan: Plan
+    chunks: Sequence[str] = ()
+    out_of_hot: datetime | None = None
+    out_of_history: datetime | None = None
+    gone: datetime | None = None
+    deferred: Sequence[Deferred] = field(default_factory=tuple)
+    error: MeltlineError | None = None
+
+
+def drop_chunks(
+    context: RunContext, plans: Sequence[Plan], force: Force | None = None
+) -> list[DroppedChunks]:
+    """Carries out plans of drops; a second time it does nothing. What stops one stops no other."""
+    return [_dropped(context, plan, force) for plan in plans]
+
+
+def _dropped(context: RunContext, plan: Plan, force: Force | None) -> DroppedChunks:
+    try:
+        with (
+            PlanLocks.of(context).take([plan]) as locks,
+            chunk_lock(context, plan.table_uuid),
+        ):
+            lock = next(iter(locks.values()))
+            if isinstance(lock, MeltlineError):
+                raise lock
+            stored = context.control.plans.current([plan.id])[plan.id]
+            return _Drop.of(context, stored, lock, force).run()
+    except MeltlineError as error:
+        current = context.control.plans.current([plan.id])[plan.id]
+        return DroppedChunks(current, error=error, deferred=_all(plan, error))
+
+
+def _all(plan: Plan, error: MeltlineError) -> list[Deferred]:
+    is_gate = isinstance(error, GateNotPassed)
+    reason = Deferral.GATE_REFUSED if is_gate else Deferral.CHANGED_MEANWHILE
+    return [Deferred(name, reason, error.message) for name in plan.chunks]
+
+
+@dataclass
+class _Drop:
+    """One plan on its way, under the locks of its group and of its chunks."""
+
+    context: RunContext
+    plan: Plan
+    lock: Lock
+    force: Force | None
+    table: ChunkedTable
+    items: Sequence[PlannedFile]
+
+    @classmethod
+    def of(cls, context: RunContext, plan: Plan, lock: Lock, force: Force | None) -> "_Drop":
+        tables = chunked_tables(context, only=[plan.table_uuid])
+        if len(tables) != 1:
+            raise _stale(plan, "its table is not there, or cannot be read")
+        items = context.files.items.of([plan.id])[plan.id]
+        return cls(context, plan, lock, force, tables[0], items)
+
+    def run(self) -> DroppedChunks:
+        plan, context = self.plan, self.context
+        if plan.state is PlanState.APPLIED:
+            return self._done(self._tracked())
+        if mismatch := altered(plan, self.items):
+            raise mismatch
+        if plan.state is PlanState.APPLYING:
+            if self._is_committed():
+                return self._finished()
+            self.plan = self._moved(PlanState.STALE, note="it was begun and never committed")
+            raise _stale(self.plan, "an earlier run began it and did not commit")
+        tracking = self._tracked()
+        self._require_allowed(tracking)
+        self._tell_cold(tracking)
+        self.plan = self._moved(PlanState.APPLYING)
+        self._require_go()
+        assert context.dropper is not None  # an engine is there
+        outcome = context.dropper.drop(self._request(tracking))
+        if outcome.snapshot_id is None:
+            self.plan = self._moved(PlanState.STALE, note=outcome.conflict)
+            raise _stale(self.plan, outcome.conflict)
+        return self._finished()
+
+    def _require_go(self) -> None:
+        require_go(self.context.control.switch)
+        self.context.control.locks.check(self.lock)
+
+    def _require_allowed(self, tracking: Tracking) -> None:
+        """All that must hold before anything is destroyed, and the proof once more (LT-17).
+
+        Raises:
+            MeltlineError: What does not.
+        """
+        context, plan = self.context, self.plan
+        require_go(context.control.switch)
+        require_clock(context, CLOCK_TOLERANCE)
+        listings = Listings(context.catalogs)
+        require_generation(context, listings.of(context.config.hot))
+        verdict = context.control.verdicts.newest([plan.id]).get(plan.id)
+        if refused := not_passed(plan, verdict, context.clock.now()):
+            raise refused
+        look = DropLook(context, plan, self.items, self.force)
+        if self.table.observed.held:
+            raise _stale(plan, "a hold has been put on the table since")
+        if look.written_since():
+            raise _stale(plan, "a chunk was written since the gate")
+        policy = self.table.drop_policy
+        gated = policy is None or is_gated(self.table.sync, policy.type)
+        chunks = [tracking.chunks[name] for name in plan.chunks]
+        if gated and self.force is None:
+            for deferred in positions(context, self.table.sync, tracking, chunks).values():
+                raise _stale(plan, f"{deferred.chunk}: {deferred.reason} {deferred.detail}")
+        RunEpoch(context).require()
+
+    def _tracked(self) -> Tracking:
+        table = self.table
+        hot = HotTable.of(self.context, table.state)
+        (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
+        return track(self.context, hot, tracked, table.sync)
+
+    def _tell_cold(self, tracking: Tracking) -> None:
+        """Says in cold, then in the ledger, of which chunks cold will have the only rows.
+
+        Before the commit: whatever dies afterwards, and whatever ledger comes back, none of what
+        cold has of them up to now is ever taken for a copy of what hot has.
+        """
+        sync = self.table.sync
+        if sync is None or sync.committed is None:
+            return
+        base = _tell(self.context, sync, self.plan.chunks)
+        moves = [
+            (chunk, replace(chunk, cold_base=base))
+            for chunk in (tracking.chunks[name] for name in self.plan.chunks)
+        ]
+        if not all(self.context.control.chunks.move(moves)):
+            raise _stale(self.plan, "a chunk was written since the gate")
+
+    def _request(self, tracking: Tracking) -> DropRequest:
+        plan = self.plan
+        assert plan.base_head is not None
+        return DropRequest(
+            table=self.table.state.name,
+            base_snapshot=plan.base_head,
+            layout=tracking.table.layout,
+            chunks=plan.chunks,
+            files=frozenset(item.path for item in self.items),
+            summary={DROP_PLAN: plan.id, "meltline.run-id": plan.run_id},
+        )
+
+    def _moved(self, to: PlanState, note: str = "") -> Plan:
+        plans = self.context.control.plans
+        base = self.table.state.metadata_location
+        return plans.move(self.plan, to, lock=self.lock, note=note, committed_base=base)
+
+    # --- what the table then says ----------------------------------------------------------------
+
+    def _is_committed(self) -> bool:
+        """Whether main's line has the plan's commit."""
+        hot = HotTable.load(self.context, self.table.state.name)
+        if hot.state.uuid != self.plan.table_uuid:
+            raise _stale(self.plan, "another table bears the name now")
+        layout = self.table.tracked.layout
+        for snapshot in hot.since(self.plan.base_head) or ():
+            if snapshot.summary.get(DROP_PLAN) == self.plan.id:
+                change = self.context.chunk_files.change(snapshot, layout, 0)
+                found = own_drop(self.context, change, self.plan.table_uuid)
+                return found is not None
+        return False
+
+    def _finished(self) -> DroppedChunks:
+        tables = chunked_tables(self.context, only=[self.plan.table_uuid])
+        self.table = tables[0] if tables else self.table
+        tracking = self._tracked()
+        done = self._done(tracking)
+        self.plan = self._moved(PlanState.APPLIED, note=self.plan.note)
+        reason = self.force.reason if self.force else ""
+        detail = f"{len(self.plan.chunks)} chunks, {self.plan.files} files, {self.plan.digest}"
+        word = "chunks drop --force" if self.force else "chunks drop"
+        audit(self.context, word, str(self.plan.table), reason=reason, detail=detail)
+        return replace(done, plan=self.plan)
+
+    def _done(self, tracking: Tracking) -> DroppedChunks:
+        """The three times: out of hot, out of history, gone."""
+        chunks = [
+            c
+            for name in self.plan.chunks
+            if (c := tracking.chunks.get(name)) and c.drop_plan == self.plan.id
+        ]
+        at = max((c.dropped_at for c in chunks if c.dropped_at), default=None)
+        policies = self.context.control.policies.all()
+        account = self.context.config.account
+        retention = retention_of(account, self.table.observed, policies)
+        until = at + retention.window if at and retention.window is not None else None
+        gone = until + retention.failsafe if until else None
+        return DroppedChunks(self.plan, [c.name for c in chunks], at, until, gone)
+
+
+def _tell(context: RunContext, sync: TableSync, chunks: Sequence[str]) -> int:
+    """Adds chunks to those that cold alone has; returns cold's newest sequence number."""
+    cold = ColdSide.read(context, sync)
+    base = int(cold.table.document["last-sequence-number"])
+
+    def edit(document: MetadataEditor) -> None:
+        if document.state.current_snapshot_id != cold.snapshot_id:
+            raise PlanStale(
+                f"{sync.cold} has moved on since the proof",
+                object=str(sync.cold),
+                expected=str(cold.snapshot_id),
+                found=str(document.state.current_snapshot_id),
+                next="run again: the chunks are proved anew",
+            )
+        # One that was dropped before keeps its base where late rows of it are proved: both parts
+        # are the only copy from now on.
+        before: Mapping[str, int] = read_dropped(document.properties)
+        told = {**before, **dict.fromkeys(chunks, base)}
+        document.set_properties({SYNC_DROPPED: written_dropped(told)})
+
+    require_cold(context).editor.edit_table(sync.cold, edit)
+    return base
+
+
+def _stale(plan: Plan, why: str) -> PlanStale:
+    return PlanStale(
+        f"the drop of {len(plan.chunks)} chunks of {plan.table} was not carried out: {why}",
+        object=plan.id,
+        expected="chunks as the gate has seen them",
+        found=why,
+        next="the next run plans and proves what is left of it anew",
+    )
+
+
+def begun_drops(context: RunContext) -> list[Plan]:
+    """Plans that a run has begun and not finished."""
+    begun = context.control.plans.find(states=[PlanState.APPLYING])
+    return [plan for plan in begun if plan.kind is PlanKind.DROP_CHUNKS]

@@ -1,0 +1,261 @@
+"""The gate before a drop: facts that are read by other ways than the plan's, and a stored verdict.
+
+The planner goes by the ledger's chunks and its own reading of the manifests. The gate has the
+engine list the files of the chunks at the planned snapshot, reads the rows of both sides, and asks
+catalog, policies, holds and cold again. What cannot be read forbids.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.plan_drops import Force
+from meltline.app.chunks.proofs import ColdSide, late_rows, positions
+from meltline.app.chunks.tracking import Tracking, changes_of
+from meltline.app.gate.gate import reasons
+from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus
+from meltline.domain.chunks.durability import is_gated
+from meltline.domain.chunks.sync import RowDigest
+from meltline.domain.deletion.gate import GateFacts, GateResult
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.errors import MeltlineError, TableNotFound
+from meltline.domain.iceberg.files import PlannedFile
+from meltline.domain.units import format_files
+from meltline.ports import PlanTransition
+
+_EXAMPLES = 5
+_Found = TypeVar("_Found")
+
+
+def gate_drops(
+    context: RunContext, plans: Sequence[Plan], force: Force | None = None
+) -> list[tuple[Plan, GateResult]]:
+    """Judges plans of drops, stores each verdict, and moves each plan to passed or refused.
+
+    Args:
+        context: The ports.
+        plans: Planned, passed or refused.
+        force: A person's word: it passes over the proof that the rows are in cold, and no more.
+    """
+    if not plans:
+        return []
+    items, now = context.files.items.of([plan.id for plan in plans]), context.clock.now()
+    evidence = []
+    for plan in plans:
+        context.progress(f"gate: proving {len(plan.chunks)} chunks of {plan.table}")
+        evidence.append(DropLook(context, plan, items[plan.id], force).facts())
+    verdicts: dict[str, GateResult] = {}
+    failure = "the gate gave no verdict"
+    try:
+        verdicts = {verdict.plan_id: verdict for verdict in context.gate.judge(evidence, now)}
+    except Exception as crash:
+        failure = f"the gate could not judge: {crash!r}"
+    judged = [
+        verdicts.get(plan.id)
+        or GateResult(plan.id, plan.digest, "none", 0, (), now, now, error=failure)
+        for plan in plans
+    ]
+    context.control.verdicts.save(judged)
+    moves = [
+        PlanTransition(
+            plan,
+            PlanState.PASSED if verdict.passed else PlanState.REFUSED,
+            note=reasons(verdict),
+        )
+        for plan, verdict in zip(plans, judged, strict=True)
+    ]
+    answers = context.control.plans.move_all(moves)
+    moved = [
+        answer if isinstance(answer, Plan) else replace(plan, note=str(answer))
+        for plan, answer in zip(plans, answers, strict=True)
+    ]
+    return list(zip(moved, judged, strict=True))
+
+
+@dataclass
+class DropLook:
+    """One look at everything that may forbid a drop."""
+
+    context: RunContext
+    plan: Plan
+    items: Sequence[PlannedFile]
+    force: Force | None = None
+    unreadable: list[str] = field(default_factory=list)
+    cold_unreadable: list[str] = field(default_factory=list)
+
+    def _read(self, read: Callable[[], _Found], otherwise: _Found) -> _Found:
+        try:
+            return read()
+        except MeltlineError as error:
+            self.unreadable.append(f"{error.message}: {error.found}")
+            return otherwise
+
+    def facts(self) -> GateFacts:
+        """What was found; a fact that cannot be told is as bad as it can be."""
+        plan, everything = self.plan, list(self.plan.chunks)
+        listed = self._read(self._files_by_engine, None)
+        measures: dict[str, Collection[str]] = {
+            "base_lost": self._read(self._base_lost, [str(plan.base_head)]),
+            "chunks_written_since": self._read(self.written_since, everything),
+            "planned_held": self._read(self._held, [str(plan.table)]),
+            "chunks_young": self._read(self._young, everything),
+            "chunks_latest": self._read(self._latest, everything),
+            "chunks_without_time": [c for c in everything if self._end(c) is None],
+            "files_differ": everything if listed is None else self._differing_files(listed),
+            "files_reaching_beyond": [] if listed is None else self._beyond(listed),
+            "not_durable": self._read(self._not_durable, everything),
+            "rows_differ": self._read(self._rows_differ, everything),
+        }
+        measures |= {"unreadable": self.unreadable, "cold_unreadable": self.cold_unreadable}
+        facts: dict[str, int | float | bool | str] = {k: len(v) for k, v in measures.items()}
+        facts["digest_matches"] = (
+            plan.digest_of(self.items) == plan.digest and len(self.items) == plan.files
+        )
+        facts["share_allowed"] = self._read(self._share_allowed, -1.0)
+        facts["chunks_proved"] = 0 if listed is None else len(plan.chunks)
+        examples = {
+            fact: tuple(sorted(examples_of)[:_EXAMPLES]) for fact, examples_of in measures.items()
+        }
+        subject = f"{len(plan.chunks)} chunks, {format_files(plan.files, plan.bytes)}"
+        return GateFacts(
+            plan.id, plan.digest, PlanKind.DROP_CHUNKS, facts, examples, f"{plan.table}: {subject}"
+        )
+
+    # --- what is read anew -----------------------------------------------------------------------
+
+    @cached_property
+    def _table(self) -> ChunkedTable:
+        for table in chunked_tables(self.context, only=[self.plan.table_uuid]):
+            return table
+        raise TableNotFound(
+            f"{self.plan.table} is not there, or not readable",
+            object=str(self.plan.table),
+            expected=f"the table {self.plan.table_uuid}",
+            found="none",
+            next="`meltline doctor` names tables that cannot be read",
+        )
+
+    @cached_property
+    def _tracking(self) -> Tracking:
+        """The chunks as the ledger has them: what came since the plan is read from the table."""
+        hot = HotTable.of(self.context, self._table.state)
+        chunks = self.context.control.chunks.of(self.plan.table_uuid)
+        return Tracking(hot, self._table.tracked, chunks)
+
+    def _chunks(self) -> list[Chunk]:
+        return [self._tracking.chunks[name] for name in self.plan.chunks]
+
+    def _end(self, name: str) -> object:
+        chunk = self._read(lambda: self._tracking, None)
+        known = chunk.chunks.get(name) if chunk else None
+        return known.end if known else None
+
+    def _base_lost(self) -> list[str]:
+        base = self.plan.base_head
+        return [] if self._tracking.hot.since(base) is not None and base else [str(base)]
+
+    def written_since(self) -> list[str]:
+        """Planned chunks that a later commit may have touched; compactions count."""
+        since = self._tracking.hot.since(self.plan.base_head) or []
+        layout, planned = self._table.tracked.layout, set(self.plan.chunks)
+        touched: set[str] = set()
+        for change in changes_of(self.context, layout, since, 0):
+            files = (*change.added, *change.removed)
+            for names in (layout.names(times) for times in {f.times for f in files}):
+                touched |= planned if names is None else planned.intersection(names)
+        return sorted(touched)
+
+    def _held(self) -> list[str]:
+        return [str(self._table.state.name)] if self._table.observed.held else []
+
+    def _young(self) -> list[str]:
+        """Chunks that no policy of today lets go at the plan's logical date."""
+        if self.force is not None:
+            return [name for name in self.plan.chunks if name not in self.force.chunks]
+        policy = self._table.drop_policy
+        if policy is None or policy.drop_after is None:
+            return list(self.plan.chunks)
+        cutoff = policy.drop_after.before(self.plan.as_of)
+        return [c.name for c in self._chunks() if c.end is None or c.end > cutoff]
+
+    def _latest(self) -> list[str]:
+        policy = self._table.drop_policy
+        if self.force is not None or policy is None or not policy.keep_latest:
+            return []
+        resident = [
+            c.name for c in self._tracking.chunks.values() if c.end is not None and c.is_resident
+        ]
+        latest = set(sorted(resident)[-policy.keep_latest :])
+        return [name for name in self.plan.chunks if name in latest]
+
+    # --- the files, by the engine ----------------------------------------------------------------
+
+    def _files_by_engine(self) -> Mapping[str, Collection[str]]:
+        rows = self.context.chunk_rows
+        assert rows is not None and self.plan.base_head is not None  # a gate has an engine
+        layout = self._table.tracked.layout
+        name, base = self._table.state.name, self.plan.base_head
+        listed: Mapping[str, Collection[str]] = rows.files(name, base, layout, self.plan.chunks)
+        return listed
+
+    def _differing_files(self, listed: Mapping[str, Collection[str]]) -> list[str]:
+        live = {path for name, paths in listed.items() if name != "*" for path in paths}
+        return sorted(live ^ {item.path for item in self.items})
+
+    def _beyond(self, listed: Mapping[str, Collection[str]]) -> list[str]:
+        return sorted(listed.get("*", ()))
+
+    # --- whether cold has them -------------------------------------------------------------------
+
+    @property
+    def _is_gated(self) -> bool:
+        policy = self._table.drop_policy
+        if self.force is not None:
+            return False
+        return policy is None or is_gated(self._table.sync, policy.type)
+
+    def _not_durable(self) -> list[str]:
+        if not self._is_gated:
+            return []
+        deferred = positions(self.context, self._table.sync, self._tracking, self._chunks())
+        return [f"{d.chunk}: {d.reason} {d.detail}".strip() for d in deferred.values()]
+
+    def _rows_differ(self) -> list[str]:
+        """Chunks whose rows at the planned snapshot are not exactly those that cold has now."""
+        if not self._is_gated:
+            return []
+        sync = self._table.sync
+        if sync is None:
+            return list(self.plan.chunks)
+        try:
+            cold_rows = self._cold_rows()
+        except MeltlineError as error:
+            self.cold_unreadable.append(f"{error.message}: {error.found}")
+            return list(self.plan.chunks)
+        rows, base = self.context.chunk_rows, self.plan.base_head
+        assert rows is not None and base is not None
+        layout = self._table.tracked.layout
+        hot_rows = rows.digests(self._table.state.name, base, layout, self.plan.chunks)
+        return [n for n in self.plan.chunks if hot_rows.get(n) != cold_rows.get(n)]
+
+    def _cold_rows(self) -> Mapping[str, RowDigest]:
+        sync, rows = self._table.sync, self.context.chunk_rows
+        assert sync is not None and rows is not None
+        layout = self._table.tracked.layout
+        cold = ColdSide.read(self.context, sync)
+        again = {c.name for c in self._chunks() if c.status is ChunkStatus.REOPENED}
+        whole = set(self.plan.chunks) - again
+        digests = dict(rows.digests(sync.cold, cold.snapshot_id, layout, whole))
+        if known := again & cold.dropped.keys():
+            digests |= late_rows(self.context, sync, layout, cold, known)
+        return digests
+
+    def _share_allowed(self) -> float:
+        """How much more of the table might go; below zero it is too much."""
+        total = sum(chunk.bytes for chunk in self._tracking.chunks.values())
+        if self.force is not None or not total:
+            return 0.0
+        return self.context.config.chunks.max_drop_share - self.plan.bytes / total

@@ -1,0 +1,139 @@
+"""A table that is cut into chunks, as a step looks at it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.resolve import load_table
+from meltline.app.catalog.tables import ObservedTable, read_tables
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.policies import ChunkPolicy
+from meltline.domain.chunks.sync import TableSync, TrackedTable
+from meltline.domain.errors import NotChunked
+from meltline.domain.grouping import grouped
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+
+
+@dataclass(frozen=True)
+class HotTable:
+    """A hot table and its metadata as a document."""
+
+    state: TableMetadata
+    document: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, context: ReadContext, name: TableName) -> "HotTable":
+        """As its catalog has it now. Raises as `load_table`."""
+        return cls.of(context, load_table(context, name))
+
+    @classmethod
+    def of(cls, context: ReadContext, state: TableMetadata) -> "HotTable":
+        """With the document of a table that was loaded. Raises MetadataUnreadable."""
+        return cls(state, load_document(context.store, state.name, state.metadata_location)[1])
+
+    @cached_property
+    def line(self) -> Sequence[Snapshot]:
+        """Main's history, newest first, as far as the metadata knows it; in format 1 too."""
+        head = self.state.current_snapshot_id
+        return [] if head is None else list(self.state.ancestry(head))
+
+    def since(self, snapshot_id: int | None) -> list[Snapshot] | None:
+        """Main's snapshots after one of them, oldest first; None where it is none of main's.
+
+        Args:
+            snapshot_id: Such a snapshot; None is before the first one that was ever committed.
+        """
+        if snapshot_id is None:
+            ends = not self.line or self.line[-1].parent_id is None
+            return list(reversed(self.line)) if ends else None
+        for place, snapshot in enumerate(self.line):
+            if snapshot.snapshot_id == snapshot_id:
+                return list(reversed(self.line[:place]))
+        return None
+
+
+@dataclass(frozen=True)
+class ChunkedTable:
+    """What the ledger has of a table beside what its catalog has.
+
+    Attributes:
+        observed: The table with the properties around it.
+        sync: Its replication; None where there is none.
+        policies: Those of its chunks.
+    """
+
+    observed: ObservedTable
+    tracked: TrackedTable
+    sync: TableSync | None
+    policies: Sequence[ChunkPolicy]
+
+    @property
+    def state(self) -> TableMetadata:
+        """The table's metadata."""
+        return self.observed.state
+
+    @property
+    def tier_policy(self) -> ChunkPolicy | None:
+        """The policy that flags its chunks."""
+        return next((policy for policy in self.policies if policy.tier_after), None)
+
+    @property
+    def drop_policy(self) -> ChunkPolicy | None:
+        """The policy that drops its chunks."""
+        return next((policy for policy in self.policies if policy.drop_after), None)
+
+
+def chunked_tables(
+    context: ReadContext, globs: tuple[str, ...] = (), only: Collection[str] | None = None
+) -> list[ChunkedTable]:
+    """The readable tables of the hot catalogs that are cut into chunks, by name.
+
+    Args:
+        context: Where they are.
+        globs: Over their names; none is all.
+        only: Of these registrations alone.
+    """
+    control = context.control
+    tracked = {table.table_uuid: table for table in control.chunks.tracked(only)}
+    if not tracked:
+        return []
+    syncs = {sync.table_uuid: sync for sync in control.syncs.all(sorted(tracked))}
+    policies = grouped(control.chunk_policies.all(sorted(tracked)), lambda p: p.table_uuid)
+    return [
+        ChunkedTable(
+            observed,
+            tracked[observed.state.uuid],
+            syncs.get(observed.state.uuid),
+            policies.get(observed.state.uuid, ()),
+        )
+        for observed in _registered_once(read_tables(context))
+        if observed.state.uuid in tracked
+        and observed.drop is None
+        and selected(observed.state.name, globs)
+    ]
+
+
+def _registered_once(tables: Iterable[ObservedTable]) -> list[ObservedTable]:
+    """Without tables of which one registration's id stands under two names: nobody knows whose."""
+    by_uuid = grouped(tables, lambda table: table.state.uuid)
+    return [same[0] for same in by_uuid.values() if len(same) == 1]
+
+
+def require_tracked(context: ReadContext, state: TableMetadata) -> TrackedTable:
+    """What the ledger knows of a table's chunks.
+
+    Raises:
+        NotChunked: Nothing: nobody has synced it, or given it a policy.
+    """
+    for tracked in context.control.chunks.tracked([state.uuid]):
+        return tracked
+    raise NotChunked(
+        f"{state.name} is not cut into chunks",
+        object=str(state.name),
+        expected="a table that is synced, or has a policy of chunks",
+        found="neither",
+        next=f"`meltline chunks sync {state.name}`, or give it a policy",
+    )

@@ -1,0 +1,216 @@
+"""Plans of drops: which chunks leave hot, and exactly which data files these are."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.chunks.lookups import ChunkedTable
+from meltline.app.chunks.proofs import positions
+from meltline.app.chunks.tracking import Tracking, planned
+from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
+from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Chunk, Deferral
+from meltline.domain.chunks.durability import Deferred, due_to_drop, is_gated
+from meltline.domain.chunks.layout import ChunkFile, inside
+from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest, plan_id
+from meltline.domain.errors import ChunkNotFound, UsageInvalid
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.units import format_instant
+
+
+@dataclass(frozen=True)
+class Force:
+    """A person's word that some chunks may go although nobody has proved them (LT-22).
+
+    Attributes:
+        chunks: These alone, by name.
+        reason: Why; it stands in the audit.
+    """
+
+    chunks: tuple[str, ...]
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not (self.reason.strip() and self.chunks):
+            raise UsageInvalid(
+                "a forced drop needs the chunks by name, and a reason",
+                object="--force",
+                expected="--chunks A,B and --reason TEXT",
+                found=f"chunks {', '.join(self.chunks) or 'none'}; reason {self.reason!r}",
+                next="say both: what goes may be in hot alone",
+            )
+
+
+@dataclass(frozen=True)
+class PlannedDrops:
+    """What a table is to lose, and what is left alone.
+
+    Attributes:
+        plan: The plan; None where nothing goes.
+        rows: Of the chunks that go; `at_risk` of those that nobody has proved.
+    """
+
+    table: str
+    plan: PlannedFiles | None
+    deferred: Sequence[Deferred]
+    rows: int = 0
+    at_risk: int = 0
+
+
+def plan_drops(
+    context: RunContext,
+    table: ChunkedTable,
+    tracking: Tracking,
+    *,
+    run_id: str,
+    as_of: datetime,
+    force: Force | None = None,
+    only: Collection[str] | None = None,
+    dry_run: bool = False,
+) -> PlannedDrops:
+    """Plans the drop of a table's due chunks.
+
+    Args:
+        context: The ports.
+        table: The table.
+        tracking: Its chunks, stamped up to main's head.
+        run_id: The run that plans.
+        as_of: The logical date; with `force` age does not count.
+        force: A person's word; it passes over the proof alone.
+        only: Of these chunks alone.
+        dry_run: The plan is stored only to be looked at.
+
+    Raises:
+        ChunkNotFound: A chunk was named that the table does not have in hot.
+        MetadataUnreadable: A manifest cannot be read.
+    """
+    due, deferred = _due(context, table, tracking, as_of, force)
+    if only is not None:
+        due = [chunk for chunk in due if chunk.name in only]
+    waits = _waits(context, table, tracking, due, force)
+    deferred = [*deferred, *waits.values()]
+    chunks = [chunk for chunk in due if chunk.name not in waits]
+    rows = sum(chunk.rows for chunk in chunks)
+    files, spanning = _files(context, tracking, chunks)
+    deferred += spanning.values()
+    chunks = [chunk for chunk in chunks if chunk.name not in spanning]
+    if not chunks or tracking.head is None:
+        return PlannedDrops(str(table.state.name), None, deferred)
+    plan = _plan(context, table, tracking, chunks, files, run_id=run_id, as_of=as_of)
+    store = store_previews if dry_run else store_plans
+    (stored,) = store(context, [plan])
+    at_risk = 0
+    if force is not None:
+        at_risk = sum(
+            chunk.rows
+            for chunk in chunks
+            if chunk.name in positions(context, table.sync, tracking, chunks)
+        )
+    return PlannedDrops(str(table.state.name), stored, deferred, rows, at_risk)
+
+
+def _due(
+    context: RunContext,
+    table: ChunkedTable,
+    tracking: Tracking,
+    as_of: datetime,
+    force: Force | None,
+) -> tuple[list[Chunk], list[Deferred]]:
+    if force is not None:
+        return [_named(table, tracking, name) for name in force.chunks], []
+    policy = table.drop_policy
+    if policy is None:
+        return [], []
+    due = due_to_drop(tracking.chunks, policy, as_of, context.config.chunks.max_chunks)
+    return list(due.due), list(due.deferred)
+
+
+def _named(table: ChunkedTable, tracking: Tracking, name: str) -> Chunk:
+    chunk = tracking.chunks.get(name)
+    if chunk is None or not chunk.is_resident or not chunk.files or chunk.end is None:
+        known = sorted(c.name for c in tracking.chunks.values() if c.is_resident and c.end)
+        raise ChunkNotFound(
+            f"{table.state.name} has no chunk {name} in hot",
+            object=f"{table.state.name}@{name}",
+            expected=", ".join(known[:8]) or "a chunk with rows; it has none",
+            found="none" if chunk is None else str(chunk.status),
+            next=f"`meltline chunks list {table.state.name}`",
+        )
+    return chunk
+
+
+def _waits(
+    context: RunContext,
+    table: ChunkedTable,
+    tracking: Tracking,
+    chunks: Sequence[Chunk],
+    force: Force | None,
+) -> dict[str, Deferred]:
+    """What waits for a hold to end, or to be in cold by its position."""
+    if table.observed.held:
+        return {c.name: Deferred(c.name, Deferral.HELD, "a hold is in force") for c in chunks}
+    if tracking.diverged:
+        return positions(context, table.sync, tracking, chunks)
+    policy = table.drop_policy
+    if force is not None or (policy is not None and not is_gated(table.sync, policy.type)):
+        return {}
+    return positions(context, table.sync, tracking, chunks)
+
+
+def _files(
+    context: RunContext, tracking: Tracking, chunks: Sequence[Chunk]
+) -> tuple[list[ChunkFile], dict[str, Deferred]]:
+    """The chunks' live data files at main's head, and chunks that share some with others."""
+    head = tracking.hot.state.current_snapshot
+    if not chunks or head is None:
+        return [], {}
+    layout, names = tracking.table.layout, {chunk.name for chunk in chunks}
+    files: list[ChunkFile] = []
+    spanning: dict[str, Deferred] = {}
+    for file in context.chunk_files.live(head, layout):
+        of_file = layout.names(file.times)
+        touched = names if of_file is None else names.intersection(of_file)
+        if file.kind is not FileKind.DATA or not touched:
+            continue
+        if inside(layout, file, names):
+            files.append(file)
+        else:
+            reason = f"{file.path} has rows of other chunks"
+            spanning |= {n: Deferred(n, Deferral.SPANS_CHUNKS, reason) for n in touched}
+    kept = [f for f in files if not spanning.keys() & set(layout.names(f.times) or ())]
+    return kept, spanning
+
+
+def _plan(
+    context: RunContext,
+    table: ChunkedTable,
+    tracking: Tracking,
+    chunks: Sequence[Chunk],
+    files: Sequence[ChunkFile],
+    *,
+    run_id: str,
+    as_of: datetime,
+) -> PlannedFiles:
+    state, head = table.state, tracking.head
+    assert head is not None  # there are chunks
+    items = tuple(sorted((planned(f, state.uuid) for f in files), key=lambda item: item.path))
+    names = tuple(sorted(chunk.name for chunk in chunks))
+    digest = plan_digest(state.uuid, (), (), items, names, head.snapshot_id)
+    plan = Plan(
+        id=plan_id(run_id, PlanKind.DROP_CHUNKS, state.name, digest),
+        run_id=run_id,
+        kind=PlanKind.DROP_CHUNKS,
+        table=state.name,
+        table_uuid=state.uuid,
+        digest=digest,
+        as_of=as_of,
+        created_at=context.clock.now(),
+        base_location=state.metadata_location,
+        heads={MAIN: head.snapshot_id},
+        files=len(items),
+        bytes=sum(item.bytes for item in items),
+        chunks=names,
+        note=f"drops what ended by {format_instant(as_of)}",
+    )
+    return PlannedFiles(plan, items)

@@ -1,0 +1,161 @@
+"""Policies of chunks: added with a preview of what they will do, listed and forgotten."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from meltline.app.catalog.resolve import require_changeable
+from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.replication.declare import LayoutWish, tracked_or_new
+from meltline.app.chunks.tracking import chunk_lock, track
+from meltline.app.ground.audit_log import audit
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.durability import due_to_drop, old_enough
+from meltline.domain.chunks.policies import ChunkPolicy, PolicyType, require_fits, warnings_of
+from meltline.domain.chunks.ranges import EPOCH, Horizon
+from meltline.domain.errors import InvalidHorizons, NotChunked
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+
+
+@dataclass(frozen=True)
+class PolicyWish:
+    """A policy as a person asks for it.
+
+    Attributes:
+        tier_after: An age such as `7d` or `3 months`; empty for none. Likewise `drop_after`.
+        max_lateness: How late rows may come.
+        keep_latest: So many of the newest chunks are never dropped.
+    """
+
+    type: PolicyType
+    tier_after: str = ""
+    drop_after: str = ""
+    max_lateness: timedelta | None = None
+    keep_latest: int = 0
+
+
+@dataclass(frozen=True)
+class AddedPolicy:
+    """A policy that stands, and what it will do at the next run.
+
+    Attributes:
+        notices: What is risky about it, or keeps it from doing anything yet.
+        first: The first chunk that goes, or would; empty where none is old enough.
+        tiers: How many chunks would be offered for proof; `drops` how many would leave hot.
+        bytes: Of these.
+    """
+
+    policy: ChunkPolicy
+    notices: Sequence[str]
+    first: str = ""
+    tiers: int = 0
+    drops: int = 0
+    bytes: int = 0
+
+
+def add_policy(
+    context: ReadContext, table: TableName, wish: PolicyWish, layout: LayoutWish | None = None
+) -> AddedPolicy:
+    """Adds a policy. Every chunk is stamped with main's head, whatever policies there are (H4, H5).
+
+    Raises:
+        NotChunked: The table has no chunks of time.
+        InvalidHorizons: An age is none, or contradicts another one (LT-24, LT-35).
+        PolicyExists: The table has such a policy.
+        CatalogReadOnly: The table is not in a catalog that Meltline may change.
+    """
+    require_changeable(context, ObjectName(table.catalog, table.namespace, table.name))
+    hot = HotTable.load(context, table)
+    uuid = hot.state.uuid
+    ledger = context.control.chunk_policies
+    policy = _policy(context, table, uuid, wish)
+    require_fits(str(table), policy, ledger.all([uuid]))
+    with chunk_lock(context, uuid):
+        tracked = tracked_or_new(context, hot, layout or LayoutWish())
+        sync = next(iter(context.control.syncs.all([uuid])), None)
+        tracking = track(context, hot, tracked, sync)
+        require_fits(str(table), policy, ledger.all([uuid]))
+        stored = ledger.add(policy)
+    audit(context, f"chunks {wish.type}", str(table), detail=stored.sentence)
+    length = tracked.layout.unit.after(EPOCH) - EPOCH
+    notices = [*warnings_of(stored, length), *_waits(stored, sync is not None)]
+    return _preview(context, stored, list(tracking.chunks.values()), notices)
+
+
+def _policy(context: ReadContext, table: TableName, uuid: str, wish: PolicyWish) -> ChunkPolicy:
+    return ChunkPolicy(
+        id=0,
+        table_uuid=uuid,
+        type=wish.type,
+        tier_after=_horizon(table, wish.tier_after),
+        drop_after=_horizon(table, wish.drop_after),
+        created_at=context.clock.now(),
+        who=context.who,
+        max_lateness=wish.max_lateness,
+        keep_latest=wish.keep_latest,
+    )
+
+
+def _horizon(table: TableName, text: str) -> Horizon | None:
+    if not text:
+        return None
+    try:
+        return Horizon.parse(text)
+    except ValueError as error:
+        raise InvalidHorizons(
+            str(error),
+            object=str(table),
+            expected="an age such as 36h, 7d, 2 weeks, 3 months or 1y",
+            found=text,
+            next="say it again",
+        ) from error
+
+
+def _waits(policy: ChunkPolicy, is_synced: bool) -> list[str]:
+    """Why it does nothing yet (LT-9, LT-20)."""
+    notices = []
+    needs_sync = policy.type is not PolicyType.RETENTION
+    if needs_sync and not is_synced:
+        notices.append(
+            "the table is not synced: no chunk is flagged or dropped until "
+            "`meltline chunks sync` has copied it to cold"
+        )
+    if policy.drop_after:
+        notices.append("the first scheduled run only plans what it would drop: time to look")
+    return notices
+
+
+def _preview(
+    context: ReadContext, policy: ChunkPolicy, chunks: Sequence[Chunk], notices: Sequence[str]
+) -> AddedPolicy:
+    by_name, now = {chunk.name: chunk for chunk in chunks}, context.clock.now()
+    tiers = old_enough(by_name, policy.tier_after.before(now)) if policy.tier_after else []
+    drops = (
+        due_to_drop(by_name, policy, now, context.config.chunks.max_chunks).due
+        if policy.drop_after
+        else []
+    )
+    first = min((chunk.name for chunk in (*tiers, *drops)), default="")
+    size = sum(chunk.bytes for chunk in drops)
+    return AddedPolicy(policy, list(notices), first, len(tiers), len(drops), size)
+
+
+def forget_policy(context: ReadContext, table: TableName, type: PolicyType) -> None:
+    """Removes a policy. What it flagged stays flagged, and what it dropped stays in cold.
+
+    Raises:
+        NotChunked: The table has no such policy.
+    """
+    hot = HotTable.load(context, table)
+    if not context.control.chunk_policies.remove(hot.state.uuid, type):
+        standing = context.control.chunk_policies.all([hot.state.uuid])
+        raise NotChunked(
+            f"{table} has no {type} policy",
+            object=str(table),
+            expected=", ".join(policy.type for policy in standing) or "a policy; it has none",
+            found=type,
+            next="`meltline chunks policies` lists them",
+        )
+    audit(context, "chunks forget-policy", str(table), detail=type)

@@ -1,0 +1,200 @@
+"""Proof that chunks are in cold: by position, and by their rows on both sides (LT-11, H1).
+
+What a gate relies on is read here by other ways than the plan was made: the positions from the
+ledger and from cold's own properties, the rows by the engine.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.archive.cold_tables import require_cold
+from meltline.app.catalog.metadata import load_document
+from meltline.app.chunks.lookups import ChunkedTable
+from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.chunks.tracking import Tracking
+from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
+from meltline.domain.chunks.durability import Deferred, not_durable, old_enough
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.sync import RowDigest, TableSync, read_dropped
+from meltline.domain.errors import MeltlineError, SyncRefused
+from meltline.domain.iceberg.files import FileKind
+
+
+def unproved(
+    context: RunContext, table: ChunkedTable, tracking: Tracking, chunks: Sequence[Chunk]
+) -> dict[str, Deferred]:
+    """Why chunks are not proved to be in cold, by name; those that are proved are left out.
+
+    Whatever goes wrong on the way leaves all of them unproved.
+    """
+    by_position = positions(context, table.sync, tracking, chunks)
+    rest = [chunk for chunk in chunks if chunk.name not in by_position]
+    if not rest:
+        return by_position
+    try:
+        differing = differing_rows(context, table, tracking, rest)
+    except MeltlineError as error:
+        differing = {chunk.name: f"{error.message} {error.found}".strip() for chunk in rest}
+    return by_position | {
+        name: Deferred(name, Deferral.ROWS_DIFFER, detail) for name, detail in differing.items()
+    }
+
+
+def positions(
+    context: RunContext, sync: TableSync | None, tracking: Tracking, chunks: Sequence[Chunk]
+) -> dict[str, Deferred]:
+    """Why chunks are not in cold by their last writes."""
+    now, oldest = context.clock.now(), context.config.chunks.heartbeat
+    if tracking.diverged:
+        reason = Deferral.DIVERGED if sync else Deferral.NO_WRITE_POSITION
+        return {c.name: Deferred(c.name, reason, tracking.diverged) for c in chunks}
+    reasons = (not_durable(chunk, sync, now, oldest) for chunk in chunks)
+    return {deferred.chunk: deferred for deferred in reasons if deferred is not None}
+
+
+@dataclass(frozen=True)
+class ColdSide:
+    """The synced table as a proof reads it.
+
+    Attributes:
+        snapshot_id: What is current in cold: rows are read from it.
+        dropped: Chunks that cold alone has, with the newest sequence number of what was dropped.
+    """
+
+    table: SyncedTable
+    snapshot_id: int
+    dropped: Mapping[str, int]
+
+    @classmethod
+    def read(cls, context: RunContext, sync: TableSync) -> "ColdSide":
+        """Reads it anew.
+
+        Raises:
+            SyncRefused: It does not say of itself what the ledger says of it.
+            MeltlineError: It cannot be read.
+        """
+        tier = require_cold(context)
+        location = tier.catalog.location(sync.cold)
+        table = SyncedTable(*load_document(tier.store, sync.cold, location))
+        position, head = table.position, table.state.current_snapshot_id
+        is_whole = head is not None and (
+            head == sync.cold_snapshot
+            or (sync.cold_snapshot and table.state.descends_from(head, sync.cold_snapshot))
+        )
+        if position != sync.committed or head is None or not is_whole:
+            raise SyncRefused(
+                f"{sync.cold} is not what replication left",
+                object=str(sync.cold),
+                expected=f"{sync.committed} at snapshot {sync.cold_snapshot}, or what follows it",
+                found=f"{position} at snapshot {head}",
+                next=f"`meltline chunks replicate --tables {sync.table}` says what is wrong",
+            )
+        try:
+            return cls(table, head, read_dropped(table.state.properties))
+        except ValueError as error:
+            raise SyncRefused(
+                f"{sync.cold} does not say what it alone has",
+                object=str(sync.cold),
+                expected="a list of chunks",
+                found=str(error),
+                next="find out who changed its properties",
+            ) from error
+
+
+def differing_rows(
+    context: RunContext, table: ChunkedTable, tracking: Tracking, chunks: Sequence[Chunk]
+) -> dict[str, str]:
+    """Chunks of which cold does not have exactly the rows that hot has, and how they differ.
+
+    Of a chunk that was dropped before, the late rows alone are compared: hot has no others.
+
+    Raises:
+        MeltlineError: A side cannot be read.
+    """
+    head, sync, layout = tracking.head, table.sync, tracking.table.layout
+    assert head is not None and sync is not None  # by position they are in cold
+    cold = ColdSide.read(context, sync)
+    names = {chunk.name for chunk in chunks}
+    reopened = {chunk.name for chunk in chunks if chunk.status is ChunkStatus.REOPENED}
+    rows = context.chunk_rows
+    assert rows is not None  # there is a cold tier
+    hot_rows = rows.digests(table.state.name, head.snapshot_id, layout, names)
+    cold_rows = dict(rows.digests(sync.cold, cold.snapshot_id, layout, names - reopened))
+    if known := reopened & cold.dropped.keys():
+        cold_rows |= late_rows(context, sync, layout, cold, known)
+    return {
+        name: f"hot has {_words(hot_rows.get(name))}, cold {_words(cold_rows.get(name))}"
+        for name in sorted(names)
+        if hot_rows.get(name) != cold_rows.get(name)
+    }
+
+
+def late_rows(
+    context: RunContext,
+    sync: TableSync,
+    layout: ChunkLayout,
+    cold: ColdSide,
+    chunks: Collection[str],
+) -> Mapping[str, RowDigest]:
+    """What cold has of dropped chunks beyond what was dropped: files that came later."""
+    reader, head = context.cold_chunk_files, cold.table.state.current_snapshot
+    rows = context.chunk_rows
+    assert reader is not None and rows is not None and head is not None
+    late = [
+        file.path
+        for file in reader.live(head, layout)
+        if file.kind is FileKind.DATA
+        and any(
+            name in chunks and file.sequence_number > cold.dropped[name]
+            for name in layout.names(file.times) or ()
+        )
+    ]
+    if not late:
+        return {}
+    digests: Mapping[str, RowDigest] = rows.digests(
+        sync.cold, cold.snapshot_id, layout, chunks, only_files=late
+    )
+    return digests
+
+
+def _words(digest: RowDigest | None) -> str:
+    return "none" if digest is None else f"{digest.rows} rows ({digest.checksum & 0xFFFFFFFF:08x})"
+
+
+@dataclass(frozen=True)
+class Tiered:
+    """What became of a table's chunks that were offered for proof."""
+
+    table: str
+    tiered: Sequence[str]
+    deferred: Sequence[Deferred]
+
+
+def tier(
+    context: RunContext, table: ChunkedTable, tracking: Tracking, chunks: Sequence[Chunk]
+) -> Tiered:
+    """Flags chunks that are proved; the rest stays as it is (LT-3, LT-10)."""
+    offered = [chunk for chunk in chunks if chunk.status is ChunkStatus.ACTIVE]
+    reasons = unproved(context, table, tracking, offered)
+    now = context.clock.now()
+    proved = [chunk for chunk in offered if chunk.name not in reasons]
+    moves = [(chunk, replace(chunk, status=ChunkStatus.TIERED, tiered_at=now)) for chunk in proved]
+    is_moved = context.control.chunks.move(moves)
+    tiered, late = [], []
+    for chunk, moved in zip(proved, is_moved, strict=True):
+        if moved:
+            tiered.append(chunk.name)
+        else:
+            late.append(Deferred(chunk.name, Deferral.CHANGED_MEANWHILE))
+    return Tiered(str(table.state.name), tiered, [*reasons.values(), *late])
+
+
+def due_to_tier(table: ChunkedTable, tracking: Tracking, as_of: datetime) -> list[Chunk]:
+    """Active chunks past their age by then (LT-10)."""
+    policy = table.tier_policy
+    if policy is None or policy.tier_after is None:
+        return []
+    cutoff = policy.tier_after.before(as_of)
+    return [c for c in old_enough(tracking.chunks, cutoff) if c.status is ChunkStatus.ACTIVE]

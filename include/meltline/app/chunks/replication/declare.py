@@ -1,0 +1,137 @@
+"""Synchronising a table: said by a person, stopped, and begun anew in a new generation."""
+
+from dataclasses import dataclass, replace
+
+from meltline.app.catalog.resolve import require_changeable
+from meltline.app.chunks.lookups import HotTable, require_tracked
+from meltline.app.chunks.replication.synced_table import cold_name
+from meltline.app.chunks.tracking import begin_tracking, chunk_lock
+from meltline.app.ground.audit_log import audit
+from meltline.app.retention.consumers import find_consumers, remove_consumer
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.layout import ChunkLayout, layout_of
+from meltline.domain.chunks.ranges import Unit
+from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
+from meltline.domain.errors import NotChunked, UsageInvalid
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectName
+
+CONSUMER = "meltline_sync"
+"""The consumer that keeps what replication has still to read."""
+
+
+@dataclass(frozen=True)
+class LayoutWish:
+    """What a person says of a table's chunks; what is empty follows from its partitions."""
+
+    column: str = ""
+    unit: Unit | None = None
+    pattern: str = ""
+
+
+def declared_layout(hot: HotTable, wish: LayoutWish) -> ChunkLayout:
+    """What a table's chunks are.
+
+    Raises:
+        NotChunked: It is not partitioned by one column of times, or more must be said.
+    """
+    try:
+        return layout_of(hot.document, wish.column, wish.unit, wish.pattern)
+    except ValueError as error:
+        raise NotChunked(
+            f"{hot.state.name} cannot be cut into chunks by time",
+            object=str(hot.state.name),
+            expected="a partition by hour, day, month, year or date, or a declared column and unit",
+            found=str(error),
+            next="say --column, --unit and, for integers and strings, --pattern",
+        ) from error
+
+
+def tracked_or_new(context: ReadContext, hot: HotTable, wish: LayoutWish) -> TrackedTable:
+    """What the ledger knows of a table's chunks; they are read where it knows nothing yet.
+
+    Raises:
+        NotChunked: As `declared_layout`.
+        UsageInvalid: The table is cut another way already.
+    """
+    for tracked in context.control.chunks.tracked([hot.state.uuid]):
+        if wish != LayoutWish() and declared_layout(hot, wish) != tracked.layout:
+            have = f"{tracked.layout.column.name} by {tracked.layout.unit}"
+            raise UsageInvalid(
+                f"{hot.state.name} is cut into chunks already: {have}",
+                object=str(hot.state.name),
+                expected=have,
+                found=f"{wish.column or 'the same column'} by {wish.unit or 'the same unit'}",
+                next="leave it out; or forget its policies, stop its sync, and begin anew",
+            )
+        return tracked
+    return begin_tracking(context, hot, declared_layout(hot, wish)).table
+
+
+def start_sync(
+    context: ReadContext, table: TableName, cold: str = "", wish: LayoutWish | None = None
+) -> TableSync:
+    """Has a table replicated to cold from now on; its first pass copies everything.
+
+    Said again of a table whose sync has stopped or failed it begins a new generation: everything
+    that hot has is copied and verified anew, and cold keeps what was dropped from hot (H2).
+
+    Raises:
+        NotChunked: The table has no chunks.
+        ColdMissing: There is no cold tier.
+        CatalogReadOnly: The table is not in a catalog that Meltline may change.
+        NameConflict: The name in cold is taken.
+    """
+    require_changeable(context, ObjectName(table.catalog, table.namespace, table.name))
+    hot = HotTable.load(context, table)
+    name = cold_name(context, hot, cold)
+    with chunk_lock(context, hot.state.uuid):
+        tracked_or_new(context, hot, wish or LayoutWish())
+        before = next(iter(context.control.syncs.all([hot.state.uuid])), None)
+        if before is not None and before.state in (SyncState.STREAMING, SyncState.COPYING):
+            return before
+        if before is not None and cold and name != before.cold:
+            raise UsageInvalid(
+                f"{table} is synced to {before.cold}, which may have the only rows of its chunks",
+                object=str(table),
+                expected=str(before.cold),
+                found=str(name),
+                next="leave out --to",
+            )
+        now = context.clock.now()
+        sync = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
+        if before is not None:
+            sync = replace(
+                before, generation=before.generation + 1, state=SyncState.COPYING, started_at=now
+            )
+            sync = replace(sync, reason="", detail="", heartbeat=None, behind=0, committed=None)
+            sync = replace(sync, cold_snapshot=None)
+        context.control.syncs.save(before, sync)
+    audit(context, "chunks sync", str(table), detail=f"to {sync.cold}, {sync.generation}")
+    return sync
+
+
+def stop_sync(context: ReadContext, table: TableName) -> TableSync:
+    """Has replication stop. Cold keeps what it has; chunks that need it wait (LT-15, LT-26).
+
+    Raises:
+        NotChunked: The table is not synced.
+    """
+    hot = HotTable.load(context, table)
+    require_tracked(context, hot.state)
+    with chunk_lock(context, hot.state.uuid):
+        before = next(iter(context.control.syncs.all([hot.state.uuid])), None)
+        if before is None:
+            raise NotChunked(
+                f"{table} is not synced",
+                object=str(table),
+                expected="a table that is replicated to cold",
+                found="none",
+                next=f"`meltline chunks sync {table}`",
+            )
+        after = replace(before, state=SyncState.STOPPED, reason="", detail="stopped by a person")
+        context.control.syncs.save(before, after)
+    if any(c.name == CONSUMER for c in find_consumers(context, table).consumers):
+        remove_consumer(context, table, CONSUMER)
+    audit(context, "chunks stop-sync", str(table), detail=str(after.cold))
+    return after

@@ -1,0 +1,358 @@
+"""One pass of replication over one table: what main did since the last one, in one commit of cold.
+
+Rows that were appended are read from the files that were added; a chunk in which rows left or
+changed is taken anew as a whole, so that it does not matter how often and by what kind of deletes
+they did. What cold has by then and its position are one commit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+
+from meltline.app.chunks.lookups import ChunkedTable, HotTable
+from meltline.app.chunks.replication.cold_content import EVERYTHING, ColdContent
+from meltline.app.chunks.replication.declare import CONSUMER
+from meltline.app.chunks.replication.refusals import (
+    LARGE_DELETES,
+    deletes_way_out,
+    diverged,
+    refusal,
+)
+from meltline.app.chunks.replication.synced_table import SyncedTable, carry_shape, open_synced
+from meltline.app.chunks.tracking import Tracking, changes_of, own_drop, retrack, track
+from meltline.app.retention.consumers import set_consumer
+from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
+from meltline.domain.chunks.replication import (
+    LeavingFiles,
+    backlog_of,
+    empties_only,
+    rows_removed,
+)
+from meltline.domain.chunks.sync import (
+    DROP_PLAN,
+    SYNC_DROPPED,
+    SYNC_GENERATION,
+    SYNC_PLACE,
+    SYNC_SNAPSHOT,
+    Position,
+    SyncState,
+    TableSync,
+    written_dropped,
+)
+from meltline.domain.errors import CommitConflict, MeltlineError, SyncRefused
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import CopyOutcome, CopyRequest
+
+_SHOWN = 3
+
+
+class Deletes(StrEnum):
+    """What cold is to do about a large delete by others."""
+
+    MIRROR = "mirror"
+    KEEP = "keep"
+
+    def said_of(self, sync: TableSync, snapshot_id: int) -> TableSync:
+        """The replication, with this said about a commit of hot."""
+        if self is Deletes.MIRROR:
+            return replace(sync, allowed_deletes=(*sync.allowed_deletes, snapshot_id))
+        return replace(sync, kept_deletes=(*sync.kept_deletes, snapshot_id))
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """What a pass over one table came to.
+
+    Attributes:
+        commits: How many commits of hot it has caught up with.
+        rows: How many rows it wrote.
+        error: Why it could not go on; None where it could.
+    """
+
+    table: str
+    sync: TableSync
+    commits: int = 0
+    rows: int = 0
+    error: MeltlineError | None = None
+
+
+@dataclass
+class Pass:
+    """One pass over one table, under its lock.
+
+    Attributes:
+        table: As the ledger has it; `hot` as its catalog has it.
+        deletes: What a person says about large deletes by others that are waiting.
+    """
+
+    context: RunContext
+    hot: HotTable
+    table: ChunkedTable
+    sync: TableSync
+    deletes: Deletes | None
+
+    def run(self) -> Replicated:
+        """Carries it out. Raises MeltlineError where it cannot go on."""
+        context, name = self.context, str(self.hot.state.name)
+        synced = carry_shape(context, self.hot, open_synced(context, self.hot, self.sync))
+        self._settle(synced)
+        tracking = self._tracked()
+        head = tracking.head
+        if head is None:
+            return Replicated(name, self._ended(None, None))
+        committed = self.sync.committed
+        if committed is None:
+            outcome = self._copy_all(tracking, synced, head)
+            return Replicated(name, self._ended(head, outcome), 1, outcome.rows)
+        since = self.hot.since(committed.snapshot_id)
+        if since is None:
+            raise self._diverged(f"cold is at {committed.snapshot_id}, which main does not know")
+        if not since:
+            return Replicated(name, self._ended(committed, None))
+        outcome = self._copy_since(tracking, synced, head, since)
+        return Replicated(name, self._ended(head, outcome), len(since), outcome.rows)
+
+    def _settle(self, synced: SyncedTable) -> None:
+        """Takes cold's own word for its position: a pass may have died before the ledger knew.
+
+        Raises:
+            SyncRefused: Cold was changed by somebody else, or belongs to another ledger.
+        """
+        sync, position = self.sync, synced.position
+        if position is not None and sync.committed is None and position.generation > 0:
+            if position.generation >= sync.generation:
+                anew = replace(sync, generation=position.generation + 1)
+                self.context.control.syncs.save(sync, anew)
+                self.sync = anew
+            return
+        if position == sync.committed:
+            lost = sync.cold_snapshot is not None and not _descends(synced.state, sync)
+            if lost:
+                raise self._diverged(f"{sync.cold} was rolled back: it lacks {sync.cold_snapshot}")
+            return
+        is_ahead = (
+            position is not None
+            and sync.committed is not None
+            and position.generation == sync.generation
+            and position.place > sync.committed.place
+        )
+        if not is_ahead:
+            raise self._diverged(f"{sync.cold} says {position}, the ledger {sync.committed}")
+        head = synced.state.current_snapshot_id
+        self.sync = replace(sync, committed=position, cold_snapshot=head)
+        self.context.control.syncs.save(sync, self.sync)
+
+    def _tracked(self) -> Tracking:
+        context, generation = self.context, self.sync.generation
+        (tracked,) = context.control.chunks.tracked([self.hot.state.uuid])
+        if self.sync.committed is None and (
+            tracked.walked is None or tracked.walked.generation != generation
+        ):
+            chunks = context.control.chunks.of(tracked.table_uuid)
+            return retrack(context, self.hot, tracked, chunks, generation=generation)
+        tracking = track(context, self.hot, tracked, self.sync)
+        if tracking.diverged:
+            raise self._diverged(tracking.diverged)
+        return tracking
+
+    def _diverged(self, detail: str) -> SyncRefused:
+        return diverged(self.hot.state.name, detail)
+
+    # --- what is copied --------------------------------------------------------------------------
+
+    def _copy_all(self, tracking: Tracking, synced: SyncedTable, head: Position) -> CopyOutcome:
+        """Everything that hot has, verified before anybody sees it (H1, H2)."""
+        cold = ColdContent(self.context, self.sync, synced, tracking)
+        dropped = cold.dropped
+        leaving = cold.leaving(None, dropped)
+        resident = {c.name for c in tracking.chunks.values() if c.is_resident}
+        request = self._request(synced, head, None, leaving, dropped)
+        proven = resident - dropped.keys()
+        return self._carried_out(request, prove=partial(self._prove, head.snapshot_id, proven))
+
+    def _copy_since(
+        self, tracking: Tracking, synced: SyncedTable, head: Position, since: Sequence[Snapshot]
+    ) -> CopyOutcome:
+        """What main did since the last pass: added rows, and whole chunks where others changed."""
+        committed, layout = self.sync.committed, tracking.table.layout
+        assert committed is not None
+        changes = changes_of(self.context, layout, since, committed.place + 1)
+        foreign = self._foreign(changes)
+        self._require_small(foreign)
+        kept = self._kept(layout, foreign)
+        mirrored = [c for c in foreign if c.snapshot_id not in self.sync.kept_deletes]
+        backlog = backlog_of(layout, mirrored)
+        cold = ColdContent(self.context, self.sync, synced, tracking)
+        newest = int(synced.document["last-sequence-number"])
+        emptied = [name for name in kept if not tracking.chunks[name].files]
+        dropped = cold.dropped | dict.fromkeys(emptied, newest)
+        leaving, replaced = LeavingFiles((), frozenset(), ()), backlog.replaced
+        if replaced is None or replaced:
+            leaving = cold.leaving(replaced, dropped)
+            replaced = None if replaced is None else leaving.chunks
+        request = self._request(synced, head, replaced, leaving, dropped)
+        request = replace(request, after=committed.snapshot_id if backlog.appends else None)
+        outcome = self._carried_out(request)
+        self._mark_dropped(tracking, {name: newest for name in emptied})
+        return outcome
+
+    def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
+        """What others did: our own drops are never mirrored.
+
+        Raises:
+            SyncRefused: A commit says that it is such a drop and is not, as far as we know: of an
+                old backup of the ledger, or of a copied table.
+        """
+        uuid = self.hot.state.uuid
+        foreign = [c for c in changes if own_drop(self.context, c, uuid) is None]
+        for change in foreign:
+            if plan := change.summary.get(DROP_PLAN):
+                at = f"snapshot {change.snapshot_id}"
+                raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
+        return foreign
+
+    def _kept(self, layout: ChunkLayout, changes: Sequence[SnapshotChange]) -> set[str]:
+        """Chunks of deletes by others that cold keeps by a person's word."""
+        kept = [c for c in changes if c.snapshot_id in self.sync.kept_deletes]
+        names: set[str] = set()
+        for change in kept:
+            touched = change.touched(layout)
+            if touched is None or not empties_only(change):
+                raise self._diverged(
+                    f"snapshot {change.snapshot_id} deletes rows inside of files: cold cannot keep "
+                    "these as they were; let it mirror them, or roll hot back"
+                )
+            names |= touched
+        return names
+
+    def _mark_dropped(self, tracking: Tracking, bases: Mapping[str, int]) -> None:
+        """Chunks that others emptied, and that cold keeps, count as dropped."""
+        now, moves = self.context.clock.now(), []
+        for name, base in bases.items():
+            chunk = tracking.chunks[name]
+            gone = replace(chunk, status=ChunkStatus.DROPPED, dropped_at=now, cold_base=base)
+            moves += [(chunk, gone)] if chunk.is_resident else []
+        self.context.control.chunks.move(moves)
+
+    def _require_small(self, changes: Sequence[SnapshotChange]) -> None:
+        """Refuses deletes by others that would take much of cold, until a person decides."""
+        decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
+        most = self.context.config.chunks.max_foreign_deletes
+        for change in changes:
+            removed = rows_removed(change)
+            rows = _rows_before(self.hot.state, change)
+            if change.snapshot_id in decided or not removed or removed <= most * rows:
+                continue
+            if self.deletes is not None:
+                self.sync = self.deletes.said_of(self.sync, change.snapshot_id)
+                continue
+            what = "empties partitions" if empties_only(change) else "deletes rows"
+            raise refusal(
+                LARGE_DELETES,
+                f"snapshot {change.snapshot_id} of {self.hot.state.name} {what}: {removed} of "
+                f"{rows} rows, more than replication mirrors unasked",
+                object=f"{self.hot.state.name}@{change.snapshot_id}",
+                expected=f"at most {most:.0%} of the rows (chunks.max-foreign-deletes)",
+                found=f"{removed} of {rows} rows",
+                next=deletes_way_out(self.hot.state.name),
+            )
+
+    def _request(
+        self,
+        synced: SyncedTable,
+        head: Position,
+        replaced: frozenset[str] | None,
+        leaving: LeavingFiles,
+        dropped: Mapping[str, int],
+    ) -> CopyRequest:
+        return CopyRequest(
+            hot=self.hot.state.name,
+            cold=synced.state.name,
+            cold_base=synced.state.metadata_location,
+            layout=self.table.tracked.layout,
+            upto=head.snapshot_id,
+            replaced=replaced,
+            removed=leaving.paths,
+            properties={
+                SYNC_GENERATION: str(self.sync.generation),
+                SYNC_SNAPSHOT: str(head.snapshot_id),
+                SYNC_PLACE: str(head.place),
+                SYNC_DROPPED: written_dropped(
+                    {name: base for name, base in dropped.items() if base != EVERYTHING}
+                ),
+            },
+        )
+
+    # --- how it ends -----------------------------------------------------------------------------
+
+    def _carried_out(
+        self, request: CopyRequest, prove: Callable[[int], None] | None = None
+    ) -> CopyOutcome:
+        replicator = self.context.replicator
+        assert replicator is not None  # there is a cold tier
+        outcome = replicator.copy(request, prove)
+        if outcome is None:
+            raise CommitConflict(
+                f"{request.cold} has moved on while rows were copied",
+                object=str(request.cold),
+                expected=request.cold_base,
+                found="another metadata file",
+                next="the next pass copies them",
+            )
+        return outcome
+
+    def _prove(self, hot_snapshot: int, chunks: set[str], cold_snapshot: int) -> None:
+        """Holds every chunk's rows against hot's: rows, nulls, checksum. Raises SyncRefused."""
+        rows, layout = self.context.chunk_rows, self.table.tracked.layout
+        assert rows is not None
+        hot = rows.digests(self.hot.state.name, hot_snapshot, layout, chunks)
+        cold = rows.digests(self.sync.cold, cold_snapshot, layout, chunks)
+        differing = sorted(n for n in {*hot, *cold} if hot.get(n) != cold.get(n))
+        if differing:
+            raise SyncRefused(
+                f"the copy of {self.hot.state.name} has other rows than the table",
+                object=str(self.hot.state.name),
+                expected=f"equal rows in {len(chunks)} chunks",
+                found=f"{len(differing)} differ: {', '.join(differing[:_SHOWN])}",
+                next="the next pass copies them anew; nothing of this copy was published",
+            )
+
+    def _ended(self, position: Position | None, outcome: CopyOutcome | None) -> TableSync:
+        """Says that it streams, and keeps in hot what it has still to read."""
+        context, before = self.context, self.sync
+        cold = before.cold_snapshot if outcome is None else outcome.snapshot_id
+        after = replace(
+            before,
+            table=self.hot.state.name,
+            state=SyncState.STREAMING,
+            reason="",
+            detail="",
+            committed=position or before.committed,
+            cold_snapshot=cold,
+            heartbeat=context.clock.now(),
+            behind=0,
+        )
+        context.control.syncs.save(before, after)
+        if outcome is not None and position is not None:
+            set_consumer(context, self.hot.state.name, CONSUMER, position.snapshot_id, reset=True)
+        return after
+
+
+def _descends(cold: TableMetadata, sync: TableSync) -> bool:
+    head = cold.current_snapshot_id
+    return (
+        head is not None
+        and sync.cold_snapshot is not None
+        and (head == sync.cold_snapshot or cold.descends_from(head, sync.cold_snapshot))
+    )
+
+
+def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:
+    """The table's rows before a commit, by its parent's totals; none where nobody counted them."""
+    snapshot = hot.snapshots[change.snapshot_id]
+    parent = hot.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
+    total = parent.summary.get("total-records", "") if parent else ""
+    return int(total) if total.isdecimal() else 0

@@ -1,0 +1,62 @@
+"""Why replication of a table stops, and who can have it go on."""
+
+from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.sync import SyncState, TableSync
+from meltline.domain.errors import SyncRefused
+from meltline.domain.iceberg.names import TableName
+
+LARGE_DELETES = "LARGE_DELETES"
+_A_PERSON_DECIDES = frozenset({str(Deferral.DIVERGED), LARGE_DELETES})
+
+
+def refusal(reason: str, message: str, **words: str) -> SyncRefused:
+    """An error of which the ledger keeps the reason."""
+    error = SyncRefused(message, **words)
+    error.reason = reason
+    return error
+
+
+def diverged(table: TableName, detail: str) -> SyncRefused:
+    """Hot and cold do not go on from each other: nobody but a person may begin anew."""
+    return refusal(
+        Deferral.DIVERGED,
+        f"{table} and its copy in cold have parted: {detail}",
+        object=str(table),
+        expected="a main line that goes on from what cold has",
+        found=detail,
+        next=_BEGIN_ANEW.format(table),
+    )
+
+
+_BEGIN_ANEW = (
+    "`meltline chunks sync {}` copies and verifies everything anew in a new generation; "
+    "cold keeps what was dropped"
+)
+
+
+def waits_for_a_person(sync: TableSync, *, deletes_decided: bool) -> bool:
+    """Whether a pass would only fail again."""
+    if sync.state is not SyncState.FAILED or sync.reason not in _A_PERSON_DECIDES:
+        return False
+    return not (deletes_decided and sync.reason == LARGE_DELETES)
+
+
+def standing(sync: TableSync) -> SyncRefused:
+    """What a failed replication says each time."""
+    ways = {LARGE_DELETES: deletes_way_out(sync.table)}
+    return refusal(
+        sync.reason,
+        sync.detail or f"replication of {sync.table} has stopped",
+        object=str(sync.table),
+        expected="a person's decision",
+        found=sync.reason,
+        next=ways.get(sync.reason, _BEGIN_ANEW.format(sync.table)),
+    )
+
+
+def deletes_way_out(table: TableName) -> str:
+    """How a person decides about large deletes."""
+    return (
+        f"`meltline chunks replicate --tables {table} --deletes mirror` has cold delete them too; "
+        "`--deletes keep` leaves them in cold"
+    )

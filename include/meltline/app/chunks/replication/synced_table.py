@@ -1,0 +1,240 @@
+"""The table in cold that has all rows of a hot one: how it is made, found and kept in shape.
+
+It is never the table in which history is archived: there main is the newest archived snapshot, here
+it is the union of all rows (chunk-facts, section 2).
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from meltline.app.archive.cold_tables import require_cold
+from meltline.app.catalog.metadata import load_document
+from meltline.app.chunks.lookups import HotTable
+from meltline.app.services import ColdTier, ReadContext
+from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.chunks.sync import (
+    SYNC_GENERATION,
+    SYNC_OF,
+    SYNC_PLACE,
+    SYNC_SNAPSHOT,
+    SYNC_SOURCE,
+    Position,
+    TableSync,
+)
+from meltline.domain.errors import NameConflict, SyncRefused, TableNotFound
+from meltline.domain.iceberg.metadata_editor import MetadataEditor, first_file
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.units import to_millis
+from meltline.ports import NewTable
+
+NAMESPACE = "meltline_synced"
+"""In cold, above the namespaces of the hot tables."""
+_CARRIED = (
+    "schemas",
+    "current-schema-id",
+    "last-column-id",
+    "partition-specs",
+    "default-spec-id",
+    "last-partition-id",
+)
+_WRITTEN_ALIKE = ("write.format.default", "write.parquet.", "write.avro.", "write.orc.")
+
+
+@dataclass(frozen=True)
+class SyncedTable:
+    """The table in cold as it is now.
+
+    Attributes:
+        position: Up to where it says that it has hot's rows; None before its first copy.
+    """
+
+    state: TableMetadata
+    document: Mapping[str, Any]
+
+    @property
+    def position(self) -> Position | None:
+        """Stands in the table's own properties, committed with the rows."""
+        properties = self.state.properties
+        try:
+            return Position(
+                int(properties[SYNC_GENERATION]),
+                int(properties[SYNC_PLACE]),
+                int(properties[SYNC_SNAPSHOT]),
+            )
+        except (KeyError, ValueError):
+            return None
+
+
+def cold_name(context: ReadContext, hot: HotTable, wish: str = "") -> TableName:
+    """Under which name a table's rows go to cold: as a person says, else its own below `NAMESPACE`.
+
+    Raises:
+        ColdMissing: No cold tier is configured.
+        NameConflict: The name that a person says is taken by something else.
+        UsageInvalid: It is no name.
+    """
+    tier = require_cold(context)
+    if wish:
+        parts = tuple(wish.removeprefix(f"{tier.catalog.name}.").split("."))
+        name = TableName(tier.catalog.name, parts[:-1] or (NAMESPACE,), parts[-1])
+        if not _is_free(tier, name, hot.state.uuid):
+            raise _taken(name, hot.state.name)
+        return name
+    own = TableName(tier.catalog.name, (NAMESPACE, *hot.state.name.namespace), hot.state.name.name)
+    if _is_free(tier, own, hot.state.uuid):
+        return own
+    return replace(own, name=f"{own.name}__{hot.state.uuid.replace('-', '')}")
+
+
+def _is_free(tier: ColdTier, name: TableName, uuid: str) -> bool:
+    listing = tier.catalog.listing()
+    if (entry := listing.of(name)) is None:
+        return True
+    state, _ = load_document(tier.store, name, entry.metadata_location)
+    return state.properties.get(SYNC_OF) == uuid
+
+
+def _taken(name: TableName, hot: TableName) -> NameConflict:
+    return NameConflict(
+        f"{name} is another table",
+        object=str(name),
+        expected=f"a free name, or the table that has the rows of {hot}",
+        found="a table of something else",
+        next="choose another name with --to, or leave it out",
+    )
+
+
+def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedTable:
+    """The table in cold; it is made where it is not there and nothing was ever copied.
+
+    Raises:
+        SyncRefused: It is gone, though it had rows: nobody but a person may begin anew.
+        NameConflict: It is another table.
+    """
+    tier = require_cold(context)
+    try:
+        location = tier.catalog.location(sync.cold)
+    except TableNotFound as missing:
+        chunks = context.control.chunks.of(hot.state.uuid).values()
+        if sync.committed is not None or any(chunk.was_dropped for chunk in chunks):
+            raise SyncRefused(
+                f"{sync.cold} is gone, and had rows of {hot.state.name} that hot may not have",
+                object=str(sync.cold),
+                expected="the table in cold",
+                found="no such table",
+                next="bring it back under its name; chunks that were dropped had their only copy "
+                "there. To begin anew: `meltline chunks stop-sync`, then `sync`",
+            ) from missing
+        first = NewTable(sync.cold, lambda now: _first(tier, hot, sync, now))
+        location = tier.registrar.create([first])[sync.cold]
+    state, document = load_document(tier.store, sync.cold, location)
+    if state.properties.get(SYNC_OF) != hot.state.uuid or COLD_OF in state.properties:
+        raise _taken(sync.cold, hot.state.name)
+    return SyncedTable(state, document)
+
+
+def _first(tier: ColdTier, hot: HotTable, sync: TableSync, now: datetime) -> Any:
+    """Its first metadata file: hot's columns and specs under their ids, and no snapshot."""
+    uuid = str(uuid4())
+    warehouse = tier.warehouse.rstrip("/")
+    folder = "/".join((*sync.cold.namespace, f"{sync.cold.name}-{uuid[:8]}"))
+    version = hot.document["format-version"]
+    document = {
+        "format-version": max(2, version),
+        "table-uuid": uuid,
+        "location": f"{warehouse}/{folder}",
+        "last-sequence-number": 0,
+        "last-updated-ms": to_millis(now),
+        **shape_of(hot.document),
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {
+            **_written_alike(hot.state.properties),
+            SYNC_OF: hot.state.uuid,
+            SYNC_SOURCE: str(hot.state.name),
+            "write.spark.fanout.enabled": "true",
+            # Whoever expires snapshots of cold has no business with its files.
+            "gc.enabled": "false",
+        },
+        "current-snapshot-id": -1,
+        "refs": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+    if version >= 3:
+        document["next-row-id"] = 0
+    return first_file(sync.cold, document, str(uuid4()))
+
+
+def _written_alike(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in properties.items() if key.startswith(_WRITTEN_ALIKE)}
+
+
+def shape_of(hot: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns and partition specs of a metadata document, with their ids and all former ones."""
+    if "schemas" not in hot:  # the oldest form of format 1
+        schema = {**hot["schema"], "schema-id": 0}
+        spec = {"spec-id": 0, "fields": hot.get("partition-spec", [])}
+        numbered = [{"field-id": 1000 + n, **f} for n, f in enumerate(spec["fields"])]
+        last = max((f["field-id"] for f in numbered), default=999)
+        return {
+            "schemas": [schema],
+            "current-schema-id": 0,
+            "last-column-id": hot["last-column-id"],
+            "partition-specs": [{**spec, "fields": numbered}],
+            "default-spec-id": 0,
+            "last-partition-id": last,
+        }
+    return {key: deepcopy(hot[key]) for key in _CARRIED if key in hot}
+
+
+def carry_shape(context: ReadContext, hot: HotTable, synced: SyncedTable) -> SyncedTable:
+    """Gives the table in cold hot's columns and specs of today; by field id, so no data move.
+
+    Raises:
+        SyncRefused: Cold has a column or spec under an id that means another thing in hot.
+    """
+    shape = shape_of(hot.document)
+    version = max(2, hot.document["format-version"])
+    if all(synced.document.get(key) == part for key, part in shape.items()) and (
+        synced.document["format-version"] >= version
+    ):
+        return synced
+    _require_same_ids(hot, synced, shape)
+
+    def edit(document: MetadataEditor) -> None:
+        raw = document.document | shape
+        if raw["format-version"] < version:
+            raw["format-version"] = version
+            raw.setdefault("next-row-id", 0)
+        document.replace(raw)
+
+    tier = require_cold(context)
+    location = tier.editor.edit_table(synced.state.name, edit)
+    return SyncedTable(*load_document(tier.store, synced.state.name, location))
+
+
+def _require_same_ids(hot: HotTable, synced: SyncedTable, shape: Mapping[str, Any]) -> None:
+    """A spec that cold's files were written with must mean the same in hot."""
+    ours = {spec["spec-id"]: spec["fields"] for spec in shape["partition-specs"]}
+    for spec in synced.document["partition-specs"]:
+        if spec["spec-id"] in ours and ours[spec["spec-id"]] != spec["fields"]:
+            raise SyncRefused(
+                f"partition spec {spec['spec-id']} of {hot.state.name} is another one in cold",
+                object=str(synced.state.name),
+                expected=str(spec["fields"]),
+                found=str(ours[spec["spec-id"]]),
+                next="the table was replaced: `meltline chunks stop-sync`, and sync it anew to "
+                "another name",
+            )
+    missing = {spec["spec-id"] for spec in synced.document["partition-specs"]} - ours.keys()
+    if missing:
+        shape["partition-specs"].extend(
+            spec for spec in synced.document["partition-specs"] if spec["spec-id"] in missing
+        )

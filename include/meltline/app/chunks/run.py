@@ -1,0 +1,292 @@
+"""A run over chunks: what each of its steps does (LT-10, LT-17, LT-21)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from meltline.app.chunks.drop import DroppedChunks, begun_drops, drop_chunks
+from meltline.app.chunks.gate import gate_drops
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
+from meltline.app.chunks.proofs import due_to_tier, tier
+from meltline.app.chunks.replication.one_pass import Deletes
+from meltline.app.chunks.replication.replicate import replicate
+from meltline.app.chunks.tracking import Tracking, chunk_lock, track
+from meltline.app.ground.arming import ArmingCheck
+from meltline.app.ground.preconditions import require_datable
+from meltline.app.run.not_armed import NotArmedCounts
+from meltline.app.run.run_plans import RunPlans
+from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, Role, Step
+from meltline.app.run.summary import Summary
+from meltline.app.run_request import RunRequest
+from meltline.app.services import RunContext
+from meltline.domain.chunks.durability import Deferred
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.errors import MeltlineError, PlanStale, UsageInvalid
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_instant
+
+_APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
+_TIME_TO_REGRET = timedelta(days=1)
+_SHOWN = 3
+
+
+def run_chunks(context: RunContext, request: RunRequest, *, at_once: bool = False) -> "ChunkRun":
+    """The whole run in one process. Safe to repeat."""
+    run = ChunkRun(context, request, at_once=at_once)
+    run.visit(CHUNK_STEPS)
+    return run
+
+
+def run_chunk_step(step: Step, context: RunContext, request: RunRequest, batch: int = 0) -> Summary:
+    """One step of a run in a process of its own; `batch` as in `app.run.lifecycle.run_step`."""
+    run = ChunkRun(context, request, batch)
+    run.visit([step])
+    if step.role is Role.PLAN and not request.dry_run:
+        plans = RunPlans.of(context, request.run_id, PlanKind.DROP_CHUNKS)
+        run.summary.batches = plans.batches(run.planned)
+    return run.summary
+
+
+@dataclass
+class ChunkRun:
+    """A run in this process, with a method for each step.
+
+    Attributes:
+        batch: The batch of plans that is worked on, from 1 on; 0 is all of them.
+        at_once: Whether a policy that was added today may act: a person has asked for it.
+        planned: What was planned last.
+        results: What became of drops.
+        deletes: What a person says about large deletes by others.
+    """
+
+    context: RunContext
+    request: RunRequest
+    batch: int = 0
+    at_once: bool = False
+    planned: Sequence[Plan] = ()
+    planned_drops: list[PlannedDrops] = field(default_factory=list)
+    results: list[DroppedChunks] = field(default_factory=list)
+    deletes: Deletes | None = None
+    summary: Summary = field(init=False)
+
+    def __post_init__(self) -> None:
+        request = self.request
+        self.context = replace(self.context, once=request.once)
+        self.summary = Summary(
+            request.run_id, request.as_of, dry_run=request.dry_run, batch=self.batch
+        )
+        if bool(request.force) != bool(request.chunks):
+            Force(request.chunks, request.force)
+        if request.force and (len(request.tables) != 1 or "*" in request.tables[0]):
+            raise UsageInvalid(
+                "a forced drop is about one table",
+                object="--tables",
+                expected="one table by its name",
+                found=", ".join(request.tables) or "none",
+                next="name it; a forced drop takes no globs",
+            )
+
+    @property
+    def force(self) -> Force | None:
+        """A person's word for chunks that nobody has proved."""
+        return Force(self.request.chunks, self.request.force) if self.request.force else None
+
+    def visit(self, steps: Sequence[Step]) -> Summary:
+        """Does steps in their order; a dry run passes over those that would change something."""
+        require_datable(self.context)
+        for step in steps:
+            if step.previews or not self.request.dry_run:
+                self.context.progress(f"step: {step.name.replace('_', ' ')}")
+                getattr(self, step.name)()
+        return self.summary
+
+    # --- the steps -------------------------------------------------------------------------------
+
+    def replicate_to_cold(self) -> None:
+        """Brings synced tables up to main."""
+        for table in replicate(self.context, self._tables(), self.deletes):
+            name = TableName.parse(table.table)
+            self.summary.add(name, rows_copied=table.rows)
+            if table.error is not None:
+                self.summary.note_error(name, table.error)
+
+    def evaluate_chunks(self) -> None:
+        """Finishes what an earlier run began, stamps chunks, and flags those that are proved."""
+        if not self.request.dry_run:
+            begun = begun_drops(self.context)
+            self.results += drop_chunks(self.context, begun)
+        if refused := ArmingCheck.of(self.context).refusal():
+            self.summary.not_armed = NotArmedCounts(refused.object)
+        self._for_each(self._evaluate)
+
+    def plan_drops(self) -> None:
+        """Plans what is old enough. A policy's first day only shows what it would drop."""
+        self._for_each(self._plan)
+        self.summary.with_plans(self.planned)
+
+    def gate_drops(self) -> None:
+        """Proves plans, or refuses them."""
+        plans = self._plans((PlanState.PLANNED, PlanState.PASSED))
+        self._note_gated([plan for plan, _ in gate_drops(self.context, plans, self.force)])
+
+    def drop_chunks(self) -> None:
+        """Carries out what passed; what was overtaken is planned and proved anew, once."""
+        results = drop_chunks(self.context, self._plans(_APPLICABLE), self.force)
+        overtaken = [r.plan for r in results if isinstance(r.error, PlanStale)]
+        done = [r for r in results if not isinstance(r.error, PlanStale)]
+        again = [plan for old in overtaken for plan in self._replanned(old, one_by_one=False)]
+        second = self._carried_out(again)
+        for result in second:
+            if isinstance(result.error, PlanStale):  # busy to the last: each chunk by itself
+                alone = self._replanned(result.plan, one_by_one=True)
+                done += self._carried_out(alone)
+            else:
+                done.append(result)
+        self._note_dropped(done)
+
+    def report_chunks(self) -> None:
+        """Says of each table what came of the run: `chunks status` shows it."""
+        for table in self._tables():
+            line = self.summary.tables.get(str(table.state.name))
+            told = [
+                d["reason"] for d in self.summary.deferred if d["table"] == str(table.state.name)
+            ]
+            words = f"{line.chunks_dropped if line else 0} dropped, {len(told)} deferred"
+            tracked = table.tracked
+            after = replace(tracked, last_run_at=self.context.clock.now(), last_run=words)
+            self.context.control.chunks.advance(tracked, after, ())
+
+    # --- what they are made of -------------------------------------------------------------------
+
+    def _tables(self) -> list[ChunkedTable]:
+        return chunked_tables(self.context, self.request.tables)
+
+    def _for_each(self, work: Callable[[ChunkedTable, Tracking], None]) -> None:
+        """Does something with each table's chunks, stamped up to now; what stops one is noted."""
+        for table in self._tables():
+            try:
+                with chunk_lock(self.context, table.state.uuid):
+                    work(table, self._tracked(table))
+            except MeltlineError as error:
+                self.summary.note_error(table.state.name, error)
+
+    def _tracked(self, table: ChunkedTable) -> Tracking:
+        hot = HotTable.of(self.context, table.state)
+        (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
+        return track(self.context, hot, tracked, table.sync, dry_run=self.request.dry_run)
+
+    def _evaluate(self, table: ChunkedTable, tracking: Tracking) -> None:
+        name = table.state.name
+        self.summary.add(name)
+        due = due_to_tier(table, tracking, self.request.as_of)
+        if not due or self.request.dry_run:
+            return
+        tiered = tier(self.context, table, tracking, due)
+        self.summary.add(name, chunks_tiered=len(tiered.tiered))
+        self._defer(name, tiered.deferred)
+
+    def _plan(self, table: ChunkedTable, tracking: Tracking) -> None:
+        request, policy = self.request, table.drop_policy
+        if policy is None and self.force is None:
+            return
+        is_new = (
+            policy is not None
+            and not self.at_once
+            and self.force is None
+            and self.context.clock.now() < policy.created_at + _TIME_TO_REGRET
+        )
+        drops = plan_drops(
+            self.context,
+            table,
+            tracking,
+            run_id=request.run_id,
+            as_of=request.as_of,
+            force=self.force,
+            dry_run=request.dry_run or is_new,
+        )
+        self.planned_drops.append(drops)
+        self._defer(table.state.name, drops.deferred)
+        if drops.plan is None:
+            return
+        if is_new and policy is not None:
+            until = format_instant(policy.created_at + _TIME_TO_REGRET)
+            chunks = len(drops.plan.plan.chunks)
+            self.summary.notices.append(
+                f"{table.state.name}: its policy is new: {chunks} chunks would be dropped, and "
+                f"will be by runs after {until}; `meltline chunks drop` does it at once"
+            )
+            if not request.dry_run:
+                return
+        if len(drops.plan.plan.chunks) == sum(c.files > 0 for c in tracking.chunks.values()):
+            self.summary.notices.append(f"{table.state.name}: this leaves hot empty")
+        self.planned = [*self.planned, drops.plan.plan]
+
+    def _plans(self, states: Sequence[PlanState]) -> list[Plan]:
+        plans = RunPlans.of(self.context, self.request.run_id, PlanKind.DROP_CHUNKS)
+        return plans.work(states, self.batch)
+
+    def _replanned(self, overtaken: Plan, *, one_by_one: bool) -> list[Plan]:
+        """What is left of a plan that the table has overtaken, proved anew."""
+        tables = chunked_tables(self.context, only=[overtaken.table_uuid])
+        plans: list[Plan] = []
+        for table in tables:
+            wishes = [{c} for c in overtaken.chunks] if one_by_one else [set(overtaken.chunks)]
+            for wish in wishes:
+                drops = plan_drops(
+                    self.context,
+                    table,
+                    self._tracked(table),
+                    run_id=f"{overtaken.run_id}",
+                    as_of=overtaken.as_of,
+                    force=self.force,
+                    only=wish,
+                )
+                self._defer(table.state.name, drops.deferred, only=overtaken.chunks)
+                plans += [drops.plan.plan] if drops.plan else []
+        judged = gate_drops(self.context, plans, self.force)
+        self._note_gated([plan for plan, _ in judged])
+        return [plan for plan, _ in judged if plan.state in _APPLICABLE]
+
+    def _carried_out(self, plans: Sequence[Plan]) -> list[DroppedChunks]:
+        return drop_chunks(self.context, plans, self.force)
+
+    def _note_gated(self, plans: Sequence[Plan]) -> None:
+        self.summary.gated(plans)
+
+    def _note_dropped(self, results: Sequence[DroppedChunks]) -> None:
+        self.results += results
+        for result in results:
+            plan = result.plan
+            self.summary.with_plans([plan])
+            if result.error is not None:
+                self.summary.note_error(plan.table, result.error)
+                continue
+            counts = {"chunks_dropped": len(result.chunks), "bytes_dropped": plan.bytes}
+            self.summary.add(plan.table, **counts)
+            self.summary.notices.append(f"{plan.table}: {times_of(result)}")
+
+    def _defer(
+        self, table: TableName, deferred: Sequence[Deferred], only: Sequence[str] | None = None
+    ) -> None:
+        seen = {(line["table"], line["chunk"]) for line in self.summary.deferred}
+        self.summary.deferred += [
+            {"table": str(table), "chunk": d.chunk, "reason": str(d.reason), "detail": d.detail}
+            for d in deferred
+            if (str(table), d.chunk) not in seen and (only is None or d.chunk in only)
+        ]
+
+
+def times_of(result: DroppedChunks) -> str:
+    """The three times of a drop, in words."""
+    history = format_instant(result.out_of_history) if result.out_of_history else "for ever"
+    gone = format_instant(result.gone) if result.gone else "never"
+    return (
+        f"{len(result.chunks)} chunks left hot"
+        f"{f' at {format_instant(result.out_of_hot)}' if result.out_of_hot else ''}; "
+        f"time travel reads them until {history}; their bytes are deleted after {gone}"
+    )
+
+
+STEPS_OF_RUNS = (*CHUNK_STEPS, REPLICATE)
+"""What `run_chunk_step` does."""

@@ -1,0 +1,183 @@
+"""How chunks stand, from the ledger alone: no JVM, no manifest, one query for all tables (LT-16)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.chunks.lookups import HotTable, require_tracked
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
+from meltline.domain.chunks.durability import Deferred, is_gated, not_durable, old_enough
+from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
+from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
+from meltline.domain.grouping import grouped
+from meltline.domain.iceberg.names import TableName, selected
+from meltline.ports import ChunkSum
+
+NOT_SYNCED = "NONE"
+
+
+@dataclass(frozen=True)
+class TieringStatus:
+    """One table, in the source's words (LT-34) and a few of ours.
+
+    Attributes:
+        after: The ages of its policies.
+        pending_chunks: Resident chunks that are not proved to be in cold.
+        reclaimable_bytes: Of chunks that are tiered now: hot could do without them (H7).
+        reclaimed_bytes: Of chunks that were dropped; what is left of them in failsafe is counted.
+        cdf_status: STREAMING, LAGGING, COPYING, FAILED or STOPPED; NONE where nothing is synced.
+        lag: How many commits of hot cold had not got, when that was looked at.
+        caught_up: Whether cold has every resident chunk up to its last write, as far as stamped.
+        problem: Why replication has failed; empty where it has not.
+    """
+
+    schema_name: str
+    table_name: str
+    table: str
+    after: str
+    active_chunks: int
+    tiered_chunks: int
+    dropped_chunks: int
+    reopened_chunks: int
+    pending_chunks: int
+    reclaimable_bytes: int
+    reclaimed_bytes: int
+    cdf_status: str
+    lag: int
+    caught_up: bool
+    last_run_at: datetime | None
+    last_run: str
+    heartbeat: datetime | None
+    problem: str = ""
+
+
+def tiering_status(context: ReadContext, globs: tuple[str, ...] = ()) -> list[TieringStatus]:
+    """Every table that is cut into chunks, by name; globs over their names, none is all."""
+    control = context.control
+    sums = grouped(control.chunks.sums(), lambda row: row.table_uuid)
+    syncs = {sync.table_uuid: sync for sync in control.syncs.all()}
+    policies = grouped(control.chunk_policies.all(), lambda policy: policy.table_uuid)
+    now, oldest = context.clock.now(), context.config.chunks.heartbeat
+    lines = []
+    for table in control.chunks.tracked():
+        if selected(table.table, globs):
+            uuid = table.table_uuid
+            sync = syncs.get(uuid)
+            is_late = sync is not None and (sync.heartbeat is None or now - sync.heartbeat > oldest)
+            lines.append(_line(table, sums.get(uuid, ()), sync, policies.get(uuid, ()), is_late))
+    return sorted(lines, key=lambda line: line.table)
+
+
+def _line(
+    table: TrackedTable,
+    sums: Sequence[ChunkSum],
+    sync: TableSync | None,
+    policies: Sequence[ChunkPolicy],
+    is_late: bool,
+) -> TieringStatus:
+    by_status = {row.status: row for row in sums}
+
+    def number(status: ChunkStatus) -> int:
+        return by_status[status].chunks if status in by_status else 0
+
+    def size(status: ChunkStatus) -> int:
+        return by_status[status].bytes if status in by_status else 0
+
+    resident = [row for row in sums if row.status is not ChunkStatus.DROPPED]
+    state = _state(sync, is_late)
+    pending = number(ChunkStatus.ACTIVE) + number(ChunkStatus.REOPENED)
+    return TieringStatus(
+        schema_name=".".join(table.table.namespace),
+        table_name=table.table.name,
+        table=str(table.table),
+        after="; ".join(policy.sentence for policy in policies),
+        active_chunks=number(ChunkStatus.ACTIVE),
+        tiered_chunks=number(ChunkStatus.TIERED),
+        dropped_chunks=number(ChunkStatus.DROPPED),
+        reopened_chunks=number(ChunkStatus.REOPENED),
+        pending_chunks=pending,
+        reclaimable_bytes=size(ChunkStatus.TIERED) if state == SyncState.STREAMING else 0,
+        reclaimed_bytes=size(ChunkStatus.DROPPED),
+        cdf_status=state,
+        lag=sync.behind if sync else 0,
+        caught_up=_is_caught_up(table, resident, sync, is_late),
+        last_run_at=table.last_run_at,
+        last_run=table.last_run,
+        heartbeat=sync.heartbeat if sync else None,
+        problem=f"{sync.reason}: {sync.detail}" if sync and sync.reason else "",
+    )
+
+
+def _state(sync: TableSync | None, is_late: bool) -> str:
+    if sync is None:
+        return NOT_SYNCED
+    is_lagging = sync.state is SyncState.STREAMING and is_late
+    return str(SyncState.LAGGING if is_lagging else sync.state)
+
+
+def _is_caught_up(
+    table: TrackedTable, resident: Sequence[ChunkSum], sync: TableSync | None, is_late: bool
+) -> bool:
+    """False where any chunk has no position, or is ahead of what cold has (LT-16)."""
+    if sync is None or sync.committed is None or sync.state is not SyncState.STREAMING or is_late:
+        return False
+    if table.walked is None or table.walked.generation != sync.committed.generation:
+        return False
+    place = sync.committed.place
+    return all(row.newest_write is not None and row.newest_write <= place for row in resident)
+
+
+@dataclass(frozen=True)
+class ChunkLine:
+    """A chunk, and why it is not flagged or dropped yet.
+
+    Attributes:
+        waits: The reason; None where none is known.
+    """
+
+    chunk: Chunk
+    waits: Deferred | None
+
+
+def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
+    """All chunks of a table, oldest first, with what each waits for, by the ledger.
+
+    Raises:
+        NotChunked: It is not cut into chunks.
+    """
+    hot = HotTable.load(context, name)
+    tracked = require_tracked(context, hot.state)
+    uuid = hot.state.uuid
+    sync = next(iter(context.control.syncs.all([uuid])), None)
+    policies = context.control.chunk_policies.all([uuid])
+    chunks = context.control.chunks.of(uuid)
+    now, oldest = context.clock.now(), context.config.chunks.heartbeat
+    is_behind = hot.since(tracked.walked.snapshot_id if tracked.walked else None) is None
+    lines = []
+    for chunk in sorted(chunks.values(), key=lambda c: c.name):
+        waits = None
+        if chunk.is_resident and _must_be_durable(sync, policies):
+            waits = not_durable(chunk, sync, now, oldest)
+            if is_behind:
+                detail = "main was rolled back or replaced"
+                waits = Deferred(chunk.name, Deferral.DIVERGED, detail)
+        if chunk.spans:
+            spans = f"{chunk.spans} data files reach into other chunks"
+            waits = Deferred(chunk.name, Deferral.SPANS_CHUNKS, spans)
+        lines.append(ChunkLine(chunk, waits))
+    return lines
+
+
+def _must_be_durable(sync: TableSync | None, policies: Sequence[ChunkPolicy]) -> bool:
+    types = [policy.type for policy in policies] or [PolicyType.RETENTION]
+    return any(is_gated(sync, type) for type in types)
+
+
+def due_by_age(
+    chunks: Mapping[str, Chunk], policy: ChunkPolicy, as_of: datetime
+) -> Sequence[Chunk]:
+    """Chunks past a policy's drop age: what a person is shown beforehand."""
+    if policy.drop_after is None:
+        return []
+    return old_enough(chunks, policy.drop_after.before(as_of))

@@ -1,0 +1,142 @@
+"""What one pass of replication has to copy, and which files of cold leave with it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange, chunks_of
+from meltline.domain.iceberg.files import FileKind
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What main did since cold was last brought up to it; our own drops are not in it.
+
+    Attributes:
+        replaced: Chunks in which rows left or changed: cold is to have them as hot has them now.
+            None is all there are.
+        appends: Whether rows were added in other chunks.
+    """
+
+    replaced: frozenset[str] | None
+    appends: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row is another one than before: compactions, and what we dropped."""
+        return self.replaced == frozenset() and not self.appends
+
+
+def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> Backlog:
+    """What has to be copied of some commits, in whatever order their rows came and went."""
+    replaced: set[str] = set()
+    appends = False
+    for change in changes:
+        if change.rewrites_only:
+            continue
+        names = change.rewritten(layout)
+        if names is None:
+            return Backlog(None, appends=False)
+        if change.operation != "append":
+            # Only appends are read commit by commit: what an overwrite adds is taken as a whole.
+            added = chunks_of(layout, change.added)
+            if added is None:
+                return Backlog(None, appends=False)
+            names |= added
+        replaced |= names
+        appends |= change.operation == "append" and bool(change.added)
+    return Backlog(frozenset(replaced), appends)
+
+
+@dataclass(frozen=True)
+class ColdFile:
+    """A file of the synced table.
+
+    Attributes:
+        is_ours: Whether replication wrote it: a compaction of cold by its owner did not.
+    """
+
+    file: ChunkFile
+    is_ours: bool
+
+
+@dataclass(frozen=True)
+class LeavingFiles:
+    """Files of cold that a pass replaces.
+
+    Attributes:
+        paths: Those that leave.
+        chunks: Of which chunks cold is then to get everything that hot has: those asked for, and
+            those that share a file with them.
+        mixed: Files of which nobody can tell whether they hold what cold alone has.
+    """
+
+    paths: tuple[str, ...]
+    chunks: frozenset[str]
+    mixed: tuple[str, ...]
+
+
+def leaving_files(
+    layout: ChunkLayout,
+    files: Sequence[ColdFile],
+    replaced: frozenset[str] | None,
+    dropped: Mapping[str, int],
+) -> LeavingFiles:
+    """What leaves cold where chunks are replaced; what cold alone has never does (LT-26).
+
+    Args:
+        layout: What the table's chunks are.
+        files: The live data files of cold.
+        replaced: The chunks; None is every one.
+        dropped: Chunks that cold alone has, with the newest sequence number of what was dropped:
+            later files of them are late rows that hot has as well.
+    """
+    of_file = {cold.file.path: layout.names(cold.file.times) for cold in files}
+    chunks = _closed(replaced, of_file.values())
+    paths, mixed = [], []
+    for cold in files:
+        names = of_file[cold.file.path]
+        if chunks is not None and names is not None and not chunks & set(names):
+            continue
+        bases = [dropped[n] for n in (dropped if names is None else names) if n in dropped]
+        if not bases:
+            paths.append(cold.file.path)
+        elif cold.file.sequence_number > max(bases) and cold.is_ours and names is not None:
+            if set(names) <= dropped.keys():
+                paths.append(cold.file.path)
+            else:
+                mixed.append(cold.file.path)
+        elif cold.file.sequence_number > min(bases):
+            mixed.append(cold.file.path)
+    known = frozenset(n for names in of_file.values() for n in names or ())
+    return LeavingFiles(tuple(paths), known if chunks is None else chunks, tuple(mixed))
+
+
+def _closed(
+    replaced: frozenset[str] | None, files: Iterable[Collection[str] | None]
+) -> frozenset[str] | None:
+    """The chunks with all that share a file with them; None where that is all of them."""
+    if replaced is None:
+        return None
+    spans = [set(names) for names in files if names is not None and len(names) > 1]
+    chunks, size = set(replaced), -1
+    while size != len(chunks):
+        size = len(chunks)
+        for names in spans:
+            if names & chunks:
+                chunks |= names
+    return frozenset(chunks)
+
+
+def rows_removed(change: SnapshotChange) -> int:
+    """How many rows a commit has taken away, at least: what it wrote anew is taken off."""
+    if change.rewrites_only:
+        return 0
+    data_removed = sum(f.rows for f in change.removed if f.kind is FileKind.DATA)
+    data_added = sum(f.rows for f in change.added if f.kind is FileKind.DATA)
+    deletes = sum(f.rows for f in change.added if f.kind is not FileKind.DATA)
+    return max(0, data_removed + deletes - data_added)
+
+
+def empties_only(change: SnapshotChange) -> bool:
+    """Whether a commit did nothing but to take data files away, as an expiry of partitions does."""
+    return bool(change.removed) and not change.added
