@@ -202,6 +202,25 @@ def test_a_table_that_was_forgotten_meanwhile_is_not_walked_on(ledger: ControlLe
     ledger.chunks.forget("u-1")
 
 
+def test_a_walk_that_read_a_chunk_before_cold_was_told_to_keep_it_stores_nothing(
+    ledger: ControlLedger,
+) -> None:
+    """LT-36: what cold alone will have is never forgotten by a run that came too late."""
+    read = track(ledger, a_chunk(0), a_chunk(1))
+    kept = a_chunk(0, cold_base=9)
+    assert list(ledger.chunks.move([(a_chunk(0), kept)])) == [True]
+    late = replace(read, walked=NEXT)
+    with pytest.raises(CommitConflict):
+        ledger.chunks.advance(read, late, [a_chunk(1, files=2), a_chunk(0, files=2)])
+    assert list(ledger.chunks.of("u-1").values()) == [kept, a_chunk(1)]
+    assert list(ledger.chunks.tracked()) == [read]
+    ledger.chunks.advance(read, late, [replace(kept, last_write=11), a_chunk(2)])
+    chunks = [replace(kept, last_write=11), a_chunk(1), a_chunk(2)]
+    assert list(ledger.chunks.of("u-1").values()) == chunks
+    ledger.chunks.advance(late, late, [a_chunk(0)], anew=True)
+    assert list(ledger.chunks.of("u-1").values()) == [a_chunk(0)]
+
+
 @pytest.mark.parametrize("is_new", [True, False])
 def test_of_two_runs_that_walk_one_table_one_stores_all_and_one_nothing(
     shop: Shop, ledger: ControlLedger, is_new: bool

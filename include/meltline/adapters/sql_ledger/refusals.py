@@ -1,6 +1,6 @@
 """What every control ledger refuses, and in which words; the one in memory uses them too."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 
 from meltline.domain.chunks.chunk import Chunk
@@ -147,6 +147,24 @@ def walked_on(after: TrackedTable) -> CommitConflict:
         found="another place, or a table that is new or was forgotten",
         next="nothing was stored; run it again, it goes on from there",
     )
+
+
+def require_bases(stored: Mapping[str, Chunk], chunks: Iterable[Chunk]) -> None:
+    """Refuses chunks of a walk that would forget what cold alone has: only a move says that.
+
+    Raises:
+        CommitConflict: A chunk was made cold's own, or hot's again, since the walk read it.
+    """
+    for chunk in chunks:
+        before = stored.get(chunk.name, chunk)
+        if before.cold_base != chunk.cold_base:
+            raise CommitConflict(
+                f"another run has dropped the chunk {chunk.name} meanwhile",
+                object=chunk.name,
+                expected=f"cold's newest sequence number at its drop to be {chunk.cold_base}",
+                found=str(before.cold_base),
+                next="nothing was stored; run it again, it goes on from there",
+            )
 
 
 def sync_moved(after: TableSync) -> CommitConflict:

@@ -66,7 +66,8 @@ class ChunkLedger(ChunkReader, Protocol):
             anew: Whether they replace all that are stored.
 
         Raises:
-            CommitConflict: What is stored was walked to elsewhere than `before`.
+            CommitConflict: What is stored was walked to elsewhere than `before`; or a chunk, which
+                no commit makes cold's own, was made that meanwhile (`cold_base`).
         """
         ...
 

@@ -60,8 +60,9 @@ class MemoryChunks:
             )
             if not is_as_read:
                 raise refusals.walked_on(after)
-            self.tables[after.table_uuid] = after
             kept = {} if anew else self.rows.get(after.table_uuid, {})
+            refusals.require_bases(kept, chunks)
+            self.tables[after.table_uuid] = after
             self.rows[after.table_uuid] = kept | {chunk.name: chunk for chunk in chunks}
 
     def move(self, moves: Sequence[tuple[Chunk, Chunk]]) -> Sequence[bool]:

@@ -8,7 +8,12 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, fu
 from sqlalchemy import update as update_of
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.refusals import chunk_after, sync_moved, walked_on
+from meltline.adapters.sql_ledger.refusals import (
+    chunk_after,
+    require_bases,
+    sync_moved,
+    walked_on,
+)
 from meltline.adapters.sql_ledger.rows import (
     from_row,
     insert_first,
@@ -67,6 +72,9 @@ class TrackedRows:
                 raise walked_on(after)
             if anew:
                 _forget_chunks(connection, after.table_uuid)
+            elif before is not None:
+                stored = _stored(connection, after.table_uuid, chunks)
+                require_bases(stored, chunks)
             _save(connection, chunks)
 
     def move(self, moves: Sequence[tuple[Chunk, Chunk]]) -> Sequence[bool]:
@@ -240,12 +248,17 @@ def _locked(connection: Connection, some: Iterable[Chunk]) -> dict[tuple[str, st
     key = chunked_tables.c.table_uuid
     for _ in rows_in(connection, select(key).order_by(key).with_for_update(), key, by_table):
         pass
-    stored = {}
-    for uuid, of_table in by_table.items():
-        query = select(chunks).where(chunks.c.table_uuid == uuid)
-        for row in rows_in(connection, query, chunks.c.name, (chunk.name for chunk in of_table)):
-            stored[uuid, row.name] = from_row(Chunk, row)
-    return stored
+    return {
+        (uuid, name): chunk
+        for uuid, of_table in by_table.items()
+        for name, chunk in _stored(connection, uuid, of_table).items()
+    }
+
+
+def _stored(connection: Connection, table_uuid: str, some: Iterable[Chunk]) -> dict[str, Chunk]:
+    query = select(chunks).where(chunks.c.table_uuid == table_uuid)
+    rows = rows_in(connection, query, chunks.c.name, (chunk.name for chunk in some))
+    return {row.name: from_row(Chunk, row) for row in rows}
 
 
 def _save(connection: Connection, some: Iterable[Chunk]) -> None:
