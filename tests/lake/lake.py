@@ -36,6 +36,12 @@ from meltline.domain.units import to_millis
 from meltline.ports import DeleteOutcome
 from meltline.testing.archive import MemoryArchive
 from meltline.testing.catalog import MemoryCatalog
+from meltline.testing.chunks import (
+    MemoryChunkDropper,
+    MemoryChunkRows,
+    MemoryReplicator,
+    TableWriter,
+)
 from meltline.testing.committer import MemoryCommitter
 from meltline.testing.control.ledger import memory_control_ledger
 from meltline.testing.file_tables import MemoryTables
@@ -197,7 +203,9 @@ class Lake:
         )
 
     def services(self, **changes: Any) -> RunContext:
-        config = self.config()
+        config, chunk_files = self.config(), AvroChunkFiles(self.store)
+        everything = {**self.catalogs, "ice": self.cold}
+        writer = TableWriter(everything, self.store, self.clock, self.next_id)
         built = RunContext(
             config=config,
             clock=self.clock,
@@ -219,9 +227,12 @@ class Lake:
             cold=self.tier() if self.has_cold else None,
             archive=self.archive if self.has_cold else None,
             copies=StoreCopyReader(self.store, self.store),
-            chunk_files=AvroChunkFiles(self.store),
-            cold_chunk_files=AvroChunkFiles(self.store) if self.has_cold else None,
-            rows=MemoryRowComparer({**self.catalogs, "ice": self.cold}, self.store),
+            rows=MemoryRowComparer(everything, self.store),
+            chunk_files=chunk_files,
+            cold_chunk_files=chunk_files if self.has_cold else None,
+            replicator=MemoryReplicator(writer),
+            chunk_rows=MemoryChunkRows(everything, self.store),
+            dropper=MemoryChunkDropper(writer),
         )
         if "catalogs" in changes:
             changes = {**of_catalogs(changes["catalogs"]), **changes}
