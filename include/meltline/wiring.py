@@ -220,8 +220,22 @@ class Wiring:
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),
+            **self._of_chunks(spark),
             **(self._archive(spark, context, context.cold) if context.cold else {}),
         )
+
+    def _of_chunks(self, spark: Any) -> dict[str, Any]:
+        """What copies, reads and drops chunks."""
+        from meltline.adapters.chunks.dropper import JvmChunkDropper  # noqa: PLC0415
+        from meltline.adapters.chunks.replicator import SparkReplicator  # noqa: PLC0415
+        from meltline.adapters.chunks.rows import SparkChunkRows  # noqa: PLC0415
+
+        catalogs = self.config.catalogs
+        return {
+            "replicator": SparkReplicator(spark, catalogs),
+            "chunk_rows": SparkChunkRows(spark, catalogs),
+            "dropper": JvmChunkDropper(spark, catalogs),
+        }
 
     def gate(self, run_id: str) -> GreatExpectationsEngine:
         """What judges; its page of Data Docs is named after the run. Starts no JVM."""

@@ -1,4 +1,4 @@
-"""How chunks stand, from the ledger alone: no JVM, no manifest, one query for all tables (LT-16)."""
+"""How chunks stand, from the ledger alone: one query for all tables, however many (LT-16)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
+from meltline.app.chunks.run import STEPS_OF_RUNS, run_chunk_step
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.recorded import keep_summary
-from meltline.app.run.steps import Role, step_of
-from meltline.app.run_request import OPTIONS
+from meltline.app.run.steps import Role, Step, step_of
+from meltline.app.run.summary import Summary
+from meltline.app.run_request import OPTIONS, RunRequest
+from meltline.app.services import SweepServices
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError
@@ -47,12 +50,20 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     context = replace(services, who=run.who or wiring.who)
     record, runs = RunRecord(run.run_id, run.as_of, wiring.clock.now()), context.control.runs
     if run.dry_run:
-        return run_step(doing, context, run, options.batch, options.plan).as_json()
+        return _summary(doing, context, run, options).as_json()
     runs.start(record)
-    summary = run_step(doing, context, run, options.batch, options.plan)
+    summary = _summary(doing, context, run, options)
     if not options.batch:
         keep_summary(runs, replace(record, ended_at=wiring.clock.now()), doing, summary)
     return summary.as_json()
+
+
+def _summary(
+    step: Step, context: SweepServices, run: RunRequest, options: argparse.Namespace
+) -> Summary:
+    if step in STEPS_OF_RUNS:
+        return run_chunk_step(step, context, run, options.batch)
+    return run_step(step, context, run, options.batch, options.plan)
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

@@ -1,0 +1,6 @@
+"""Name the chunks that are old enough to leave hot, and their files."""
+
+from meltline.cli.run.step import main
+
+if __name__ == "__main__":
+    main("plan_drops")

@@ -1,0 +1,6 @@
+"""Say what came of the run, per table."""
+
+from meltline.cli.run.step import main
+
+if __name__ == "__main__":
+    main("report_chunks")
