@@ -15,6 +15,7 @@ from meltline.domain.iceberg.names import TableName, selected
 from meltline.ports import ChunkSum
 
 NOT_SYNCED = "NONE"
+_WERE_DROPPED = (ChunkStatus.DROPPED, ChunkStatus.REOPENED)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _line(
         reopened_chunks=number(ChunkStatus.REOPENED),
         pending_chunks=pending,
         reclaimable_bytes=size(ChunkStatus.TIERED) if state == SyncState.STREAMING else 0,
-        reclaimed_bytes=size(ChunkStatus.DROPPED),
+        reclaimed_bytes=sum(row.dropped_bytes for row in sums if row.status in _WERE_DROPPED),
         cdf_status=state,
         lag=sync.behind if sync else 0,
         caught_up=_is_caught_up(table, resident, sync, is_late),

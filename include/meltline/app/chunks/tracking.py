@@ -187,6 +187,8 @@ def _after(
             status=ChunkStatus.DROPPED,
             dropped_at=at,
             drop_plan=plan.id if plan else "",
+            dropped_rows=chunks[name].rows,
+            dropped_bytes=chunks[name].bytes,
         )
     return after
 
@@ -219,8 +221,7 @@ def _read_anew(
     )
     back = _back_again(context, live, [after[name] for name in kept])
     return after | {
-        chunk.name: replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None, cold_base=None)
-        for chunk in back
+        chunk.name: replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None) for chunk in back
     }
 
 

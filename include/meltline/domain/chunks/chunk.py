@@ -61,6 +61,7 @@ class Chunk:
         tiered_at: When it was proved; None while it is not.
         dropped_at: When it was dropped last; None if never.
         drop_plan: The plan that dropped it last.
+        dropped_rows: How many rows left hot by it; `dropped_bytes` likewise.
         cold_base: The newest sequence number in cold when it was dropped: later files of it are
             late rows, all others are the only copy of what was dropped.
     """
@@ -81,6 +82,8 @@ class Chunk:
     dropped_at: datetime | None = None
     drop_plan: str = ""
     cold_base: int | None = None
+    dropped_rows: int = 0
+    dropped_bytes: int = 0
 
     @property
     def range(self) -> TimeRange | None:

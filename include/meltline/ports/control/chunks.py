@@ -19,6 +19,7 @@ class ChunkSum:
     """All chunks of a table that have one status, added up.
 
     Attributes:
+        dropped_bytes: What left hot when they were dropped last.
         newest_write: The highest place of a last write among them; None where one has none.
     """
 
@@ -28,6 +29,7 @@ class ChunkSum:
     rows: int
     bytes: int
     newest_write: int | None
+    dropped_bytes: int = 0
 
 
 class ChunkReader(Protocol):

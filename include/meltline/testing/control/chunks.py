@@ -41,6 +41,7 @@ class MemoryChunks:
                 sum(chunk.rows for chunk in alike),
                 sum(chunk.bytes for chunk in alike),
                 _newest_write(alike),
+                sum(chunk.dropped_bytes for chunk in alike),
             )
             for (uuid, status), alike in sorted(together.items())
         ]

@@ -55,8 +55,8 @@ class TrackedRows:
         with self.database.reading() as connection:
             rows = connection.execute(_sums()).all()
         return [
-            ChunkSum(uuid, status, number, int(rows), int(bytes), newest if stamped else None)
-            for uuid, status, number, rows, bytes, newest, stamped in rows
+            ChunkSum(uuid, status, n, int(rows), int(bytes), last if stamped else None, int(left))
+            for uuid, status, n, rows, bytes, last, left, stamped in rows
         ]
 
     def advance(
@@ -273,6 +273,12 @@ def _sums() -> Select[Any]:
     """Only columns of `ix_chunks_sums`: a million chunks are answered from that index alone."""
     c = chunks.c
     number = func.count()
-    columns = (number, func.sum(c.rows), func.sum(c.bytes), func.max(c.last_write))
+    columns = (
+        number,
+        func.sum(c.rows),
+        func.sum(c.bytes),
+        func.max(c.last_write),
+        func.sum(c.dropped_bytes),
+    )
     query = select(c.table_uuid, c.status, *columns, func.count(c.last_write) == number)
     return query.group_by(c.table_uuid, c.status).order_by(c.table_uuid, c.status)

@@ -102,8 +102,10 @@ chunks = Table(
     instant("dropped_at", nullable=True),
     plain("drop_plan"),
     _maybe("cold_base"),
+    count("dropped_rows"),
+    count("dropped_bytes"),
     # Has all that the sums over a million chunks ask for, in the order in which they are grouped.
-    Index("ix_chunks_sums", "table_uuid", "status", "rows", "bytes", "last_write"),
+    Index("ix_chunks_sums", "table_uuid", "status", "rows", "bytes", "last_write", "dropped_bytes"),
 )
 
 table_syncs = Table(

@@ -78,13 +78,15 @@ class ColdContent:
     def _require_known(self, replaced: frozenset[str] | None, dropped: Mapping[str, int]) -> None:
         """Refuses where cold says that it alone has a chunk that is replaced, and the ledger not.
 
-        A drop that was prepared and not made leaves such words; then hot has its rows. A ledger
-        that was lost, or an old backup of one, leaves them too: then nothing may leave cold.
+        A drop that was prepared and not made leaves such words, and one that a rollback has undone:
+        then the ledger knows the very same word. Without that, of a ledger that was lost, nothing
+        may leave cold unless hot has the same rows.
         """
         for name in sorted(self._told.keys() - dropped.keys()):
-            if replaced is not None and name not in replaced:
-                continue
             chunk = self.tracking.chunks.get(name)
+            is_known = chunk is not None and chunk.files and chunk.cold_base == self._told[name]
+            if is_known or (replaced is not None and name not in replaced):
+                continue
             if chunk is None or not chunk.files or self._has_other_rows(name):
                 raise diverged(
                     self.sync.table,
@@ -93,12 +95,12 @@ class ColdContent:
                 )
 
     def _has_other_rows(self, name: str) -> bool:
-        """Whether hot and cold differ in a chunk, where the ledger has not seen all of main."""
+        """Whether hot and cold have other rows of a chunk."""
         rows, layout = self.context.chunk_rows, self.tracking.table.layout
         head, cold = self.tracking.head, self.synced.state.current_snapshot_id
         assert rows is not None  # there is a cold tier
-        if head is None or cold is None or self.sync.committed is not None:
-            return False
+        if head is None or cold is None:
+            return True
         hot_table = self.tracking.hot.state.name
         hot_rows = rows.digests(hot_table, head.snapshot_id, layout, {name})
         cold_rows = rows.digests(self.sync.cold, cold, layout, {name})

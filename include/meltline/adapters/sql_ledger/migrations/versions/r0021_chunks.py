@@ -65,8 +65,9 @@ def _add_chunks() -> None:
         sa.Column("dropped_at", sa.BigInteger),
         _text("drop_plan"),
         sa.Column("cold_base", sa.BigInteger),
+        *map(_number, ("dropped_rows", "dropped_bytes")),
     )
-    columns = ["table_uuid", "status", "rows", "bytes", "last_write"]
+    columns = ["table_uuid", "status", "rows", "bytes", "last_write", "dropped_bytes"]
     op.create_index("ix_chunks_sums", "chunks", columns)
 
 
