@@ -1,0 +1,236 @@
+"""A branch of a cold table on which one pass writes, until all of it is published at once."""
+
+import contextlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from meltline.adapters.chunks.java_lists import JavaLists
+from meltline.adapters.chunks.pinned import PinnedTables
+from meltline.adapters.chunks.predicates import iceberg_filter
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.ranges import TimeRange
+from meltline.domain.errors import MeltlineError, SyncRefused
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN
+
+BRANCH = "meltline_pass"
+
+
+class MovedOn(Exception):
+    """Somebody else has changed the cold table since the pass began."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Data files that leave.
+
+    Attributes:
+        paths: All of them.
+        ranges: Times that they have, by which Iceberg finds them quickly; empty where unknown.
+        summary: What the commit says of itself.
+    """
+
+    paths: Collection[str]
+    layout: ChunkLayout
+    ranges: Sequence[TimeRange]
+    summary: Mapping[str, str]
+
+
+class ColdBranch:
+    """Follows the table's metadata from commit to commit: each must be made from the one before.
+
+    The branch begins at main's head with the first commit to it, as Iceberg does by itself; so it
+    does in a table without a snapshot.
+    """
+
+    def __init__(self, tables: PinnedTables, name: TableName, base: str) -> None:
+        """Takes the table's name, and the metadata file on which the pass was decided."""
+        self._tables = tables
+        self._lists = JavaLists(tables.spark)
+        self._name = name
+        self._location = base
+        self._main: int | None = None
+        self._is_ours = False
+        self.table: Any = None
+
+    @property
+    def head(self) -> int | None:
+        """The branch's newest snapshot, else main's; None of a table that has none."""
+        return self._ref(BRANCH) or self._main
+
+    def open(self) -> None:
+        """Loads the table; drops the branch that a killed pass has left.
+
+        Raises:
+            MovedOn: It is not as the pass was decided on.
+            SyncRefused: Somebody deletes rows in it.
+        """
+        self.table = self._tables.load(self._name)
+        if self._metadata().metadataFileLocation() != self._location:
+            raise MovedOn
+        self._is_ours = True
+        self._main = self._ref(MAIN)
+        self._require_no_deletes()
+        if self._ref(BRANCH) is not None:
+            self._commit(self._builder().removeRef(BRANCH))
+
+    def appended(self) -> int:
+        """Takes up the commit that Spark has made on the branch, and says how many rows it added.
+
+        One that has added nothing is taken back: a pass after a compaction leaves no snapshot.
+
+        Raises:
+            MovedOn: Another commit came between.
+        """
+        self._advance()
+        if self._ref(MAIN) != self._main:
+            raise MovedOn
+        head = self._ref(BRANCH)
+        if head is None:
+            return 0
+        snapshot = self.table.snapshot(head)
+        summary = snapshot.summary()
+        if summary.get("added-data-files") is None and head != self._main:
+            nothing = self._tables.java("java.util.List").of(snapshot)
+            self._commit(self._builder().removeRef(BRANCH).removeSnapshots(nothing))
+        return int(summary.get("added-records") or 0)
+
+    def remove(self, removal: Removal) -> None:
+        """Commits to the branch that some data files leave.
+
+        Raises:
+            MovedOn: Another commit came between.
+            SyncRefused: They are not all there.
+        """
+        files = self._files(removal)
+        sets = "org.apache.iceberg.util"
+        leaving = self._tables.java(f"{sets}.DataFileSet").of(files)
+        none = self._tables.java(f"{sets}.DeleteFileSet").create()
+        overwrite = self.table.newOverwrite().deleteFiles(leaving, none).toBranch(BRANCH)
+        for key, text in removal.summary.items():
+            overwrite.set(key, text)
+        overwrite.commit()
+        self._advance()
+
+    def publish(self, properties: Mapping[str, str]) -> str:
+        """Sets main to the branch's head, and the properties, in one compare-and-set.
+
+        Returns:
+            The new metadata file.
+
+        Raises:
+            MovedOn: Another commit came between.
+            MeltlineError: Nobody knows what became of it.
+        """
+        builder = self._builder()
+        if (head := self._ref(BRANCH)) is not None:
+            builder = builder.setBranchSnapshot(head, MAIN).removeRef(BRANCH)
+            self._main = head
+        words = self._tables.java("java.util.HashMap")()
+        for key, text in properties.items():
+            words.put(key, text)
+        try:
+            self._commit(builder.setProperties(words))
+        except Py4JJavaError as failure:
+            raise MeltlineError(
+                f"nobody knows whether the pass to {self._name} was published",
+                object=str(self._name),
+                expected="a commit or a conflict",
+                found=str(failure.java_exception.getClass().getSimpleName()),
+                next="run again: the table's own properties tell up to where it has the rows",
+            ) from failure
+        return self._location
+
+    def abandon(self) -> None:
+        """Drops the branch, where that can be done; else the next pass does it."""
+        if not self._is_ours:
+            return
+        with contextlib.suppress(Py4JError, MovedOn):
+            self.table.refresh()
+            self._location = str(self._metadata().metadataFileLocation())
+            if self._ref(BRANCH) is not None:
+                self._commit(self._builder().removeRef(BRANCH))
+
+    # --- the line of commits ---------------------------------------------------------------------
+
+    def _commit(self, builder: Any) -> None:
+        operations = self.table.operations()
+        try:
+            operations.commit(operations.current(), builder.build())
+        except Py4JJavaError as failure:
+            if failure.java_exception.getClass().getSimpleName() == "CommitFailedException":
+                raise MovedOn from failure
+            raise
+        self._advance()
+
+    def _advance(self) -> None:
+        """Takes up what the last commit made, if it was made from what stood there before."""
+        self.table.refresh()
+        metadata = self._metadata()
+        location = str(metadata.metadataFileLocation())
+        if location == self._location:
+            return
+        earlier = list(metadata.previousFiles())
+        if not earlier or earlier[-1].file() != self._location:
+            raise MovedOn
+        self._location = location
+
+    def _metadata(self) -> Any:
+        return self.table.operations().current()
+
+    def _builder(self) -> Any:
+        return self._tables.java("org.apache.iceberg.TableMetadata").buildFrom(self._metadata())
+
+    def _ref(self, name: str) -> int | None:
+        ref = self._metadata().ref(name)
+        return None if ref is None else int(ref.snapshotId())
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _require_no_deletes(self) -> None:
+        head = self.table.currentSnapshot()
+        if head is not None and head.deleteManifests(self.table.io()).size():
+            raise SyncRefused(
+                f"rows of {self._name} were deleted by somebody else",
+                object=str(self._name),
+                expected="data files alone: nobody but replication writes there",
+                found="delete files",
+                next="ask who writes to it; compact them away, and begin the sync anew",
+            )
+
+    def _files(self, removal: Removal) -> Any:
+        """Iceberg's own objects of the files: by these it opens no manifest that has none."""
+        expected = set(removal.paths)
+        for ranges in (removal.ranges, None):
+            files, paths = self._live(removal.layout, ranges)
+            chosen = [path in expected for path in paths]
+            if sum(chosen) == len(expected):
+                return self._lists.chosen(files, chosen)
+        raise SyncRefused(
+            f"files that are to leave {self._name} are not in it",
+            object=str(self._name),
+            expected=f"{len(expected)} data files",
+            found=f"{sum(chosen)} of them",
+            next="run again: it is decided anew on what the table has now",
+        )
+
+    def _live(
+        self, layout: ChunkLayout, ranges: Sequence[TimeRange] | None
+    ) -> tuple[Any, list[str]]:
+        scan = self.table.newScan()
+        if self._ref(BRANCH) is not None:
+            scan = scan.useRef(BRANCH)
+        if ranges:
+            name = str(self.table.schema().findColumnName(layout.column.field_id))
+            within = json.dumps(iceberg_filter(layout, name, ranges))
+            parser = self._tables.java("org.apache.iceberg.expressions.ExpressionParser")
+            scan = scan.filter(parser.fromJson(within))
+        tasks = self._lists.taken(scan.planFiles())
+        files = self._lists.each(tasks, "org.apache.iceberg.FileScanTask", "file")
+        return files, self._lists.texts(
+            self._lists.each(files, "org.apache.iceberg.ContentFile", "location")
+        )

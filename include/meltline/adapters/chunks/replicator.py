@@ -1,0 +1,148 @@
+"""Copies rows from hot to cold: to a branch of the cold table, proved there, published at once.
+
+A pass that is killed at any line leaves cold's main as it was. The next one begins the branch anew.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
+from meltline.adapters.chunks.pinned import PinnedTables, column_of, fields_of
+from meltline.adapters.chunks.predicates import in_chunks, near_chunks, pruning_ranges
+from meltline.adapters.chunks.row_hashes import types_by_id
+from meltline.adapters.chunks.rows import refusing, require_supported
+from meltline.config.load import CatalogConfig
+from meltline.domain.chunks.ranges import UNBOUNDED
+from meltline.domain.errors import SyncRefused
+from meltline.ports.chunks import CopyOutcome, CopyRequest
+
+SYNC_SUMMARY = "meltline.sync"
+"""In the summary of each commit of a pass: the snapshot of hot up to which it has copied."""
+
+
+class SparkReplicator:
+    """The port `Replicator`."""
+
+    def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
+        """Takes a session of this process, and what its catalogs stand for."""
+        self._spark = spark
+        self._tables = PinnedTables(spark, catalogs)
+
+    def copy(
+        self, request: CopyRequest, prove: Callable[[int], None] | None = None
+    ) -> CopyOutcome | None:
+        """Writes to a branch, has it proved, and publishes it by one compare-and-set. See the port.
+
+        Raises:
+            SyncRefused: The table has what cannot be copied, or the engine could not.
+            MeltlineError: Nobody knows what became of the publication: cold's properties tell.
+        """
+        branch = ColdBranch(self._tables, request.cold, request.cold_base)
+        try:
+            with refusing(request.hot, request.upto):
+                branch.open()
+                rows = self._written(branch, request)
+                if request.removed:
+                    branch.remove(_removal(request))
+            if prove is not None and branch.head is not None:
+                prove(branch.head)
+            location = branch.publish(request.properties or {})
+        except MovedOn:
+            branch.abandon()
+            return None
+        except BaseException:
+            branch.abandon()
+            raise
+        return CopyOutcome(branch.head, location, rows)
+
+    def _written(self, branch: ColdBranch, request: CopyRequest) -> int:
+        """Has Spark write the rows to the branch, and says how many these are."""
+        frame = _HotRows(self._tables, request, branch.table).frame()
+        if frame is None:
+            return 0
+        options = {
+            # Each partition goes to one task, sorted, so that one file is open at a time: with
+            # a writer for each partition the first copy of years of days would not fit in memory.
+            "distribution-mode": "hash",
+            "fanout-enabled": "false",
+            **{f"snapshot-property.{key}": text for key, text in _said(request).items()},
+        }
+        self._tables.append(request.cold, branch.table, BRANCH, frame, options)
+        return branch.appended()
+
+
+def _said(request: CopyRequest) -> dict[str, str]:
+    return {SYNC_SUMMARY: str(request.upto)}
+
+
+def _removal(request: CopyRequest) -> Removal:
+    is_timed = request.replaced is not None and UNBOUNDED not in request.replaced
+    ranges = pruning_ranges(request.layout, request.replaced or ()) if is_timed else ()
+    return Removal(request.removed, request.layout, ranges, _said(request))
+
+
+@dataclass(frozen=True)
+class _HotRows:
+    """The rows of a pass, with cold's columns in cold's order, matched by field id."""
+
+    tables: PinnedTables
+    request: CopyRequest
+    cold: Any
+
+    def frame(self) -> DataFrame | None:
+        """The rows; None where nothing is asked for."""
+        request, parts = self.request, []
+        if request.replaced is None:
+            return self._all()
+        if request.after is not None and request.after != request.upto:
+            parts.append(self._appended(request.after, request.replaced))
+        if request.replaced:
+            parts.append(self._of(request.replaced))
+        return reduce(DataFrame.unionAll, parts) if parts else None
+
+    def _appended(self, after: int, replaced: frozenset[str]) -> DataFrame:
+        """Rows of files that appends have added, those of replaced chunks left out.
+
+        Iceberg passes over every other commit. What these add belongs to replaced chunks.
+        """
+        options = {"start-snapshot-id": str(after), "end-snapshot-id": str(self.request.upto)}
+        rows = self.tables.rows(self._hot(), options)
+        if not replaced:
+            return rows
+        return rows.where(f"NOT {in_chunks(self.request.layout, self._time, replaced)}")
+
+    def _of(self, replaced: frozenset[str]) -> DataFrame:
+        rows = self._all().where(near_chunks(self.request.layout, self._time, replaced))
+        return rows.where(in_chunks(self.request.layout, self._time, replaced))
+
+    def _all(self) -> DataFrame:
+        return self.tables.rows(self._hot())
+
+    @property
+    def _time(self) -> str:
+        return column_of({"id": self.request.layout.column.field_id})
+
+    def _hot(self) -> Any:
+        """The hot table at `upto`, read as cold's columns say."""
+        hot = self.tables.load(self.request.hot)
+        self._require_same_columns(hot)
+        return self.tables.pinned(hot, self.request.upto, self.cold.schema())
+
+    def _require_same_columns(self, hot: Any) -> None:
+        fields = fields_of(self.tables.schema(hot))
+        require_supported(self.request.hot, fields)
+        ours = types_by_id(fields)
+        theirs = types_by_id(fields_of(self.tables.schema(self.cold)))
+        if ours != theirs:
+            differ = sorted(dict(ours.items() ^ theirs.items()))
+            raise SyncRefused(
+                f"{self.request.cold} has other columns than {self.request.hot}",
+                object=str(self.request.hot),
+                expected="the same columns under the same field ids, with the same types",
+                found=f"fields {', '.join(map(str, differ))} differ",
+                next="run again: cold is given the columns of hot before each pass",
+            )

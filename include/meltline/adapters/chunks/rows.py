@@ -1,0 +1,178 @@
+"""What chunks' rows come to and in which files they lie, by Spark and Iceberg, for the gate."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.chunks.file_places import file_places
+from meltline.adapters.chunks.pinned import Field, PinnedTables, column_of, fields_of
+from meltline.adapters.chunks.predicates import (
+    chunk_name,
+    chunk_ordinal,
+    in_chunks,
+    near_chunks,
+    ordinals,
+)
+from meltline.adapters.chunks.row_hashes import row_hash, unsupported
+from meltline.config.load import CatalogConfig
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.ranges import UNBOUNDED
+from meltline.domain.chunks.sync import RowDigest
+from meltline.domain.discretion import discreet
+from meltline.domain.errors import SyncRefused
+from meltline.domain.iceberg.names import TableName
+
+BEYOND = "*"
+"""Stands for the files that may have rows of several chunks."""
+
+
+class SparkChunkRows:
+    """The port `ChunkRows`."""
+
+    def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
+        """Takes a session of this process, and what its catalogs stand for."""
+        self._tables = PinnedTables(spark, catalogs)
+
+    def digests(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        layout: ChunkLayout,
+        chunks: Collection[str] | None,
+        columns: Collection[int] | None = None,
+    ) -> Mapping[str, RowDigest]:
+        """Counts, sums of hashes and nulls, by chunk, in one job. See the port.
+
+        Args:
+            table: Of hot or of cold.
+            snapshot_id: As of when; it is read under the table's present columns.
+            layout: What its chunks are.
+            chunks: These; None is every one that has rows.
+            columns: Only these, by field id; one that the table lacks is null in every row. None is
+                all that the table has.
+
+        Raises:
+            SyncRefused: It cannot be read, or has a column that cannot be hashed.
+        """
+        with refusing(table, snapshot_id):
+            pinned = self._tables.pinned(self._tables.load(table), snapshot_id)
+            fields = fields_of(self._tables.schema(pinned))
+            chosen = [f for f in fields if columns is None or f["id"] in columns]
+            require_supported(table, chosen)
+            rows = self._tables.rows(pinned)
+            digested = _digested(rows, layout, chunks, chosen).collect()
+        lacking = set(columns or ()) - {int(field["id"]) for field in chosen}
+        return {
+            chunk_name(layout.unit, row["chunk"]): _digest(row, chosen, lacking) for row in digested
+        }
+
+    def files(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        layout: ChunkLayout,
+        chunks: Collection[str],
+    ) -> Mapping[str, Collection[str]]:
+        """By the metadata table of data files, at that snapshot. See the port.
+
+        A file that may have rows of several chunks stands under `*` alone, if one of them is asked
+        for; a chunk without files is left out.
+
+        Raises:
+            SyncRefused: It cannot be read.
+        """
+        with refusing(table, snapshot_id):
+            pinned = self._tables.pinned(self._tables.load(table), snapshot_id)
+            placed = file_places(self._tables, pinned, layout).collect()
+        return _by_chunk(placed, layout, chunks)
+
+
+@contextmanager
+def refusing(table: TableName, snapshot_id: int | None) -> Iterator[None]:
+    """Turns whatever Spark and Iceberg raise into a refusal that people can read."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        message = str(error)
+        if isinstance(error, Py4JJavaError):
+            java = error.java_exception
+            message = f"{java.getClass().getSimpleName()}: {java.getMessage()}"
+        raise SyncRefused(
+            f"snapshot {snapshot_id} of {table} cannot be read or copied",
+            object=str(table),
+            expected="a table whose rows this session can read",
+            found=discreet(next(iter(message.strip().splitlines()), type(error).__name__))[:500],
+            next="run again; if it stays, have a look at the table with the engine itself",
+        ) from error
+
+
+def require_supported(table: TableName, fields: Sequence[Field]) -> None:
+    """Refuses columns that cannot be copied and proved, by name."""
+    if found := unsupported(fields):
+        raise SyncRefused(
+            f"{table} has columns that cannot be copied and proved: {', '.join(found)}",
+            object=str(table),
+            expected="numbers, texts, times to the microsecond, and what is made of these",
+            found=", ".join(found),
+            next="drop these columns or give them another type, or leave the table unsynced",
+        )
+
+
+def _digested(
+    rows: DataFrame, layout: ChunkLayout, chunks: Collection[str] | None, fields: Sequence[Field]
+) -> DataFrame:
+    time = f"c{layout.column.field_id}"
+    if chunks is not None:
+        rows = rows.where(near_chunks(layout, time, chunks)).where(in_chunks(layout, time, chunks))
+    names = [column_of(field) for field in fields]
+    hashed = rows.select(
+        F.expr(chunk_ordinal(layout, time)).alias("chunk"),
+        F.expr(row_hash(fields)).alias("hash"),
+        *(F.isnull(name).alias(name) for name in names),
+    )
+    # In two halves the sum of four billion hashes stays in a long, which is quicker than decimals.
+    return hashed.groupBy("chunk").agg(
+        F.count("*").alias("rows"),
+        F.sum(F.shiftright("hash", 32)).alias("high"),
+        F.sum(F.expr("hash & 4294967295L")).alias("low"),
+        *(F.count_if(name).alias(name) for name in names),
+    )
+
+
+def _digest(row: Row, fields: Sequence[Field], lacking: Collection[int]) -> RowDigest:
+    nulls = {int(field["id"]): int(row[column_of(field)]) for field in fields}
+    nulls |= dict.fromkeys(lacking, int(row["rows"]))
+    checksum = (int(row["high"]) << 32) + int(row["low"])
+    return RowDigest(int(row["rows"]), checksum, tuple(sorted(nulls.items())))
+
+
+def _by_chunk(
+    placed: Sequence[Row], layout: ChunkLayout, chunks: Collection[str]
+) -> dict[str, list[str]]:
+    numbers = ordinals(layout.unit, chunks)
+    asked = set(numbers)
+    by_chunk: defaultdict[str, list[str]] = defaultdict(list)
+    for path, is_timeless, first, last in placed:
+        if is_timeless:
+            if UNBOUNDED in chunks:
+                by_chunk[UNBOUNDED].append(path)
+        elif first is None or last is None or first > last:
+            by_chunk[BEYOND].append(path)
+        elif first == last:
+            if first in asked:
+                by_chunk[chunk_name(layout.unit, first)].append(path)
+        elif _any_between(numbers, first, last):
+            by_chunk[BEYOND].append(path)
+    return dict(by_chunk)
+
+
+def _any_between(numbers: Sequence[int], first: int, last: int) -> Any:
+    at = bisect_left(numbers, first)
+    return at < len(numbers) and numbers[at] <= last
