@@ -192,6 +192,7 @@ class Wiring:
             run_id: Of which run this is a step.
             judges: Whether plans will be judged for sure: what judges is loaded meanwhile.
         """
+        from meltline.adapters.chunks.spark_parts import spark_parts  # noqa: PLC0415 - starts slowly
         from meltline.adapters.file_index.file_index import spark_file_ledger  # noqa: PLC0415
         from meltline.adapters.index_tables.tables_io import LedgerTables  # noqa: PLC0415
         from meltline.adapters.orphan_scan.scanner import SparkSweeper  # noqa: PLC0415
@@ -220,22 +221,9 @@ class Wiring:
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),
-            **self._of_chunks(spark),
+            **spark_parts(spark, self.config.catalogs),
             **(self._archive(spark, context, context.cold) if context.cold else {}),
         )
-
-    def _of_chunks(self, spark: Any) -> dict[str, Any]:
-        """What copies, reads and drops chunks."""
-        from meltline.adapters.chunks.dropper import JvmChunkDropper  # noqa: PLC0415
-        from meltline.adapters.chunks.replicator import SparkReplicator  # noqa: PLC0415
-        from meltline.adapters.chunks.rows import SparkChunkRows  # noqa: PLC0415
-
-        catalogs = self.config.catalogs
-        return {
-            "replicator": SparkReplicator(spark, catalogs),
-            "chunk_rows": SparkChunkRows(spark, catalogs),
-            "dropper": JvmChunkDropper(spark, catalogs),
-        }
 
     def gate(self, run_id: str) -> GreatExpectationsEngine:
         """What judges; its page of Data Docs is named after the run. Starts no JVM."""
@@ -333,8 +321,7 @@ def _chunk_files(store: ObjectReader) -> ChunkFileReader:
 
 
 def _without_cold(config: Config) -> Config:
-    catalogs = {name: catalog for name, catalog in config.catalogs.items() if name != config.cold}
-    return replace(config, catalogs=catalogs)
+    return replace(config, catalogs={n: c for n, c in config.catalogs.items() if n != config.cold})
 
 
 def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, ...], str]:

@@ -217,7 +217,7 @@ class _Drop:
         for snapshot in hot.since(self.plan.base_head) or ():
             if snapshot.summary.get(DROP_PLAN) == self.plan.id:
                 change = self.context.chunk_files.change(snapshot, layout, 0)
-                found = own_drop(self.context, change, self.plan.table_uuid)
+                found = own_drop(self.context.control.plans, change, self.plan.table_uuid)
                 return found is not None
         return False
 

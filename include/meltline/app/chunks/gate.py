@@ -162,7 +162,7 @@ class DropLook:
         since = self._tracking.hot.since(self.plan.base_head) or []
         layout, planned = self._table.tracked.layout, set(self.plan.chunks)
         touched: set[str] = set()
-        for change in changes_of(self.context, layout, since, 0):
+        for change in changes_of(self.context.chunk_files, layout, since, 0):
             files = (*change.added, *change.removed)
             for names in (layout.names(times) for times in {f.times for f in files}):
                 touched |= planned if names is None else planned.intersection(names)

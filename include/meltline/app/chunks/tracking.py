@@ -19,7 +19,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import PlanNotFound
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.table_metadata import Snapshot
-from meltline.ports import Lock
+from meltline.ports import ChunkFileReader, LedgerReader, Lock, PlanReader
 
 _LEASE = timedelta(minutes=2)
 
@@ -96,8 +96,10 @@ def track(
         return Tracking(hot, renamed, chunks)
     first = (walked.place if walked else 0) + 1
     after = dict(chunks)
-    for change in changes_of(context, layout, since, first):
-        after = _after(context, layout, tracked.table_uuid, after, change, generation, hot)
+    for change in changes_of(context.chunk_files, layout, since, first):
+        after = _after(
+            context.control.plans, layout, tracked.table_uuid, after, change, generation, hot
+        )
     head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
     table = replace(renamed, walked=head)
     changed = [chunk for name, chunk in after.items() if chunks.get(name) != chunk]
@@ -129,16 +131,15 @@ def retrack(
 
 
 def changes_of(
-    context: ReadContext, layout: ChunkLayout, snapshots: Sequence[Snapshot], first: int
+    files: ChunkFileReader, layout: ChunkLayout, snapshots: Sequence[Snapshot], first: int
 ) -> list[SnapshotChange]:
     """What snapshots did, oldest first; the oldest stands at place `first`."""
     return [
-        context.chunk_files.change(snapshot, layout, place)
-        for place, snapshot in enumerate(snapshots, first)
+        files.change(snapshot, layout, place) for place, snapshot in enumerate(snapshots, first)
     ]
 
 
-def own_drop(context: ReadContext, change: SnapshotChange, table_uuid: str) -> Plan | None:
+def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan | None:
     """The plan of ours that a commit carried out; None where it is none, or did anything else.
 
     What the commit says of itself is not enough: it removed exactly what the plan had, for the
@@ -146,7 +147,7 @@ def own_drop(context: ReadContext, change: SnapshotChange, table_uuid: str) -> P
     """
     try:
         id = change.summary.get(DROP_PLAN, "")
-        plan = context.control.plans.current([id])[id] if id else None
+        plan = plans.current([id])[id] if id else None
     except PlanNotFound:
         return None
     if plan is None or plan.kind is not PlanKind.DROP_CHUNKS or plan.table_uuid != table_uuid:
@@ -162,7 +163,7 @@ def planned(file: ChunkFile, owner: str) -> PlannedFile:
 
 
 def _after(
-    context: ReadContext,
+    plans: PlanReader,
     layout: ChunkLayout,
     table_uuid: str,
     chunks: Mapping[str, Chunk],
@@ -171,7 +172,7 @@ def _after(
     hot: HotTable,
 ) -> dict[str, Chunk]:
     """The chunks after one commit. A drop of ours is told by the table: whoever committed it."""
-    plan = own_drop(context, change, table_uuid)
+    plan = own_drop(plans, change, table_uuid)
     after = stamped(
         layout,
         table_uuid,
@@ -219,7 +220,7 @@ def _read_anew(
     after = stamped(
         layout, uuid, {**named, **whole}, [everything], generation=generation, dropped_by={}
     )
-    back = _back_again(context, live, [after[name] for name in kept])
+    back = _back_again(context.reader, live, [after[name] for name in kept])
     return after | {
         chunk.name: replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None) for chunk in back
     }
@@ -230,11 +231,11 @@ def _names(layout: ChunkLayout, files: Sequence[ChunkFile]) -> set[str]:
 
 
 def _back_again(
-    context: ReadContext, live: Sequence[ChunkFile], dropped: Sequence[Chunk]
+    ledger: LedgerReader, live: Sequence[ChunkFile], dropped: Sequence[Chunk]
 ) -> list[Chunk]:
     """Chunks whose dropped files are all in the table again, by a rollback."""
     plans = {chunk.drop_plan for chunk in dropped if chunk.files} - {""}
-    items = {id: context.reader.items(id) for id in sorted(plans)}
+    items = {id: ledger.items(id) for id in sorted(plans)}
     paths = {file.path for file in live}
     return [
         chunk

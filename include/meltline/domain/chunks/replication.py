@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange, chunks_of
 from meltline.domain.iceberg.files import FileKind
@@ -92,23 +93,38 @@ def leaving_files(
     """
     of_file = {cold.file.path: layout.names(cold.file.times) for cold in files}
     chunks = _closed(replaced, of_file.values())
-    paths, mixed = [], []
+    parts: dict[_Part, list[str]] = {part: [] for part in _Part}
     for cold in files:
         names = of_file[cold.file.path]
-        if chunks is not None and names is not None and not chunks & set(names):
-            continue
-        bases = [dropped[n] for n in (dropped if names is None else names) if n in dropped]
-        if not bases:
-            paths.append(cold.file.path)
-        elif cold.file.sequence_number > max(bases) and cold.is_ours and names is not None:
-            if set(names) <= dropped.keys():
-                paths.append(cold.file.path)
-            else:
-                mixed.append(cold.file.path)
-        elif cold.file.sequence_number > min(bases):
-            mixed.append(cold.file.path)
-    known = frozenset(n for names in of_file.values() for n in names or ())
-    return LeavingFiles(tuple(paths), known if chunks is None else chunks, tuple(mixed))
+        if chunks is None or names is None or chunks & set(names):
+            parts[_part(cold, names, dropped)].append(cold.file.path)
+    known = frozenset(name for names in of_file.values() for name in names or ())
+    return LeavingFiles(
+        tuple(parts[_Part.COPY]),
+        known if chunks is None else chunks,
+        tuple(parts[_Part.NOBODY_KNOWS]),
+    )
+
+
+class _Part(StrEnum):
+    """What a file of cold is to hot."""
+
+    COPY = "hot has its rows"
+    ONLY = "nobody else has its rows"
+    NOBODY_KNOWS = "both together, or nobody can tell"
+
+
+def _part(cold: ColdFile, names: Collection[str] | None, dropped: Mapping[str, int]) -> _Part:
+    """What a file is, by when it was written: late rows of a dropped chunk came after the drop."""
+    bases = [base for name, base in dropped.items() if names is None or name in names]
+    number = cold.file.sequence_number
+    if not bases:
+        return _Part.COPY
+    if number <= min(bases):
+        return _Part.ONLY
+    is_late = number > max(bases) and cold.is_ours
+    is_within = names is not None and set(names) <= dropped.keys()
+    return _Part.COPY if is_late and is_within else _Part.NOBODY_KNOWS
 
 
 def _closed(

@@ -1,0 +1,29 @@
+"""What works on chunks through Spark, put together."""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from pyspark.sql import SparkSession
+
+from meltline.adapters.chunks.dropper import JvmChunkDropper
+from meltline.adapters.chunks.replicator import SparkReplicator
+from meltline.adapters.chunks.rows import SparkChunkRows
+from meltline.config.load import CatalogConfig
+from meltline.ports import ChunkDropper, ChunkRows, Replicator
+
+
+class ChunkParts(TypedDict):
+    """As a run's context takes them."""
+
+    replicator: Replicator
+    chunk_rows: ChunkRows
+    dropper: ChunkDropper
+
+
+def spark_parts(spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> ChunkParts:
+    """What copies, reads and drops chunks in a session of this process."""
+    return {
+        "replicator": SparkReplicator(spark, catalogs),
+        "chunk_rows": SparkChunkRows(spark, catalogs),
+        "dropper": JvmChunkDropper(spark, catalogs),
+    }
