@@ -63,6 +63,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "expire": "run.lifecycle.plan_expire",
             "purge": "run.lifecycle.plan_purge_command",
             "handoff": "archive.cold.plan_handoff",
+            "drops": "chunks.runs.plan_drops",
         },
     ),
     "show": (
@@ -121,6 +122,25 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "prune": "archive.cold_prune.prune",
             "deepen": "archive.cold_prune.deepen",
             "recall": "archive.cold_prune.bring_back",
+        },
+    ),
+    "chunks": (
+        "Copy, flag and drop a table's chunks by age.",
+        {
+            "sync": "chunks.sync.sync",
+            "stop-sync": "chunks.sync.stop_sync",
+            "replicate": "chunks.sync.replicate",
+            "tier-after": "chunks.policies.tier_after",
+            "drop-after": "chunks.policies.drop_after",
+            "tier-and-drop": "chunks.policies.tier_and_drop",
+            "forget-policy": "chunks.policies.forget_policy",
+            "policies": "chunks.policies.policies",
+            "tier": "chunks.flags.tier",
+            "untier": "chunks.flags.untier",
+            "drop": "chunks.runs.drop",
+            "status": "chunks.status.status",
+            "list": "chunks.status.list_chunks",
+            "run": "chunks.runs.run",
         },
     ),
     "consumer": (

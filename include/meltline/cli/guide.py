@@ -20,6 +20,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     ),
     "Read and share": ("query", "sql", "clone", "share", "drop", "rename"),
     "The archive": ("cold",),
+    "Chunks by age": ("chunks",),
     "Take charge": ("arm", "disarm", "approval", "stop", "go", "attach", "detach", "clock"),
 }
 """Commands of one kind, in the order in which a newcomer needs them."""
@@ -60,6 +61,24 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "plan expire": ("meltline plan expire --tables 'lake.air.*' --dry-run",),
     "gate": ("meltline gate last",),
     "apply": ("meltline apply last", "meltline apply p1f2 --approve 'seen, and right'"),
+    "plan drops": ("meltline plan drops --tables 'lake.air.*' --dry-run",),
+    "chunks sync": (
+        "meltline chunks sync lake.air.readings",
+        "meltline chunks sync lake.air.readings --column day --unit day --pattern %Y%m%d",
+    ),
+    "chunks replicate": (
+        "meltline chunks replicate",
+        "meltline chunks replicate --tables lake.air.readings --deletes mirror",
+    ),
+    "chunks tier-and-drop": (
+        "meltline chunks tier-and-drop lake.air.readings 7d 90d --max-lateness 2d",
+    ),
+    "chunks tier": ("meltline chunks tier lake.air.readings@2026-01-05",),
+    "chunks drop": (
+        "meltline chunks drop lake.air.readings --dry-run",
+        "meltline chunks drop lake.air.readings --force --chunks 2026-01-05 --reason 'case 17'",
+    ),
+    "chunks run": ("meltline chunks run --dry-run --as-of 2026-12-01",),
     "sweep": ("meltline sweep --dry-run", "meltline sweep --minimum-age 7d"),
     "policy set": (
         "meltline policy set lake.air --retention-days 30 --dry-run",

@@ -75,6 +75,8 @@ def _sentences(line: JudgedPlan) -> list[str]:
         )
     if line.approval:
         sentences.append(f"approved by {line.approval.who}: {line.approval.reason}")
+    if plan.chunks:
+        sentences.append(f"chunks {', '.join(plan.chunks)}, on snapshot {plan.base_head}")
     return [*sentences, *([plan.note] if plan.note else [])]
 
 

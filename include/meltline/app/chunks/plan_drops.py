@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.chunks.lookups import ChunkedTable
-from meltline.app.chunks.proofs import positions
+from meltline.app.chunks.proofs import positions, unproved
 from meltline.app.chunks.tracking import Tracking, planned
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext
@@ -48,14 +48,18 @@ class PlannedDrops:
 
     Attributes:
         plan: The plan; None where nothing goes.
-        rows: Of the chunks that go; `at_risk` of those that nobody has proved.
+        rows: Of the chunks that go.
+        unproved: Those of them that nobody has proved, and why: a person lets them go.
+        at_risk: Rows of these; `bytes_at_risk` their bytes.
     """
 
     table: str
     plan: PlannedFiles | None
     deferred: Sequence[Deferred]
     rows: int = 0
+    unproved: Sequence[Deferred] = ()
     at_risk: int = 0
+    bytes_at_risk: int = 0
 
 
 def plan_drops(
@@ -91,7 +95,6 @@ def plan_drops(
     waits = _waits(context, table, tracking, due, force)
     deferred = [*deferred, *waits.values()]
     chunks = [chunk for chunk in due if chunk.name not in waits]
-    rows = sum(chunk.rows for chunk in chunks)
     files, spanning = _files(context, tracking, chunks)
     deferred += spanning.values()
     chunks = [chunk for chunk in chunks if chunk.name not in spanning]
@@ -100,14 +103,17 @@ def plan_drops(
     plan = _plan(context, table, tracking, chunks, files, run_id=run_id, as_of=as_of)
     store = store_previews if dry_run else store_plans
     (stored,) = store(context, [plan])
-    at_risk = 0
-    if force is not None:
-        at_risk = sum(
-            chunk.rows
-            for chunk in chunks
-            if chunk.name in positions(context, table.sync, tracking, chunks)
-        )
-    return PlannedDrops(str(table.state.name), stored, deferred, rows, at_risk)
+    why = {} if force is None else unproved(context, table, tracking, chunks)
+    risky = [chunk for chunk in chunks if chunk.name in why]
+    return PlannedDrops(
+        str(table.state.name),
+        stored,
+        deferred,
+        sum(chunk.rows for chunk in chunks),
+        list(why.values()),
+        sum(chunk.rows for chunk in risky),
+        sum(chunk.bytes for chunk in risky),
+    )
 
 
 def _due(

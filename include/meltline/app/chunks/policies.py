@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.chunks.lookups import HotTable
@@ -17,6 +17,9 @@ from meltline.domain.chunks.ranges import EPOCH, Horizon
 from meltline.domain.errors import InvalidHorizons, NotChunked
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
+
+TIME_TO_REGRET = timedelta(days=1)
+"""So long scheduled runs only say what a new policy would drop."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,9 @@ class AddedPolicy:
 
     Attributes:
         notices: What is risky about it, or keeps it from doing anything yet.
-        first: The first chunk that goes, or would; empty where none is old enough.
+        first: The oldest chunk in hot, which is the first to go; empty where there is none.
+        first_at: When it is old enough, for whichever comes first; it may be over.
+        acts_after: Scheduled runs drop nothing by it before; None of one that drops nothing.
         tiers: How many chunks would be offered for proof; `drops` how many would leave hot.
         bytes: Of these.
     """
@@ -50,6 +55,8 @@ class AddedPolicy:
     policy: ChunkPolicy
     notices: Sequence[str]
     first: str = ""
+    first_at: datetime | None = None
+    acts_after: datetime | None = None
     tiers: int = 0
     drops: int = 0
     bytes: int = 0
@@ -137,9 +144,70 @@ def _preview(
         if policy.drop_after
         else []
     )
-    first = min((chunk.name for chunk in (*tiers, *drops)), default="")
-    size = sum(chunk.bytes for chunk in drops)
-    return AddedPolicy(policy, list(notices), first, len(tiers), len(drops), size)
+    oldest = min((c for c in chunks if c.is_resident and c.files and c.end), default=None, key=_end)
+    age = policy.tier_after or policy.drop_after
+    return AddedPolicy(
+        policy,
+        list(notices),
+        oldest.name if oldest else "",
+        age.reached(_end(oldest)) if oldest and age else None,
+        policy.created_at + TIME_TO_REGRET if policy.drop_after else None,
+        len(tiers),
+        len(drops),
+        sum(chunk.bytes for chunk in drops),
+    )
+
+
+def _end(chunk: Chunk) -> datetime:
+    assert chunk.end is not None  # only chunks of some time are asked
+    return chunk.end
+
+
+@dataclass(frozen=True)
+class PolicyLine:
+    """A policy with the table that it is of, as `policies` lists it.
+
+    Attributes:
+        id: Names it in answers; `type` is what it is forgotten by.
+        sentence: What it does.
+    """
+
+    id: int
+    table: str
+    type: PolicyType
+    tier_after: str
+    drop_after: str
+    max_lateness: timedelta | None
+    keep_latest: int
+    created_at: datetime
+    who: str
+    sentence: str
+
+
+def policy_lines(context: ReadContext, table: TableName | None = None) -> list[PolicyLine]:
+    """The policies of a table, or of all, by table.
+
+    Raises:
+        TableNotFound: There is no such table.
+    """
+    uuids = None if table is None else [HotTable.load(context, table).state.uuid]
+    names = {t.table_uuid: str(t.table) for t in context.control.chunks.tracked(uuids)}
+    lines = [
+        PolicyLine(
+            id=policy.id,
+            table=names.get(policy.table_uuid, policy.table_uuid),
+            type=policy.type,
+            tier_after=str(policy.tier_after or ""),
+            drop_after=str(policy.drop_after or ""),
+            max_lateness=policy.max_lateness,
+            keep_latest=policy.keep_latest,
+            created_at=policy.created_at,
+            who=policy.who,
+            sentence=policy.sentence,
+        )
+        for policy in context.control.chunk_policies.all(uuids)
+    ]
+    return sorted(lines, key=lambda line: (line.table, line.id))
 
 
 def forget_policy(context: ReadContext, table: TableName, type: PolicyType) -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from meltline.app.chunks.drop import DroppedChunks, begun_drops, drop_chunks
 from meltline.app.chunks.gate import gate_drops
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
+from meltline.app.chunks.policies import TIME_TO_REGRET
 from meltline.app.chunks.proofs import due_to_tier, tier
-from meltline.app.chunks.replication.one_pass import Deletes
+from meltline.app.chunks.replication.one_pass import Deletes, Replicated
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.tracking import Tracking, chunk_lock, track
 from meltline.app.ground.arming import ArmingCheck
@@ -27,7 +27,6 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
 
 _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
-_TIME_TO_REGRET = timedelta(days=1)
 _SHOWN = 3
 
 
@@ -56,7 +55,9 @@ class ChunkRun:
         batch: The batch of plans that is worked on, from 1 on; 0 is all of them.
         at_once: Whether a policy that was added today may act: a person has asked for it.
         planned: What was planned last.
+        planned_drops: The same by table, with what waits.
         results: What became of drops.
+        replicated: What became of passes of replication.
         deletes: What a person says about large deletes by others.
     """
 
@@ -67,6 +68,7 @@ class ChunkRun:
     planned: Sequence[Plan] = ()
     planned_drops: list[PlannedDrops] = field(default_factory=list)
     results: list[DroppedChunks] = field(default_factory=list)
+    replicated: list[Replicated] = field(default_factory=list)
     deletes: Deletes | None = None
     summary: Summary = field(init=False)
 
@@ -106,6 +108,7 @@ class ChunkRun:
     def replicate_to_cold(self) -> None:
         """Brings synced tables up to main."""
         for table in replicate(self.context, self._tables(), self.deletes):
+            self.replicated.append(table)
             name = TableName.parse(table.table)
             self.summary.add(name, rows_copied=table.rows)
             if table.error is not None:
@@ -194,7 +197,7 @@ class ChunkRun:
             policy is not None
             and not self.at_once
             and self.force is None
-            and self.context.clock.now() < policy.created_at + _TIME_TO_REGRET
+            and self.context.clock.now() < policy.created_at + TIME_TO_REGRET
         )
         drops = plan_drops(
             self.context,
@@ -210,7 +213,7 @@ class ChunkRun:
         if drops.plan is None:
             return
         if is_new and policy is not None:
-            until = format_instant(policy.created_at + _TIME_TO_REGRET)
+            until = format_instant(policy.created_at + TIME_TO_REGRET)
             chunks = len(drops.plan.plan.chunks)
             self.summary.notices.append(
                 f"{table.state.name}: its policy is new: {chunks} chunks would be dropped, and "

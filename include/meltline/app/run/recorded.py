@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.run_document import merge
@@ -13,14 +14,32 @@ from meltline.app.services import RunContext
 from meltline.ports import RunLog, RunRecord
 
 
+class Visitor(Protocol):
+    """Does the steps of a run: a `Run`, or what does those of another list."""
+
+    def visit(self, steps: Sequence[Step]) -> Summary:
+        """Does steps in their order, and says what came of them."""
+        ...
+
+
 def run_recorded(
-    context: RunContext, request: RunRequest, steps: Sequence[Step] = STEPS
+    context: RunContext,
+    request: RunRequest,
+    steps: Sequence[Step] = STEPS,
+    visitor: Visitor | None = None,
 ) -> Summary:
-    """Stages of a run in one process; the ledger keeps what came of it, save of a dry run."""
+    """Stages of a run in one process; the ledger keeps what came of it, save of a dry run.
+
+    Args:
+        context: The ports.
+        request: What was asked for.
+        steps: Those that are done.
+        visitor: Does them; None is the run of the lifecycle.
+    """
     record = RunRecord(request.run_id, request.as_of, context.clock.now())
     if not request.dry_run:
         context.control.runs.start(record)
-    summary = Run(context, request).visit(steps)
+    summary = (visitor or Run(context, request)).visit(steps)
     if not request.dry_run:
         document, ended = json.dumps(summary.as_json()), context.clock.now()
         context.control.runs.finish(replace(record, ended_at=ended, summary=document))

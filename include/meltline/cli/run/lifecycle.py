@@ -7,6 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from meltline.app.archive.cold_status import remember_copies
+from meltline.app.chunks.drop import drop_chunks
+from meltline.app.chunks.gate import gate_drops
+from meltline.app.chunks.run import times_of
 from meltline.app.doctor.init import Adopted
 from meltline.app.doctor.init import init as initialise
 from meltline.app.drop.finalize import process_drops
@@ -97,6 +100,8 @@ def _about_adoption(lost: Adopted) -> Iterator[str]:
     else:
         yield "The catalog knows of no stop that was in force."
     yield f"{lost.approvals} approvals count no more: `meltline apply PLAN --approve REASON`."
+    for policy in lost.chunk_policies:
+        yield f"This policy of chunks counts no more, and has to be added anew: {policy}."
     for table in lost.words:
         yield f"Nobody vouches for {table} any more: `meltline detach {table} --reason TEXT`."
 
@@ -227,7 +232,8 @@ def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> 
             next="plan again",
         )
     context = wiring.services("gate", stored.run_id, judges=True)
-    judged, verdict = run_gate(context, [stored])[0]
+    judge = gate_drops if stored.kind is PlanKind.DROP_CHUNKS else run_gate
+    judged, verdict = judge(context, [stored])[0]
     lines = [
         f"{judged.id} {judged.table}: {'passed' if verdict.passed else 'refused'}",
         *(f"  {f.expectation}: found {f.observed} ({f.object})" for f in verdict.failed),
@@ -255,6 +261,8 @@ def apply_plan(
     context = replace(wiring.services("apply", stored.run_id), once=once)
     if approval:
         approve(context, [stored], approval)
+    if stored.kind is PlanKind.DROP_CHUNKS:
+        return _drop(context, stored, as_json=as_json)
     summary = Summary(stored.run_id, stored.as_of)
     failed: list[dict[str, str]] = []
     if stored.kind is PlanKind.EXPIRE:
@@ -284,6 +292,24 @@ def apply_plan(
     lines += [f"  {file['path']}: {file['error']}" for file in failed]
     answer(document, lines, as_json=as_json)
     return 1 if failed else 0
+
+
+def _drop(context: RunContext, stored: Plan, *, as_json: bool) -> int:
+    """Carries out a plan of chunks."""
+    (dropped,) = drop_chunks(context, [stored])
+    if dropped.error is not None:
+        raise dropped.error
+    document = {
+        "plan": stored.id,
+        "state": str(dropped.plan.state),
+        "chunks_dropped": list(dropped.chunks),
+        "out_of_hot": dropped.out_of_hot,
+        "out_of_history": dropped.out_of_history,
+        "gone": dropped.gone,
+        "failed": [],
+    }
+    line = f"{stored.id} of {stored.table} is {dropped.plan.state}: {times_of(dropped)}."
+    return answer(document, [line], as_json=as_json)
 
 
 def run(

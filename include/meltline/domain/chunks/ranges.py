@@ -197,6 +197,16 @@ class Horizon:
         except (ValueError, OverflowError):
             return datetime.min.replace(tzinfo=UTC)
 
+    def reached(self, end: datetime) -> datetime:
+        """The first moment, to the day, at which what ended then is so old."""
+        try:
+            moment = _add_months(end.astimezone(UTC), self.months) + self.span
+            while self.before(moment) < end:  # a month that is too short for the day
+                moment += timedelta(days=1)
+        except (ValueError, OverflowError):
+            return datetime.max.replace(tzinfo=UTC)
+        return moment
+
     def __str__(self) -> str:
         return self.text
 

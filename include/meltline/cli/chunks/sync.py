@@ -1,0 +1,145 @@
+"""Commands about replication: chunks sync, stop-sync, replicate."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.chunks.lookups import chunked_tables
+from meltline.app.chunks.replication.declare import start_sync
+from meltline.app.chunks.replication.declare import stop_sync as stop_replication
+from meltline.app.chunks.replication.one_pass import Replicated
+from meltline.app.chunks.run import ChunkRun
+from meltline.app.run.recorded import run_recorded
+from meltline.app.run.steps import REPLICATE
+from meltline.cli.chunks.declared import Column, Pattern, UnitOption, cut
+from meltline.cli.options import (
+    AsJson,
+    ConfigPath,
+    TableArgument,
+    Tables,
+    ready,
+    ready_wiring,
+    request,
+)
+from meltline.cli.output import answer, print_json, print_notes, print_rows
+from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
+from meltline.domain.iceberg.names import unmatched
+
+
+def sync(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="the table's name in cold")] = "",
+    column: Column = "",
+    unit: UnitOption = None,
+    pattern: Pattern = "",
+    later: Annotated[
+        bool, typer.Option("--later", help="only declare it: the next replication copies")
+    ] = False,
+) -> int:
+    """Have a table replicated to cold; everything is copied and verified before it counts."""
+    wiring, context = ready_wiring(config)
+    name = parse_table_name(table)
+    declared = start_sync(context, name, to, cut(column, unit, pattern))
+    if later:
+        lines = [f"{name} goes to {declared.cold}: `meltline chunks replicate` copies it."]
+        return answer(_document(declared), lines, as_json=as_json)
+    run_request = request(wiring, tables=str(name))
+    services = wiring.services("chunks sync", run_request.run_id)
+    run = ChunkRun(services, run_request)
+    run_recorded(services, run_request, (REPLICATE,), run)
+    (done,) = [one for one in run.replicated if one.sync.table_uuid == declared.table_uuid]
+    if done.error is not None:
+        raise done.error
+    document = {**_document(done.sync), "rows_copied": done.rows, "commits": done.commits}
+    lines = [
+        f"{name} is {done.sync.state} to {done.sync.cold}: {done.rows} rows copied and verified.",
+        "`meltline chunks replicate`, or its DAG, has it follow; ages: `meltline chunks "
+        "tier-and-drop`.",
+    ]
+    return answer(document, lines, as_json=as_json)
+
+
+def stop_sync(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
+    """Stop a table's replication: cold keeps what it has, chunks that need it stay in hot."""
+    name = parse_table_name(table)
+    stopped = stop_replication(ready(config), name)
+    lines = [
+        f"{name} is not replicated any more; {stopped.cold} keeps what it has.",
+        f"Its chunks wait until `meltline chunks sync {name}` copies it anew.",
+    ]
+    return answer(_document(stopped), lines, as_json=as_json)
+
+
+def replicate(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    tables: Tables = "",
+    deletes: Annotated[
+        Deletes | None,
+        typer.Option("--deletes", help="of large deletes by others that wait for a word"),
+    ] = None,
+) -> int:
+    """Bring synced tables in cold up to hot's main line; what stops one stops no other."""
+    wiring, context = ready_wiring(config)
+    run_request = request(wiring, tables=tables)
+    synced = {sync.table_uuid for sync in context.control.syncs.all()}
+    names = [t.state.name for t in chunked_tables(context, run_request.tables, only=synced)]
+    services = wiring.services("chunks replicate", run_request.run_id)
+    run = ChunkRun(services, run_request, deletes=deletes)
+    summary = run_recorded(services, run_request, (REPLICATE,), run)
+    notes = [f"no synced table matches {glob}" for glob in unmatched(run_request.tables, names)]
+    if as_json:
+        print_json({**summary.as_json(), "syncs": [_pass_document(r) for r in run.replicated]})
+    else:
+        _print_passes(run.replicated)
+        print_notes((*summary.notes, *notes))
+    return summary.exit_code or (4 if notes else 0)
+
+
+def _print_passes(passes: Sequence[Replicated]) -> None:
+    if not passes:
+        print_notes(["No table is synced: `meltline chunks sync TABLE`."])
+        return
+    columns = ("table", "cold", "state", "commits", "rows copied", "problem")
+    rows = [
+        [
+            done.table,
+            str(done.sync.cold),
+            str(done.sync.state),
+            str(done.commits),
+            str(done.rows),
+            done.error.message if done.error else "-",
+        ]
+        for done in passes
+    ]
+    print_rows("", columns, rows)
+    print_notes([f"{done.table}: next: {done.error.next}" for done in passes if done.error])
+
+
+def _document(sync: TableSync) -> dict[str, object]:
+    is_whole = sync.committed is not None and sync.state is SyncState.STREAMING
+    return {
+        "table": str(sync.table),
+        "cold": str(sync.cold),
+        "state": str(sync.state),
+        "generation": sync.generation,
+        "verified": is_whole,
+        "snapshot_id": sync.committed.snapshot_id if sync.committed else None,
+        "heartbeat": sync.heartbeat,
+        "reason": sync.reason or None,
+        "detail": sync.detail or None,
+    }
+
+
+def _pass_document(done: Replicated) -> dict[str, object]:
+    return {
+        **_document(done.sync),
+        "table": done.table,
+        "commits": done.commits,
+        "rows_copied": done.rows,
+        "error": done.error.as_json() if done.error else None,
+    }
