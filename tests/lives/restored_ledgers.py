@@ -17,7 +17,7 @@ from tests.lives.kills import Killed, Process
 from tests.lives.recorded import rule
 from tests.lives.unlucky_lives import UnluckyLifecycles
 
-NOT_DATA = {"clock", "own_clock", "lease_time", "database", "locks", "plans", "_guard"}
+NOT_DATA = {"clock", "own_clock", "lease_time", "database", "locks", "plans", "chunks", "_guard"}
 """What a part has of other parts, and what is no row of the database."""
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from meltline.app.archive.cold_status import remember_copies
+from meltline.app.doctor.adopted_chunks import forget_chunk_words
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, adopt_epoch
 from meltline.app.ground.preconditions import EPOCH, GENERATION, require_generation
@@ -31,6 +32,7 @@ class Adopted:
         stop: The stop that is in force now, since the catalog knows of it; empty for none.
         approvals: How many approvals count no more: they must be given anew.
         words: Tables for which somebody vouched: that must be done anew, too.
+        chunk_policies: Policies that dropped chunks: likewise.
     """
 
     unknown_since: datetime | None
@@ -38,6 +40,7 @@ class Adopted:
     stop: str
     approvals: int
     words: tuple[TableName, ...]
+    chunk_policies: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -47,7 +50,8 @@ class Adopted:
         return (
             f"last written {since}; the catalog's last decision: {self.last_known or 'none'}; "
             f"stop in force: {self.stop or 'none'}; of no more worth: {self.approvals} approvals, "
-            f"words for tables: {words}"
+            f"words for tables: {words}; policies of chunks: "
+            f"{', '.join(self.chunk_policies) or 'none'}"
         )
 
 
@@ -140,7 +144,12 @@ def _forget_permissions(
     for table in words:
         control.decisions.forget_vouched(table)
     return Adopted(
-        unknown_since, properties.get(EPOCH, ""), stated, control.verdicts.forget_approvals(), words
+        unknown_since,
+        properties.get(EPOCH, ""),
+        stated,
+        control.verdicts.forget_approvals(),
+        words,
+        forget_chunk_words(control),
     )
 
 
