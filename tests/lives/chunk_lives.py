@@ -1,0 +1,212 @@
+"""Random lives of a table that is cut into chunks: `tests.lives.chunked_lake` says what holds."""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant
+
+from meltline.app.chunks.lookups import chunked_tables
+from meltline.app.chunks.replication.one_pass import Deletes
+from meltline.app.chunks.replication.replicate import replicate
+from meltline.app.chunks.run import ChunkRun, run_chunks
+from meltline.app.services import RunContext
+from meltline.domain.chunks.sync import SyncState
+from meltline.domain.errors import LockHeld, MeltlineError
+from tests.lake.lake import DAY, MINUTE, T0
+from tests.lives.chunk_engines import OTHERS, PEOPLE, WRITES, ChunkEngines
+from tests.lives.chunk_kills import Bystander, ChunkProcess
+from tests.lives.chunked_lake import ChunkedLake
+from tests.lives.kills import Killed
+from tests.lives.recorded import RecordedLife, initialize, rule
+
+NUMBER = st.integers(0, 99)
+SPANS = (MINUTE, timedelta(hours=1), timedelta(hours=1), DAY, DAY, 3 * DAY, 8 * DAY)
+LATER = st.sampled_from(SPANS)
+LINES = st.one_of(
+    st.tuples(st.just(""), st.integers(1, 150)),
+    st.tuples(st.sampled_from(("replicator", "dropper", "cold", "chunk_rows")), st.integers(1, 6)),
+    st.tuples(
+        st.sampled_from(("control.chunks", "control.plans", "control.syncs")), st.integers(1, 9)
+    ),
+)
+MOMENTS = st.tuples(
+    st.sampled_from(("dropper", "control.verdicts", "control.plans", "chunk_rows", "replicator",
+                     "chunk_files", "control.chunks", "control.syncs")),
+    st.integers(1, 6),
+)  # fmt: skip
+DECISIONS = st.sampled_from(["", "", "mirror", "keep"])
+
+
+def some(*actions: str) -> st.SearchStrategy[list[tuple[str, int]]]:
+    """A few actions, each with a number to choose with."""
+    return st.lists(st.tuples(st.sampled_from(actions), NUMBER), min_size=1, max_size=4)
+
+
+class ChunkLives(RecordedLife):
+    """One such life."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lake = ChunkedLake(has_cold=True)
+        self.engines = ChunkEngines(self.lake)
+
+    @initialize(
+        version=st.sampled_from([1, 2, 2, 3]),
+        days=st.lists(some(*WRITES), min_size=2, max_size=5),
+        said=some(*PEOPLE),
+    )
+    def a_past(
+        self, version: int, days: list[list[tuple[str, int]]], said: list[tuple[str, int]]
+    ) -> None:
+        """A table with some days, and what people have said of it."""
+        self.lake.begin(version)
+        self.happens([("append_across", 9)], 9 * DAY)
+        for day in days:
+            self.happens(day, DAY)
+        self.happens(said, MINUTE)
+
+    def happens(self, actions: list[tuple[str, int]], span: timedelta) -> None:
+        """Time passes, then others act."""
+        self.lake.clock.moment += span
+        for action, number in actions:
+            self.engines.act(action, number)
+            self.lake.check()
+
+    # --- the world -----------------------------------------------------------------------------
+
+    @rule(actions=some(*WRITES), span=LATER)
+    def engines_work(self, actions: list[tuple[str, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(actions=some(*OTHERS), span=LATER)
+    def other_tools_work(self, actions: list[tuple[str, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(actions=some(*PEOPLE), span=LATER)
+    def people_change_their_minds(self, actions: list[tuple[str, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(span=LATER)
+    def the_lifecycle_runs(self, span: timedelta) -> None:
+        """What was dropped becomes history, and goes in the end."""
+        self.lake.clock.moment += span
+        self.lake.run()
+
+    # --- chunks --------------------------------------------------------------------------------
+
+    @rule(said=DECISIONS, span=LATER)
+    def replicate(self, said: str, span: timedelta) -> None:
+        self.lake.clock.moment += span
+        self._replicate(self.lake.services(), said)
+
+    @rule(line=LINES, after=st.booleans())
+    def replicate_is_killed(self, line: tuple[str, int], after: bool) -> None:
+        with suppress(Killed):
+            self._replicate(self._process(line, after).of(self.lake.services()))
+        self.lake.let_leases_end()
+
+    @rule(moment=MOMENTS, actions=some(*WRITES, *OTHERS, *PEOPLE))
+    def replicate_while_others_act(
+        self, moment: tuple[str, int], actions: list[tuple[str, int]]
+    ) -> None:
+        self._replicate(self._beside(moment, lambda: self.happens(actions, timedelta())))
+
+    def _replicate(self, services: RunContext, said: str = "") -> None:
+        replicate(services, chunked_tables(services), Deletes(said) if said else None)
+
+    @rule(span=LATER, is_fresh=st.booleans())
+    def run(self, span: timedelta, is_fresh: bool) -> None:
+        """As the daily DAG does it, or without a pass of replication before."""
+        self.lake.clock.moment += span
+        if is_fresh:
+            self._replicate(self.lake.services())
+        self._run(self.lake.services())
+
+    @rule(days=st.integers(1, 9))
+    def run_for_a_past_day(self, days: int) -> None:
+        self._run(self.lake.services(), days)
+
+    @rule(line=LINES, after=st.booleans(), is_fresh=st.booleans())
+    def run_is_killed(self, line: tuple[str, int], after: bool, is_fresh: bool) -> None:
+        if is_fresh:
+            self._replicate(self.lake.services())
+        with suppress(Killed):
+            self._run(self._process(line, after).of(self.lake.services()))
+        self.lake.let_leases_end()
+
+    @rule(moment=MOMENTS, actions=some(*WRITES, *OTHERS, *PEOPLE), is_fresh=st.booleans())
+    def run_while_others_act(
+        self, moment: tuple[str, int], actions: list[tuple[str, int]], is_fresh: bool
+    ) -> None:
+        if is_fresh:
+            self._replicate(self.lake.services())
+        self._run(self._beside(moment, lambda: self.happens(actions, timedelta())))
+
+    @rule(moment=MOMENTS, is_replication=st.booleans())
+    def two_runs_at_once(self, moment: tuple[str, int], is_replication: bool) -> None:
+        """A second one comes in the middle of the first one."""
+        self._replicate(self.lake.services())
+
+        def second() -> None:
+            with suppress(LockHeld):
+                work = self._replicate if is_replication else self._run
+                work(self.lake.services())
+
+        self._run(self._beside(moment, second))
+
+    @rule(number=NUMBER)
+    def a_chunk_is_dropped_by_force(self, number: int) -> None:
+        table, name = self.lake.hot, self.engines.chunk(number)
+        if table is None or not name:
+            return
+        self.lake.forced = frozenset({name})
+        try:
+            request = self.lake.request(tables=(str(table.name),))
+            request = replace(request, chunks=(name,), force="nobody needs it")
+            with suppress(MeltlineError):
+                run_chunks(self.lake.services(), request, at_once=True)
+            self.lake.check()
+        finally:
+            self.lake.forced = frozenset()
+
+    def _run(self, services: RunContext, days: int = 0) -> ChunkRun:
+        as_of = max(T0, self.lake.clock.moment - days * DAY) if days else None
+        return run_chunks(services, self.lake.request(as_of=as_of), at_once=True)
+
+    def _process(self, line: tuple[str, int], after: bool) -> ChunkProcess:
+        return ChunkProcess(line[1], after, line[0], lake=self.lake)
+
+    def _beside(self, moment: tuple[str, int], act) -> RunContext:  # type: ignore[no-untyped-def]
+        return Bystander(moment[1], moment[0], act).of(self.lake, self.lake.services())
+
+    # --- what always holds ---------------------------------------------------------------------
+
+    @invariant()
+    def no_row_is_lost(self) -> None:
+        self.lake.check()
+
+    def teardown(self) -> None:
+        """In the end all is copied, what is due goes, and nothing is left to do."""
+        if self.is_broken or not self.lake.uuid:
+            return
+        if self.lake.hot is None:
+            return
+        self.engines.act("let_go", 0)
+        self.engines.act("sync", 0)
+        for _ in range(3):
+            self._replicate(self.lake.services(), "mirror")
+            self.lake.check()
+            sync = self.lake.sync
+            if sync is not None and sync.state is not SyncState.STREAMING:
+                self.engines.act("sync", 0)
+        sync = self.lake.sync
+        assert sync is not None and sync.state is SyncState.STREAMING, f"it never streams: {sync}"
+        assert self.lake.has_caught_up() or self.lake.hot.head < 0
+        self._run(self.lake.services())
+        self.lake.check()
+        before = self.lake.hot.metadata_location
+        again = self._run(self.lake.services())
+        assert self.lake.hot.metadata_location == before, "a second run drops more"
+        assert not again.summary.plans, again.summary.as_json()

@@ -1,0 +1,256 @@
+"""A watched lake with one table that is cut into chunks, and what an outsider knows of its rows.
+
+Held after every step: every row that was ever accepted, and that no user has deleted, is in hot or
+in cold; what cold has once it keeps; and nothing leaves hot before its copy is in cold, unless
+somebody has said that it may. Where replication has caught up, the view over both is exactly these
+rows, none of them twice.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from meltline.adapters.chunks.file_reader import AvroChunkFiles
+from meltline.app.services import RunContext
+from meltline.config.load import Config
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus
+from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
+from meltline.domain.chunks.policies import PolicyType
+from meltline.domain.chunks.sync import SYNC_OF, SyncState, TableSync
+from meltline.domain.deletion.limits import ChunkSettings
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.metadata_parser import parse_table
+from meltline.ports.chunks import ChunkDropper, DropOutcome, DropRequest
+from meltline.testing.chunks.commits import load_rows
+from meltline.testing.chunks.rows import Row, chunk_of
+from tests.lake.chunk_tables import DAILY, ChunkTable, by_chunk, chunk_table
+from tests.lives.watched_changes import is_dropped
+from tests.lives.watched_lake import WatchedLake
+
+
+@dataclass
+class Accepted:
+    """The rows that a table has accepted, and that no user has deleted.
+
+    Attributes:
+        rows: Those of now.
+        at: Those of each commit: hot may be rolled back to it.
+        unsure: Rows that another tool has taken out of hot; cold may keep them or not.
+        forgone: Rows of which cold has what it has, because somebody has let them go unproved.
+    """
+
+    rows: set[Row] = field(default_factory=set)
+    at: dict[int, frozenset[Row]] = field(default_factory=dict)
+    unsure: set[Row] = field(default_factory=set)
+    forgone: set[Row] = field(default_factory=set)
+
+    def took(self, snapshot_id: int) -> None:
+        """A commit stands as it is now."""
+        self.at.setdefault(snapshot_id, frozenset(self.rows))
+
+
+@dataclass
+class ChunkedLake(WatchedLake):
+    """The lake with its table.
+
+    Attributes:
+        accepted: What its rows should be.
+        forced: Chunks that a person lets go unproved, while a command says so.
+        in_cold: The rows that cold had at the last look.
+        uuid: The table, by whatever name.
+    """
+
+    accepted: Accepted = field(default_factory=Accepted)
+    forced: frozenset[str] = frozenset()
+    in_cold: set[Row] = field(default_factory=set)
+    uuid: str = ""
+    drops: int = 0
+
+    def begin(self, version: int) -> None:
+        """Makes the table."""
+        self.uuid = chunk_table(self, "lake.air.chunks", version=version).uuid
+
+    def config(self) -> Config:
+        return replace(super().config(), chunks=ChunkSettings(max_drop_share=1.0))
+
+    def services(self, **changes: Any) -> RunContext:
+        built = super().services(**changes)
+        assert built.dropper is not None
+        return replace(built, dropper=WatchedDropper(self, built.dropper))
+
+    # --- what there is -------------------------------------------------------------------------
+
+    @property
+    def hot(self) -> ChunkTable | None:
+        """The table, where it stands under a name of engines."""
+        for table in self.registered():
+            if table.uuid == self.uuid and table.name.catalog == "lake" and not is_dropped(table):
+                return ChunkTable(self, table.name)
+        return None
+
+    def hot_rows(self) -> list[Row]:
+        return self.hot.rows_now() if self.hot else []
+
+    def cold_rows(self) -> list[Row]:
+        """What cold has of it, whatever else lies there."""
+        for entry in self.cold.listing().entries:
+            _, table = load_rows({"ice": self.cold}, self.store, entry.name)
+            if table.document["properties"].get(SYNC_OF) == self.uuid:
+                head = table.document["refs"].get("main")
+                return table.rows_at(head["snapshot-id"]) if head else []
+        return []
+
+    @property
+    def sync(self) -> TableSync | None:
+        return next(iter(self.control.syncs.all([self.uuid])), None)
+
+    def chunks(self) -> dict[str, Chunk]:
+        return dict(self.control.chunks.of(self.uuid))
+
+    @property
+    def layout(self) -> ChunkLayout:
+        """What its chunks are, once somebody has said so."""
+        tracked = self.control.chunks.tracked([self.uuid])
+        return tracked[0].layout if tracked else DAILY
+
+    def is_walked(self) -> bool:
+        """Whether the ledger has looked at main's head."""
+        table = self.hot
+        tracked = next(iter(self.control.chunks.tracked([self.uuid])), None)
+        walked = tracked.walked if tracked else None
+        return bool(table and walked and walked.snapshot_id == table.head)
+
+    def has_caught_up(self) -> bool:
+        """Whether cold has all that hot did, as far as everybody says."""
+        sync, table = self.sync, self.hot
+        return bool(
+            sync
+            and table
+            and sync.state is SyncState.STREAMING
+            and sync.committed
+            and sync.committed.snapshot_id == table.head
+            and self.is_walked()
+        )
+
+    # --- what has to hold ----------------------------------------------------------------------
+
+    def check(self) -> None:
+        super().check()
+        self.check_rows()
+        if self.hot and self.is_walked():
+            self.check_ledger()
+
+    def check_rows(self) -> None:
+        accepted, hot, cold = self.accepted, self.hot_rows(), self.cold_rows()
+        if (table := self.hot) is None:
+            return  # dropped: what is left of it goes when its retention is over
+        accepted.took(table.head)
+        twice = [row for row, count in Counter(hot).items() if count > 1]
+        assert not twice, f"hot has rows twice: {twice}"
+        odd = set(hot) - accepted.rows
+        assert not odd, f"hot has rows that nobody wrote: {sorted(odd)}"
+        lost = accepted.rows - set(hot) - set(cold)
+        assert not lost, f"rows in neither hot nor cold: {sorted(lost)}"
+        taken = (self.in_cold & accepted.rows) - set(cold)
+        assert not taken, f"LT-26: cold has lost rows: {sorted(taken)}"
+        self.in_cold = set(cold)
+        if self.has_caught_up():
+            self._check_copy(cold)
+            self._check_view(hot, cold)
+
+    def _check_copy(self, cold: Iterable[Row]) -> None:
+        """Cold has everything once, and nothing else; deletes by others were decided by now."""
+        accepted, rows = self.accepted, list(cold)
+        kept = accepted.unsure & set(rows)
+        accepted.rows |= kept
+        accepted.unsure = set()
+        # Replication reads what was appended from history: it may save what was dropped unproved.
+        odd = set(rows) - accepted.rows - accepted.forgone
+        assert not odd, f"cold has rows that are over: {sorted(odd)}"
+        missing = accepted.rows - set(rows)
+        assert not missing, f"cold says that it has caught up, without {sorted(missing)}"
+        twice = [row for row, count in Counter(rows).items() if count > 1]
+        assert not twice, f"cold has rows twice: {twice}"
+
+    def _check_view(self, hot: Iterable[Row], cold: Iterable[Row]) -> None:
+        """Cold for what was dropped, hot for the rest, both for what has come back."""
+        layout = self.layout
+        in_hot, in_cold, seen = by_chunk(hot, layout), by_chunk(cold, layout), set[Row]()
+        known = self.chunks()
+        for name in in_hot.keys() | in_cold.keys():
+            chunk = known.get(name)
+            was_dropped = chunk is not None and chunk.was_dropped
+            if was_dropped:
+                seen |= in_cold.get(name, set())
+            if not was_dropped or (chunk and chunk.status is ChunkStatus.REOPENED):
+                seen |= in_hot.get(name, set())
+        rows, forgone = self.accepted.rows, self.accepted.forgone
+        lacks, more = rows - seen, seen - rows - forgone
+        assert not lacks and not more, f"the view lacks {sorted(lacks)}, has besides {sorted(more)}"
+
+    def check_ledger(self) -> None:
+        """What the ledger says of chunks is what the table's files say."""
+        table = self.hot
+        assert table is not None
+        counts: dict[str, Counter[str]] = {}
+        for file in self._live_files(table):
+            names = self.layout.names(file.times)
+            assert names is not None, f"{file.path} lies nowhere"
+            seen = table.rows.chunks(self.layout, file.path).keys()
+            assert seen <= set(names), f"{file.path} has rows in {sorted(seen)}, not {names}"
+            alone = {"rows": file.rows, "files": 1, "bytes": file.bytes}
+            for name in names:
+                counts.setdefault(name, Counter()).update({"spans": 1} if names[1:] else alone)
+        for name, chunk in self.chunks().items():
+            told = Counter(rows=chunk.rows, files=chunk.files, bytes=chunk.bytes, spans=chunk.spans)
+            assert +told == counts.get(name, Counter()), f"{name}: {told}, not {counts.get(name)}"
+            is_empty = not (chunk.files or chunk.spans)
+            assert is_empty or chunk.is_resident, f"{name} is called dropped, and has files"
+            tiered = chunk.status is ChunkStatus.TIERED
+            assert not tiered or chunk.tiered_at, f"{name} was never proved"
+        assert counts.keys() <= self.chunks().keys()
+
+    def _live_files(self, table: ChunkTable) -> Sequence[ChunkFile]:
+        """The data files of main, with their times."""
+        state = parse_table(table.name, table.metadata_location, 1, table.document)
+        if (head := state.current_snapshot) is None:
+            return []
+        live = AvroChunkFiles(self.store).live(head, self.layout)
+        return [file for file in live if file.kind is FileKind.DATA]
+
+    # --- drops ---------------------------------------------------------------------------------
+
+    def may_go_unproved(self, names: Iterable[str]) -> bool:
+        """Whether somebody has said so: plain retention of a table without sync, or force."""
+        policies = self.control.chunk_policies.all([self.uuid])
+        is_plain = any(policy.type is PolicyType.RETENTION for policy in policies)
+        return (self.sync is None and is_plain) or set(names) <= self.forced
+
+
+@dataclass
+class WatchedDropper:
+    """Holds every drop against cold, at the moment of its commit (LT-11, LT-17, LT-36)."""
+
+    lake: ChunkedLake
+    inner: ChunkDropper
+
+    def drop(self, request: DropRequest) -> DropOutcome:
+        lake, table = self.lake, ChunkTable(self.lake, request.table)
+        assert not lake.is_stopped, "about to drop chunks in spite of a stop"
+        leaving = [r for r in table.rows_now() if chunk_of(request.layout, r) in request.chunks]
+        is_held, cold = lake.is_held(table), Counter(lake.cold_rows())
+        outcome = self.inner.drop(request)
+        if outcome.snapshot_id is None:
+            return outcome
+        assert table.uuid == lake.uuid, f"{table.name} has no policy of its own"
+        assert not is_held, f"{table.name} is held, and chunks of it were dropped"
+        unproved = set(Counter(leaving) - cold)
+        if lake.may_go_unproved(request.chunks):
+            lake.accepted.rows -= unproved
+            # Nor does cold hear of what was deleted since its last pass: it keeps what it has.
+            lake.accepted.forgone |= unproved | (set(cold) - lake.accepted.rows)
+        assert not unproved & lake.accepted.rows, f"dropped unproved: {sorted(unproved)}"
+        lake.accepted.took(outcome.snapshot_id)
+        lake.drops += 1
+        return outcome

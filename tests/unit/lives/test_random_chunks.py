@@ -1,0 +1,12 @@
+"""Random lives of a table that is cut into chunks (issue 21): the union of hot and cold is all rows
+ever accepted, and nothing unproven is dropped without force. `MELTLINE_EXAMPLES=2000` looks longer.
+"""
+
+from tests.lives.chunk_lives import ChunkLives
+from tests.lives.recorded import live
+from tests.seeds import beginnings, examples
+
+
+def test_random_lives_of_chunks_lose_no_row() -> None:
+    for begin, lives in beginnings(examples(20)):
+        live(ChunkLives, lives=lives, moves=25, begin=begin)
