@@ -79,11 +79,7 @@ class ColdSide:
         location = tier.catalog.location(sync.cold)
         table = SyncedTable(*load_document(tier.store, sync.cold, location))
         position, head = table.position, table.state.current_snapshot_id
-        is_whole = head is not None and (
-            head == sync.cold_snapshot
-            or (sync.cold_snapshot and table.state.descends_from(head, sync.cold_snapshot))
-        )
-        if position != sync.committed or head is None or not is_whole:
+        if position != sync.committed or head is None or not table.goes_on_from(sync.cold_snapshot):
             raise SyncRefused(
                 f"{sync.cold} is not what replication left",
                 object=str(sync.cold),

@@ -69,6 +69,17 @@ class SyncedTable:
         except (KeyError, ValueError):
             return None
 
+    def goes_on_from(self, snapshot_id: int | None) -> bool:
+        """Whether main still comes from a snapshot: it was not rolled back, or nobody can tell.
+
+        Cold's owner may compact it and expire its many small snapshots; what is expired is no
+        ancestor any more that could be found.
+        """
+        head = self.state.current_snapshot_id
+        if snapshot_id is None or snapshot_id not in self.state.snapshots:
+            return head is not None or snapshot_id is None
+        return head is not None and self.state.descends_from(head, snapshot_id)
+
 
 def cold_name(context: ReadContext, hot: HotTable, wish: str = "") -> TableName:
     """Under which name a table's rows go to cold: as a person says, else its own below `NAMESPACE`.
@@ -158,8 +169,6 @@ def _first(tier: ColdTier, hot: HotTable, sync: TableSync, now: datetime) -> Any
             SYNC_OF: hot.state.uuid,
             SYNC_SOURCE: str(hot.state.name),
             "write.spark.fanout.enabled": "true",
-            # Whoever expires snapshots of cold has no business with its files.
-            "gc.enabled": "false",
         },
         "current-snapshot-id": -1,
         "refs": {},
