@@ -125,18 +125,74 @@ def test_rows_that_were_deleted_and_updated_are_replaced_by_chunk(
     assert operations == ["append", "append", "delete"]
 
 
+def test_an_overwrite_between_appends_is_neither_doubled_nor_in_the_way(tiers: TwoTiers) -> None:
+    synced = filled(tiers)
+    insert(tiers, DAYS[0], 100, 110)
+    rows = f"SELECT 500L AS id, TIMESTAMP '{DAYS[1]} 05:00:00' AS at, 'over' AS word"
+    tiers.hot.spark.sql(rows).writeTo(tiers.hot.name("t")).overwritePartitions()
+    insert(tiers, DAYS[1], 110, 120)
+    insert(tiers, DAYS[2], 120, 130)
+    tiers.hot.sql(f"DELETE FROM {{t}} WHERE at >= TIMESTAMP '{DAYS[2]}'")
+    insert(tiers, DAYS[2], 130, 131)
+    assert synced.copy(DAYS[1], DAYS[2]).rows == 10 + 11 + 1
+    require_equal(synced)
+
+
+def test_a_table_of_format_1_is_copied(tiers: TwoTiers) -> None:
+    synced = filled(tiers, version=1)
+    tiers.hot.sql("DELETE FROM {t} WHERE id = 1", "ALTER TABLE {t} DROP COLUMN word")
+    tiers.hot.sql("ALTER TABLE {t} DROP PARTITION FIELD days(at)")
+    tiers.hot.sql(f"INSERT INTO {{t}} VALUES (90, TIMESTAMP '{DAYS[1]}')")
+    synced.copy(DAYS[0])
+    require_equal(synced)
+
+
+def test_rows_in_no_order_go_to_one_file_for_each_partition(tiers: TwoTiers) -> None:
+    create(tiers, spec="PARTITIONED BY (word, days(at))")
+    tiers.hot.sql(
+        "INSERT INTO {t} SELECT id, TIMESTAMP '2026-01-01' + make_dt_interval(CAST(id % 5 AS INT))"
+        ", concat('w', id % 3) FROM range(300) ORDER BY rand(7)"
+    )
+    synced = SyncedTable.of(tiers)
+    synced.copy(everything=True)
+    require_equal(synced)
+    assert len(synced.cold_files(None)) == 15
+
+
+def test_a_session_that_has_its_work_audited_neither_reads_nor_writes_elsewhere(
+    tiers: TwoTiers,
+) -> None:
+    synced = filled(tiers)
+    insert(tiers, DAYS[0], 100, 110)
+    wap = "ALTER TABLE {t} SET TBLPROPERTIES ('write.wap.enabled'='true')"
+    tiers.hot.sql("ALTER TABLE {t} CREATE BRANCH audit", wap)
+    tiers.cold.sql("ALTER TABLE {t} CREATE BRANCH audit", wap)
+    insert(tiers, DAYS[0], 110, 120)
+    with setting(tiers.hot.spark, "spark.wap.branch", "audit"):
+        assert synced.copy().rows == 20
+    require_equal(synced)
+    insert(tiers, DAYS[0], 120, 130)
+    before = synced.cold_head
+    with (
+        setting(tiers.hot.spark, "spark.wap.id", "w1"),
+        pytest.raises(SyncRefused, match="not on its branch"),
+    ):
+        synced.copy()
+    assert synced.cold_head == before
+
+
 def test_equality_deletes_are_applied(tiers: TwoTiers) -> None:
     tiers.hot.sql(
-        "CREATE TABLE {t} (id BIGINT, odd INT, at DATE) USING iceberg PARTITIONED BY (odd)"
+        "CREATE TABLE {t} (id STRING, odd INT, at DATE) USING iceberg PARTITIONED BY (odd)"
         " TBLPROPERTIES ('format-version'='2')"
     )
     tiers.hot.sql(
-        "INSERT INTO {t} SELECT id, CAST(id % 2 AS INT), date_add(DATE '2026-01-01',"
+        "INSERT INTO {t} SELECT string(id), CAST(id % 2 AS INT), date_add(DATE '2026-01-01',"
         " CAST(id % 3 AS INT)) FROM range(30)"
     )
     synced = SyncedTable.of(tiers, column="at", unit=Unit.DAY)
     synced.copy(everything=True)
-    delete_by_value(tiers.hot, "t", "id", 4, 7)
+    delete_by_value(tiers.hot, "t", "id", "4", "7")
     synced.copy(everything=True)
     require_equal(synced)
     assert len(list(synced.both())[1]) == 28

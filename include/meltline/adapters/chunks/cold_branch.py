@@ -85,13 +85,14 @@ class ColdBranch:
 
         Raises:
             MovedOn: Another commit came between.
+            SyncRefused: There is none: the session has writes staged.
         """
         self._advance()
         if self._ref(MAIN) != self._main:
             raise MovedOn
         head = self._ref(BRANCH)
         if head is None:
-            return 0
+            raise self._staged()
         snapshot = self.table.snapshot(head)
         summary = snapshot.summary()
         if summary.get("added-data-files") is None and head != self._main:
@@ -201,6 +202,15 @@ class ColdBranch:
                 found="delete files",
                 next="ask who writes to it; compact them away, and begin the sync anew",
             )
+
+    def _staged(self) -> SyncRefused:
+        return SyncRefused(
+            f"what was written to {self._name} is not on its branch {BRANCH}",
+            object=str(self._name),
+            expected="a commit on the branch",
+            found="none: the session has writes staged to be audited (spark.wap.id)",
+            next="unset spark.wap.id, or write.wap.enabled of the table",
+        )
 
     def _files(self, removal: Removal) -> Any:
         """Iceberg's own objects of the files: by these it opens no manifest that has none."""

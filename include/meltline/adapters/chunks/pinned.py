@@ -44,9 +44,8 @@ class PinnedTables:
             snapshot_id: It must be in the metadata.
             columns: Another schema of Iceberg's to read it under, by field id; None is its own.
         """
-        builder = self.java("org.apache.iceberg.TableMetadata").buildFrom(
-            table.operations().current()
-        )
+        current = table.operations().current()
+        builder = self.java("org.apache.iceberg.TableMetadata").buildFrom(current)
         builder = builder.setBranchSnapshot(snapshot_id, "main")
         # A session that has its work audited on a branch would be given that branch's rows.
         builder = builder.removeProperties(self.java("java.util.Set").of(_WAP))
@@ -55,7 +54,8 @@ class PinnedTables:
             builder = builder.setDefaultPartitionSpec(spec)
             order = self.java("org.apache.iceberg.SortOrder").unsorted()
             builder = builder.setDefaultSortOrder(order)
-            builder = builder.setCurrentSchema(columns, columns.highestFieldId())
+            last = max(int(current.lastColumnId()), int(columns.highestFieldId()))
+            builder = builder.setCurrentSchema(columns, last)
         operations = self.java("org.apache.iceberg.StaticTableOperations")(
             builder.discardChanges().build(), table.io(), table.locationProvider()
         )

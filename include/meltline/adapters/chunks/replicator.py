@@ -95,32 +95,38 @@ class _HotRows:
 
     def frame(self) -> DataFrame | None:
         """The rows; None where nothing is asked for."""
-        request, parts = self.request, []
+        request = self.request
+        has_appends = request.after is not None and request.after != request.upto
+        if not has_appends and request.replaced == frozenset():
+            return None
+        hot = self._hot()
         if request.replaced is None:
-            return self._all()
-        if request.after is not None and request.after != request.upto:
-            parts.append(self._appended(request.after, request.replaced))
+            return self.tables.rows(hot)
+        parts = []
+        if has_appends:
+            parts.append(self._appended(hot, request.replaced))
         if request.replaced:
-            parts.append(self._of(request.replaced))
-        return reduce(DataFrame.unionAll, parts) if parts else None
+            parts.append(self._of(hot, request.replaced))
+        return reduce(DataFrame.unionAll, parts)
 
-    def _appended(self, after: int, replaced: frozenset[str]) -> DataFrame:
+    def _appended(self, hot: Any, replaced: frozenset[str]) -> DataFrame:
         """Rows of files that appends have added, those of replaced chunks left out.
 
         Iceberg passes over every other commit. What these add belongs to replaced chunks.
         """
-        options = {"start-snapshot-id": str(after), "end-snapshot-id": str(self.request.upto)}
-        rows = self.tables.rows(self._hot(), options)
+        options = {
+            "start-snapshot-id": str(self.request.after),
+            "end-snapshot-id": str(self.request.upto),
+        }
+        rows = self.tables.rows(hot, options)
         if not replaced:
             return rows
         return rows.where(f"NOT {in_chunks(self.request.layout, self._time, replaced)}")
 
-    def _of(self, replaced: frozenset[str]) -> DataFrame:
-        rows = self._all().where(near_chunks(self.request.layout, self._time, replaced))
-        return rows.where(in_chunks(self.request.layout, self._time, replaced))
-
-    def _all(self) -> DataFrame:
-        return self.tables.rows(self._hot())
+    def _of(self, hot: Any, replaced: frozenset[str]) -> DataFrame:
+        layout = self.request.layout
+        rows = self.tables.rows(hot).where(near_chunks(layout, self._time, replaced))
+        return rows.where(in_chunks(layout, self._time, replaced))
 
     @property
     def _time(self) -> str:

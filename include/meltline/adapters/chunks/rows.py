@@ -46,6 +46,7 @@ class SparkChunkRows:
         snapshot_id: int,
         layout: ChunkLayout,
         chunks: Collection[str] | None,
+        only_files: Collection[str] | None = None,
         columns: Collection[int] | None = None,
     ) -> Mapping[str, RowDigest]:
         """Counts, sums of hashes and nulls, by chunk, in one job. See the port.
@@ -55,6 +56,7 @@ class SparkChunkRows:
             snapshot_id: As of when; it is read under the table's present columns.
             layout: What its chunks are.
             chunks: These; None is every one that has rows.
+            only_files: Rows of these data files alone; None is all.
             columns: Only these, by field id; one that the table lacks is null in every row. None is
                 all that the table has.
 
@@ -66,7 +68,10 @@ class SparkChunkRows:
             fields = fields_of(self._tables.schema(pinned))
             chosen = [f for f in fields if columns is None or f["id"] in columns]
             require_supported(table, chosen)
-            rows = self._tables.rows(pinned)
+            frame = self._tables.frame(pinned)
+            if only_files is not None:
+                frame = frame.where(F.col("_file").isin(list(only_files)))
+            rows = frame.toDF(*(column_of(field) for field in fields))
             digested = _digested(rows, layout, chunks, chosen).collect()
         lacking = set(columns or ()) - {int(field["id"]) for field in chosen}
         return {
