@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.limits import MOST_PARALLEL
 from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
@@ -90,6 +91,12 @@ COUNT = Notation(
     blank=None,
     schema={"type": ["null", "integer"], "minimum": 1, "maximum": MOST_PARALLEL},
 )
+DELETES = Notation(
+    "what is to become of deletes",
+    " or ".join(Deletes),
+    Deletes,
+    schema={"type": ["null", "string"], "enum": [None, *map(str, Deletes)]},
+)
 INSTANT = Notation(
     "an instant",
     "ISO 8601 with an offset, such as 2026-11-21T00:00:00Z, or a date",
@@ -154,6 +161,7 @@ class RunRequest:
         inventory: What stands in for a sweep's listing of the store; None to list it.
         chunks: Those that a forced drop is about, by name.
         force: Why they may go unproved; empty when nobody says so.
+        deletes: What a person has cold do about large deletes that wait for their word.
         who: Who asked for it; empty is whoever runs it.
     """
 
@@ -229,6 +237,16 @@ class RunRequest:
             private=True,
         ),
     )
+    deletes: Deletes | None = field(
+        default=None,
+        metadata=_option(
+            "what cold does about large deletes in hot that wait for a person: mirror or keep",
+            DELETES,
+            form="What cold does about deletes in hot that are too large to be mirrored unasked: "
+            "`mirror` deletes there too, `keep` leaves the rows. Only in a run that a person "
+            "triggers. Empty: they wait.",
+        ),
+    )
     who: str = field(default="", metadata=_option("who asked for it", private=True))
 
     @classmethod
@@ -250,6 +268,29 @@ class RunRequest:
             if text
         }
         return cls(**{**given, "run_id": run_id, "as_of": as_of})
+
+    def require_forcible(self) -> None:
+        """Refuses a force that is not about chunks, by name, of one table.
+
+        Raises:
+            UsageInvalid: A reason or the chunks are missing, or it is about other tables, too.
+        """
+        if bool(self.force) != bool(self.chunks):
+            raise UsageInvalid(
+                "a forced drop needs the chunks by name, and a reason",
+                object="--force",
+                expected="chunks such as 2026-01-05,2026-01-06, and a reason",
+                found=f"chunks {', '.join(self.chunks) or 'none'}; reason {self.force!r}",
+                next="say both: what goes may be in hot alone",
+            )
+        if self.force and (len(self.tables) != 1 or set("*?[") & set(self.tables[0])):
+            raise UsageInvalid(
+                "a forced drop is about one table",
+                object="--tables",
+                expected="one table by its name",
+                found=", ".join(self.tables) or "none",
+                next="name it; a forced drop takes no globs",
+            )
 
     def words(self, *, private: bool = False) -> list[str]:
         """The words of a command line from which `read` makes the same, as far as asked for.

@@ -49,6 +49,37 @@ def test_a_run_that_did_nothing_says_so(document: dict[str, Any], words: str) ->
     assert recap(document) == [words]
 
 
+def test_a_run_over_chunks_says_what_was_dropped_and_what_waits() -> None:
+    done = {"commits_followed": 2, "rows_copied": 40, "chunks_tiered": 1, "chunks_dropped": 3}
+    waiting = [
+        {"table": "lake.a.t", "chunk": f"2026-01-0{day}", "reason": reason, "detail": ""}
+        for day, reason in enumerate(["BEHIND", "HELD", "BEHIND"], 1)
+    ]
+    assert recap(
+        {"tables": [line("lake.a.t", **done, bytes_dropped=2048)], "deferred": waiting}
+    ) == [
+        "2 commits of `lake.a.t` followed by cold; 40 rows of `lake.a.t` copied to cold; "
+        "1 chunk of `lake.a.t` proved to be in cold; "
+        "3 chunks, 2.0 KiB of `lake.a.t` dropped from hot; 3 chunks wait: 2 BEHIND, 1 HELD"
+    ]
+    assert recap({"tables": [line("lake.a.t")], "deferred": waiting[:1]}) == [
+        "nothing was done; 1 chunk waits: 1 BEHIND"
+    ]
+
+
+def test_a_run_that_is_not_armed_says_which_chunks_it_would_have_dropped() -> None:
+    judged_plan = {
+        "kind": "drop_chunks", "table": "lake.a.t", "gate": "passed", "state": "passed",
+        "snapshots": 0, "files": 4, "bytes": 2048, "chunks": 3,
+    }  # fmt: skip
+    counts = {"catalog": "lake", "drops": 0, "orphans": 0, "orphan_bytes": 0}
+    document = {"tables": [line("lake.a.t")], "plans": [judged_plan], "not_armed": counts}
+    assert recap({**document, "dry_run": False})[0] == (
+        "not armed: would have dropped 3 chunks from hot, 4 files (2.0 KiB); "
+        "`meltline arm lake --reason TEXT`"
+    )
+
+
 def test_a_dry_run_says_what_would_be_done() -> None:
     plans = [
         {"kind": "expire", "files": 5, "bytes": 2048},

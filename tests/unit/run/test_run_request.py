@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from meltline.app.run_request import OPTIONS, RunRequest
 from meltline.cli.main import run
 from meltline.cli.run.step import app_parser
+from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
 
@@ -30,6 +31,9 @@ requests = st.builds(
     inventory=st.none() | words.map(Inventory),
     approve=st.just("") | words,
     once=st.just("") | words,
+    chunks=st.lists(words, max_size=3).map(tuple),
+    force=st.just("") | words,
+    deletes=st.none() | st.sampled_from(Deletes),
     who=st.just("") | words,
 )
 
@@ -45,8 +49,8 @@ def test_an_app_is_asked_for_just_what_its_words_were_made_of(request: RunReques
 def test_what_others_may_not_read_is_never_among_the_other_words(request: RunRequest) -> None:
     private = {word.partition("=")[0] for word in request.words(private=True)}
     public = {word.partition("=")[0] for word in request.words()}
-    assert private <= {"--who", "--approve", "--once"}
-    assert public.isdisjoint({"--who", "--approve", "--once"})
+    assert private <= {"--who", "--approve", "--once", "--force"}
+    assert public.isdisjoint({"--who", "--approve", "--once", "--force"})
 
 
 def test_what_is_empty_is_not_asked_for() -> None:
@@ -57,6 +61,27 @@ def test_what_is_empty_is_not_asked_for() -> None:
 def test_what_cannot_be_read_is_refused_by_its_option() -> None:
     with pytest.raises(UsageInvalid, match="--minimum-age is not a duration"):
         RunRequest.read("r", NOW, {"minimum_age": "three days"})
+
+
+@pytest.mark.parametrize(
+    "asked, said",
+    [
+        ({"chunks": "2026-01-01"}, "and a reason"),
+        ({"force": "why not"}, "the chunks by name"),
+        ({"force": "why not", "chunks": "2026-01-01", "tables": ""}, "about one table"),
+        ({"force": "why not", "chunks": "2026-01-01", "tables": "lake.a.t,lake.a.u"}, "one table"),
+        ({"force": "why not", "chunks": "2026-01-01", "tables": "lake.a.?"}, "about one table"),
+    ],
+)
+def test_a_force_is_about_chunks_by_name_of_one_table(asked: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageInvalid, match=said):
+        RunRequest.read("r", NOW, {"tables": "lake.a.t", **asked}).require_forcible()
+
+
+def test_what_becomes_of_large_deletes_is_one_of_two_words() -> None:
+    assert RunRequest.read("r", NOW, {"deletes": "keep"}).deletes is Deletes.KEEP
+    with pytest.raises(UsageInvalid, match="--deletes is not"):
+        RunRequest.read("r", NOW, {"deletes": "forget"})
 
 
 def test_commands_and_apps_describe_an_option_alike(capsys: pytest.CaptureFixture[str]) -> None:

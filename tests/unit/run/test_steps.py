@@ -1,39 +1,44 @@
 """One list of steps: the run, the Spark apps and the DAG go by it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from meltline.app.chunks.run import ChunkRun
 from meltline.app.run.lifecycle import Run, run_chain
-from meltline.app.run.steps import STEPS, SWEEP, Role, Step, step_of
+from meltline.app.run.steps import CHUNK_STEPS, EVERY_STEP, STEPS, Role, Step, step_of
 from meltline.domain.deletion.plan import PlanState
 from tests.lake.lake import Lake
 from tests.unit.house.test_layout import ROOT
-
-EVERY = (*STEPS, SWEEP)
 
 
 def names(step: Step) -> str:
     return step.name
 
 
-@pytest.mark.parametrize("step", EVERY, ids=names)
+@pytest.mark.parametrize("step", EVERY_STEP, ids=names)
 def test_a_step_is_done_by_the_run_and_has_an_app(step: Step) -> None:
-    assert callable(getattr(Run, step.name))
+    assert callable(getattr(ChunkRun if step in CHUNK_STEPS else Run, step.name))
     assert (ROOT / "spark_apps" / f"{step.app or step.name}.py").is_file()
     assert step_of(step.app or step.name, step.kind) is step
 
 
 def test_an_app_does_nothing_but_steps() -> None:
     apps = {path.stem for path in (ROOT / "spark_apps").glob("*.py")}
-    assert apps == {step.app or step.name for step in EVERY}
+    assert apps == {step.app or step.name for step in EVERY_STEP}
 
 
-def test_what_destroys_stands_right_behind_its_gate_and_that_behind_its_plan() -> None:
-    before = {after.name: step for step, after in pairwise(STEPS)}
-    destroying = [step for step in STEPS if step.role is Role.APPLY]
-    assert [step.name for step in destroying] == ["expire", "purge"]
+@pytest.mark.parametrize(
+    "steps, names", [(STEPS, ["expire", "purge"]), (CHUNK_STEPS, ["drop_chunks"])]
+)
+def test_what_destroys_stands_right_behind_its_gate_and_that_behind_its_plan(
+    steps: Sequence[Step], names: list[str]
+) -> None:
+    before = {after.name: step for step, after in pairwise(steps)}
+    destroying = [step for step in steps if step.role is Role.APPLY]
+    assert [step.name for step in destroying] == names
     for step in destroying:
         gate = before[step.name]
         plan = before[gate.name]
@@ -48,6 +53,7 @@ def test_a_dry_run_has_no_step_that_judges_or_destroys() -> None:
         "plan_expiration",
         "plan_purge",
     ]
+    assert [s.name for s in CHUNK_STEPS if s.previews] == ["evaluate_chunks", "plan_drops"]
 
 
 def test_steps_of_one_process_share_a_look_until_something_has_changed() -> None:

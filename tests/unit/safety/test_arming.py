@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from meltline.app.chunks.policies import PolicyWish, add_policy
+from meltline.app.chunks.replication.declare import start_sync
+from meltline.app.chunks.run import run_chunk_step
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.drop.drop import drop
@@ -17,35 +20,41 @@ from meltline.app.purge.purge import apply_purges
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.recap import not_armed_line
 from meltline.app.run.run_document import merge
-from meltline.app.run.steps import STEPS, SWEEP, Step
+from meltline.app.run.steps import CHUNK_STEPS, EVERY_STEP, STEPS, SWEEP, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.arming import arm, disarm
+from meltline.app.services import SweepServices
+from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CatalogUnlistable, LedgerOutOfStep, NotArmed, UsageInvalid
+from meltline.domain.iceberg.names import TableName
 from meltline.ports import DeleteOutcome
+from tests.lake.chunk_tables import ChunkTable, chunk_table, reading
 from tests.lake.lake import ROOMY, WAREHOUSE, Lake
-from tests.lake.swept import Swept
+from tests.lake.swept import Swept, a_lake
 from tests.lives.restored_ledgers import backup_of, restore
 from tests.unit.house.test_layout import ROOT
 from tests.unit.plan.test_guards import two_tables_in_failsafe
 
 APPS = sorted(path.stem for path in (ROOT / "spark_apps").glob("*.py"))
-DESTROYING = {"observe", "expire", "purge", "sweep"}
+DESTROYING = {"observe", "expire", "purge", "sweep", "drop_chunks"}
 """Apps after which something is gone, or on its way: dropped tables are let go by `observe`."""
 
 SPACE = ("meltline",)
+CHUNKED = "lake.air.chunked"
 
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a lake has, and what of it waits to be deleted."""
+    """What a lake has, what of it main refers to, and what waits to be deleted."""
 
     snapshots: frozenset[tuple[str, int]]
     tables: frozenset[str]
     files: frozenset[str]
     waiting: frozenset[str]
+    chunks: frozenset[str]
 
     @classmethod
     def of(cls, lake: Lake) -> "Holdings":
@@ -58,18 +67,27 @@ class Holdings:
             frozenset(documents),
             frozenset(lake.paths()),
             frozenset(lake.waiting()),
+            frozenset(ChunkTable(lake, TableName.parse(CHUNKED)).chunks_now()),
         )
 
     def lost(self, after: "Holdings") -> Collection[object]:
         """What is gone since, and what waits to go."""
         gone = (self.snapshots - after.snapshots) | (self.tables - after.tables)
+        gone |= self.chunks - after.chunks
         return gone | (self.files - after.files) | (after.waiting - self.waiting)
 
 
 def all_due() -> Swept:
-    """On day 30 there are snapshots to expire, files to purge and to sweep, a drop to finalize."""
-    swept = Swept()
+    """On day 30 there are snapshots to expire, files to purge and to sweep, a drop to finalize.
+
+    And two chunks of three to drop from hot.
+    """
+    swept = Swept(a_lake(has_cold=True))
     lake, table = swept.lake, swept.lake.table("one")
+    chunked = chunk_table(lake, CHUNKED)
+    chunked.append_rows(*(reading(id, 12 * id) for id in range(3)))
+    start_sync(lake.services(), chunked.name)
+    add_policy(lake.services(), chunked.name, PolicyWish(PolicyType.RETENTION, drop_after="9d"))
     swept.leave("left behind", day=0)
     for day in range(3):
         lake.on(day)
@@ -88,9 +106,9 @@ def all_due() -> Swept:
 def taken_by(app: str, swept: Swept) -> Collection[object]:
     """What an app takes in a run of every step."""
     request, taken = swept.lake.request("night"), set[object]()
-    for step in (*STEPS, SWEEP):
+    for step in EVERY_STEP:
         before = Holdings.of(swept.lake)
-        run_step(step, swept.services(), request)
+        done_by(step, swept.services(), request)
         if app == (step.app or step.name):
             taken |= set(before.lost(Holdings.of(swept.lake)))
     return taken
@@ -100,7 +118,13 @@ def the_run(swept: Swept, steps: Sequence[Step] = STEPS, **asked: Any) -> list[S
     """The steps of one run, each in a process of its own as under Airflow."""
     request: RunRequest = replace(swept.lake.request(), **asked)
     services = swept.services(run_id=request.run_id)
-    return [run_step(step, services, request) for step in steps]
+    return [done_by(step, services, request) for step in steps]
+
+
+def done_by(step: Step, services: SweepServices, request: RunRequest) -> Summary:
+    """What the step's app does."""
+    run = run_chunk_step if step in CHUNK_STEPS else run_step
+    return run(step, services, request)
 
 
 def documents(summaries: Sequence[Summary]) -> dict[str, Any]:

@@ -80,11 +80,22 @@ def _dropped(context: RunContext, plan: Plan, force: Force | None) -> DroppedChu
             lock = next(iter(locks.values()))
             if isinstance(lock, MeltlineError):
                 raise lock
-            stored = context.control.plans.current([plan.id])[plan.id]
-            return _Drop.of(context, stored, lock, force).run()
+            return _tried(context, plan, lock, force)
     except MeltlineError as error:
         current = context.control.plans.current([plan.id])[plan.id]
         return DroppedChunks(current, error=error, deferred=_all(plan, error))
+
+
+def _tried(context: RunContext, plan: Plan, lock: Lock, force: Force | None) -> DroppedChunks:
+    """Carries it out; what was overtaken before it was begun is over, and planned anew."""
+    plans = context.control.plans
+    stored = plans.current([plan.id])[plan.id]
+    try:
+        return _Drop.of(context, stored, lock, force).run()
+    except PlanStale as overtaken:
+        if plans.current([plan.id])[plan.id].state is PlanState.PASSED:
+            plans.move(stored, PlanState.STALE, lock=lock, note=overtaken.found)
+        raise
 
 
 def _all(plan: Plan, error: MeltlineError) -> list[Deferred]:

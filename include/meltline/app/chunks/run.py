@@ -1,7 +1,10 @@
 """A run over chunks: what each of its steps does (LT-10, LT-17, LT-21)."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from meltline.app.chunks.drop import DroppedChunks, begun_drops, drop_chunks
 from meltline.app.chunks.gate import gate_drops
@@ -9,20 +12,21 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
 from meltline.app.chunks.policies import TIME_TO_REGRET
 from meltline.app.chunks.proofs import due_to_tier, tier
-from meltline.app.chunks.replication.one_pass import Deletes, Replicated
+from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.tracking import Tracking, chunk_lock, track
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_datable
 from meltline.app.run.not_armed import NotArmedCounts
 from meltline.app.run.run_plans import RunPlans
-from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, Role, Step
+from meltline.app.run.steps import CHUNK_STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.domain.chunks.durability import Deferred
+from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
-from meltline.domain.errors import MeltlineError, PlanStale, UsageInvalid
+from meltline.domain.errors import LockHeld, MeltlineError, PlanStale, RunNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
 
@@ -39,7 +43,7 @@ def run_chunks(context: RunContext, request: RunRequest, *, at_once: bool = Fals
 
 def run_chunk_step(step: Step, context: RunContext, request: RunRequest, batch: int = 0) -> Summary:
     """One step of a run in a process of its own; `batch` as in `app.run.lifecycle.run_step`."""
-    run = ChunkRun(context, request, batch)
+    run = ChunkRun(context, request, batch, deletes=request.deletes)
     run.visit([step])
     if step.role is Role.PLAN and not request.dry_run:
         plans = RunPlans.of(context, request.run_id, PlanKind.DROP_CHUNKS)
@@ -78,16 +82,7 @@ class ChunkRun:
         self.summary = Summary(
             request.run_id, request.as_of, dry_run=request.dry_run, batch=self.batch
         )
-        if bool(request.force) != bool(request.chunks):
-            Force(request.chunks, request.force)
-        if request.force and (len(request.tables) != 1 or "*" in request.tables[0]):
-            raise UsageInvalid(
-                "a forced drop is about one table",
-                object="--tables",
-                expected="one table by its name",
-                found=", ".join(request.tables) or "none",
-                next="name it; a forced drop takes no globs",
-            )
+        request.require_forcible()
 
     @property
     def force(self) -> Force | None:
@@ -110,15 +105,15 @@ class ChunkRun:
         for table in replicate(self.context, self._tables(), self.deletes):
             self.replicated.append(table)
             name = TableName.parse(table.table)
-            self.summary.add(name, rows_copied=table.rows)
+            self.summary.add(name, commits_followed=table.commits, rows_copied=table.rows)
             if table.error is not None:
                 self.summary.note_error(name, table.error)
 
     def evaluate_chunks(self) -> None:
         """Finishes what an earlier run began, stamps chunks, and flags those that are proved."""
         if not self.request.dry_run:
-            begun = begun_drops(self.context)
-            self.results += drop_chunks(self.context, begun)
+            begun = drop_chunks(self.context, begun_drops(self.context))
+            self._note_dropped([r for r in begun if not isinstance(r.error, PlanStale)])
         if refused := ArmingCheck.of(self.context).refusal():
             self.summary.not_armed = NotArmedCounts(refused.object)
         self._for_each(self._evaluate)
@@ -136,12 +131,14 @@ class ChunkRun:
     def drop_chunks(self) -> None:
         """Carries out what passed; what was overtaken is planned and proved anew, once."""
         results = drop_chunks(self.context, self._plans(_APPLICABLE), self.force)
+        self.summary.with_plans([result.plan for result in results])
         overtaken = [r.plan for r in results if isinstance(r.error, PlanStale)]
         done = [r for r in results if not isinstance(r.error, PlanStale)]
         again = [plan for old in overtaken for plan in self._replanned(old, one_by_one=False)]
         second = self._carried_out(again)
         for result in second:
             if isinstance(result.error, PlanStale):  # busy to the last: each chunk by itself
+                self.summary.with_plans([result.plan])
                 alone = self._replanned(result.plan, one_by_one=True)
                 done += self._carried_out(alone)
             else:
@@ -150,17 +147,28 @@ class ChunkRun:
 
     def report_chunks(self) -> None:
         """Says of each table what came of the run: `chunks status` shows it."""
+        context, run_id = self.context, self.request.run_id
+        applied = [p for p in context.control.plans.find(run_id=run_id) if _is_dropped(p)]
+        waiting = {(line["table"], line["chunk"]) for line in self._deferred_so_far()}
         for table in self._tables():
-            line = self.summary.tables.get(str(table.state.name))
-            told = [
-                d["reason"] for d in self.summary.deferred if d["table"] == str(table.state.name)
-            ]
-            words = f"{line.chunks_dropped if line else 0} dropped, {len(told)} deferred"
-            tracked = table.tracked
-            after = replace(tracked, last_run_at=self.context.clock.now(), last_run=words)
-            self.context.control.chunks.advance(tracked, after, ())
+            uuid, name = table.state.uuid, str(table.state.name)
+            gone = {chunk for plan in applied if plan.table_uuid == uuid for chunk in plan.chunks}
+            left = {chunk for of, chunk in waiting if of == name} - gone
+            words = f"{len(gone)} dropped, {len(left)} deferred"
+            with suppress(LockHeld), chunk_lock(context, uuid):  # it is only said again
+                (tracked,) = context.control.chunks.tracked([uuid])
+                after = replace(tracked, last_run_at=context.clock.now(), last_run=words)
+                context.control.chunks.advance(tracked, after, ())
 
     # --- what they are made of -------------------------------------------------------------------
+
+    def _deferred_so_far(self) -> list[Mapping[str, Any]]:
+        """The run's: earlier steps may have been processes of their own, and left a summary."""
+        told = list(self.summary.deferred)
+        with suppress(RunNotFound):
+            document = self.context.control.runs.get(self.request.run_id).summary
+            told += json.loads(document).get("deferred", ()) if document else ()
+        return told
 
     def _tables(self) -> list[ChunkedTable]:
         return chunked_tables(self.context, self.request.tables)
@@ -262,6 +270,9 @@ class ChunkRun:
         for result in results:
             plan = result.plan
             self.summary.with_plans([plan])
+            if isinstance(result.error, PlanStale):  # written all the time: the next run has it
+                self._defer(plan.table, result.deferred)
+                continue
             if result.error is not None:
                 self.summary.note_error(plan.table, result.error)
                 continue
@@ -280,6 +291,10 @@ class ChunkRun:
         ]
 
 
+def _is_dropped(plan: Plan) -> bool:
+    return plan.kind is PlanKind.DROP_CHUNKS and plan.state is PlanState.APPLIED
+
+
 def times_of(result: DroppedChunks) -> str:
     """The three times of a drop, in words."""
     history = format_instant(result.out_of_history) if result.out_of_history else "for ever"
@@ -289,7 +304,3 @@ def times_of(result: DroppedChunks) -> str:
         f"{f' at {format_instant(result.out_of_hot)}' if result.out_of_hot else ''}; "
         f"time travel reads them until {history}; their bytes are deleted after {gone}"
     )
-
-
-STEPS_OF_RUNS = (*CHUNK_STEPS, REPLICATE)
-"""What `run_chunk_step` does."""

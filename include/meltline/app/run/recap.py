@@ -43,6 +43,7 @@ _DEEDS = (
     _Deed("snapshots_expired", "snapshot", "", "expired"),
     _Deed("files_departed", "file", "bytes_departed", "began to wait"),
     _Deed("files_purged", "file", "bytes_purged", "deleted"),
+    _Deed("commits_followed", "commit", "", "followed by cold"),
     _Deed("rows_copied", "row", "", "copied to cold"),
     _Deed("chunks_tiered", "chunk", "", "proved to be in cold"),
     _Deed("chunks_dropped", "chunk", "bytes_dropped", "dropped from hot"),

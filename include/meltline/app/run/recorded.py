@@ -7,7 +7,7 @@ from typing import Protocol
 
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.run_document import merge
-from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, STEPS, SWEEP, Step
+from meltline.app.run.steps import CHUNK_STEPS, STEPS, SWEEP, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
@@ -46,13 +46,22 @@ def run_recorded(
     return summary
 
 
-def keep_summary(runs: RunLog, record: RunRecord, step: Step, summary: Summary) -> None:
+def keep_summary(
+    runs: RunLog, record: RunRecord, step: Step, summary: Summary, *, is_last: bool = False
+) -> None:
     """Adds what a step of a run came to to what is kept of the run; its last step ends it.
 
     Of batches that run side by side nothing is added: their plans say what came of each.
+
+    Args:
+        runs: Where it is kept.
+        record: The run; ended now, if this is its end.
+        step: Which.
+        summary: What it came to.
+        is_last: Whether no other step follows, though in other runs some do.
     """
     before = runs.get(record.id)
     documents = [json.loads(before.summary)] if before.summary else []
     document = json.dumps(merge([*documents, summary.as_json()]))
-    is_last = step in (STEPS[-1], SWEEP, CHUNK_STEPS[-1], REPLICATE)
-    runs.finish(replace(before, ended_at=record.ended_at if is_last else None, summary=document))
+    ends = is_last or step in (STEPS[-1], SWEEP, CHUNK_STEPS[-1])
+    runs.finish(replace(before, ended_at=record.ended_at if ends else None, summary=document))

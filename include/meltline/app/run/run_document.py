@@ -25,6 +25,7 @@ class TableResult:
     snapshots_archived: int = 0
     files_copied: int = 0
     bytes_copied: int = 0
+    commits_followed: int = 0
     rows_copied: int = 0
     chunks_tiered: int = 0
     chunks_dropped: int = 0
@@ -35,7 +36,7 @@ class TableResult:
     next: str = ""
 
 
-_OF_CHUNKS = ("rows_copied", "chunks_tiered", "chunks_dropped", "bytes_dropped")
+_OF_CHUNKS = ("commits_followed", "rows_copied", "chunks_tiered", "chunks_dropped", "bytes_dropped")
 
 
 def plan_line(plan: Plan) -> dict[str, Any]:

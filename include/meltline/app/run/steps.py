@@ -95,7 +95,14 @@ SWEEP = Step(
 """A run of its own: what no commit has named begins to wait in failsafe, too."""
 
 
+REPLICATE = Step(
+    "replicate_to_cold",
+    "Brings synced tables in cold up to hot's main line: not what our own drops took out.",
+)
+"""A run of its own too, as often as a site wants."""
+
 CHUNK_STEPS = (
+    REPLICATE,  # what is judged is then what cold has now, however often the site replicates
     Step(
         "evaluate_chunks",
         "Stamps each chunk with its last write, and flags those that are proved to be in cold.",
@@ -125,14 +132,12 @@ CHUNK_STEPS = (
 )
 """A run over chunks of time, in its order."""
 
-REPLICATE = Step("replicate_to_cold", "Brings synced tables in cold up to hot's main line.")
-"""A run of its own: as often as a site wants."""
+EVERY_STEP = (*STEPS, SWEEP, *CHUNK_STEPS)
+"""All that a Spark app may do."""
 
 
 def step_of(app: str, kind: PlanKind | None = None) -> Step:
     """The step that a Spark app does; `kind` tells apart those that have one app."""
     return next(
-        step
-        for step in (*STEPS, SWEEP, *CHUNK_STEPS, REPLICATE)
-        if app == (step.app or step.name) and kind in (None, step.kind)
+        step for step in EVERY_STEP if app == (step.app or step.name) and kind in (None, step.kind)
     )

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from meltline.access import Access, make_file, make_folder
-from meltline.app.chunks.run import STEPS_OF_RUNS, run_chunk_step
+from meltline.app.chunks.run import run_chunk_step
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.recorded import keep_summary
-from meltline.app.run.steps import Role, Step, step_of
+from meltline.app.run.steps import CHUNK_STEPS, Role, Step, step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import OPTIONS, RunRequest
 from meltline.app.services import SweepServices
@@ -54,14 +54,15 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     runs.start(record)
     summary = _summary(doing, context, run, options)
     if not options.batch:
-        keep_summary(runs, replace(record, ended_at=wiring.clock.now()), doing, summary)
+        ended = replace(record, ended_at=wiring.clock.now())
+        keep_summary(runs, ended, doing, summary, is_last=options.last)
     return summary.as_json()
 
 
 def _summary(
     step: Step, context: SweepServices, run: RunRequest, options: argparse.Namespace
 ) -> Summary:
-    if step in STEPS_OF_RUNS:
+    if step in CHUNK_STEPS:
         return run_chunk_step(step, context, run, options.batch)
     return run_step(step, context, run, options.batch, options.plan)
 
@@ -84,8 +85,9 @@ def app_parser(step: str) -> argparse.ArgumentParser:
         else:
             parser.add_argument(option.flag, help=option.help, required=name == "run_id")
     parser.add_argument("--config", type=Path, help="meltline.yaml")
-    parser.add_argument("--kind", type=PlanKind, help="of the plans a gate judges: expire or purge")
+    parser.add_argument("--kind", type=PlanKind, help="of the plans a gate judges")
     parser.add_argument("--batch", type=int, default=0, help="only this batch of the run's plans")
+    parser.add_argument("--last", action="store_true", help="no step of the run follows")
     parser.add_argument("--plan", default="", help="only this stored plan, whichever run made it")
     parser.add_argument("--summary", type=Path, required=True, help="where the summary goes")
     return parser

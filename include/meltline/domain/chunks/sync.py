@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -106,6 +106,19 @@ class TableSync:
     behind: int = 0
     allowed_deletes: tuple[int, ...] = ()
     kept_deletes: tuple[int, ...] = ()
+
+
+class Deletes(StrEnum):
+    """What a person has cold do about a large delete by others."""
+
+    MIRROR = "mirror"
+    KEEP = "keep"
+
+    def said_of(self, sync: TableSync, snapshot_id: int) -> TableSync:
+        """The replication, with this said about a commit of hot."""
+        if self is Deletes.MIRROR:
+            return replace(sync, allowed_deletes=(*sync.allowed_deletes, snapshot_id))
+        return replace(sync, kept_deletes=(*sync.kept_deletes, snapshot_id))
 
 
 @dataclass(frozen=True)

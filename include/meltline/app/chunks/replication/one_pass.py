@@ -7,7 +7,6 @@ they did. What cold has by then and its position are one commit.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
@@ -37,6 +36,7 @@ from meltline.domain.chunks.sync import (
     SYNC_GENERATION,
     SYNC_PLACE,
     SYNC_SNAPSHOT,
+    Deletes,
     Position,
     SyncState,
     TableSync,
@@ -47,19 +47,6 @@ from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import CopyOutcome, CopyRequest
 
 _SHOWN = 3
-
-
-class Deletes(StrEnum):
-    """What cold is to do about a large delete by others."""
-
-    MIRROR = "mirror"
-    KEEP = "keep"
-
-    def said_of(self, sync: TableSync, snapshot_id: int) -> TableSync:
-        """The replication, with this said about a commit of hot."""
-        if self is Deletes.MIRROR:
-            return replace(sync, allowed_deletes=(*sync.allowed_deletes, snapshot_id))
-        return replace(sync, kept_deletes=(*sync.kept_deletes, snapshot_id))
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
-from meltline.app.chunks.replication.one_pass import Deletes, Pass, Replicated
+from meltline.app.chunks.replication.one_pass import Pass, Replicated
 from meltline.app.chunks.replication.refusals import standing, waits_for_a_person
 from meltline.app.chunks.tracking import chunk_lock
 from meltline.app.services import RunContext
-from meltline.domain.chunks.sync import SyncState, TableSync
-from meltline.domain.errors import CommitConflict, MeltlineError, SyncRefused
+from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
+from meltline.domain.errors import CommitConflict, LockHeld, MeltlineError, SyncRefused
 
 
 def replicate(
@@ -42,6 +42,8 @@ def _replicated(context: RunContext, table: ChunkedTable, deletes: Deletes | Non
                 return Replicated(name, sync, error=standing(sync))
             hot = HotTable.load(context, table.state.name)
             return Pass(context, hot, table, sync, deletes).run()
+    except LockHeld as busy:  # whoever holds it says how it stands
+        return Replicated(name, sync, error=busy)
     except MeltlineError as error:
         return Replicated(name, _failed(context, sync, error), error=error)
 
