@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange, Unit
 from meltline.domain.iceberg.files import FileKind
 
+_Field: TypeAlias = Mapping[str, Any]
+"""A column, as a schema has it."""
 _ORDER = tuple(Unit)
 _UNITS = frozenset(Unit)
 _NONE: frozenset[str] = frozenset()
@@ -150,33 +152,43 @@ def layout_of(
         ValueError: The table is not partitioned by time, by several columns, or says no unit.
     """
     fields = {field["id"]: field for field in _current_schema(document)["fields"]}
-    by_name = {field["name"]: field for field in fields.values()}
-    timed = [
+    timed: list[tuple[_Field, str]] = [
         (fields[part["source-id"]], str(part["transform"]))
         for part in _default_spec(document)
         if part.get("source-id") in fields and _tells_time(fields, part, pattern)
     ]
-    if column:
-        if column not in by_name:
-            raise ValueError(f"there is no column {column}; there are {', '.join(sorted(by_name))}")
-        timed = [(by_name[column], t) for f, t in timed if f["name"] == column] or [
-            (by_name[column], "")
-        ]
-    if len({field["id"] for field, _ in timed}) != 1:
-        columns = ", ".join(sorted({str(field["name"]) for field, _ in timed})) or "none"
-        raise ValueError(f"the table is not partitioned by one column of times (found: {columns})")
-    chosen = TimeColumn.of(timed[0][0], pattern)
-    declared = [Unit(transform) for _, transform in timed if transform in _UNITS]
-    finest = min(declared, key=_ORDER.index, default=None)
-    if unit is None and finest is None and any(t == "identity" for _, t in timed):
-        finest = chosen.finest
-    if unit is None and finest is None:
-        raise ValueError(f"nothing says how long a chunk of {chosen.name} is: say a unit")
-    length = unit or finest
-    assert length is not None
+    field = _named(fields.values(), column) if column else _only([field for field, _ in timed])
+    chosen = TimeColumn.of(field, pattern)
+    transforms = [transform for source, transform in timed if source["id"] == chosen.field_id]
+    length = unit or _length_of(chosen, transforms)
     if _ORDER.index(length) < _ORDER.index(chosen.finest):
         raise ValueError(f"values of {chosen.name} do not tell one {length} from the next")
     return ChunkLayout(chosen, length)
+
+
+def _named(fields: Iterable[_Field], name: str) -> _Field:
+    by_name = {str(field["name"]): field for field in fields}
+    if name not in by_name:
+        raise ValueError(f"there is no column {name}; there are {', '.join(sorted(by_name))}")
+    return by_name[name]
+
+
+def _only(fields: Iterable[_Field]) -> _Field:
+    by_id = {field["id"]: field for field in fields}
+    if len(by_id) != 1:
+        columns = ", ".join(sorted(str(field["name"]) for field in by_id.values())) or "none"
+        raise ValueError(f"the table is not partitioned by one column of times (found: {columns})")
+    return next(iter(by_id.values()))
+
+
+def _length_of(column: TimeColumn, transforms: Collection[str]) -> Unit:
+    """How long a partition is, by the finest transform of the column."""
+    units = [Unit(transform) for transform in transforms if transform in _UNITS]
+    if units:
+        return min(units, key=_ORDER.index)
+    if "identity" not in transforms:
+        raise ValueError(f"nothing says how long a chunk of {column.name} is: say a unit")
+    return column.finest
 
 
 def _current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
