@@ -185,6 +185,23 @@ class GuardedWriter(Protocol):
         """How many of some rows lie in dropped chunks, by chunk."""
         ...
 
-    def append(self, table: TableName, rows: ChunkFrame, expected_head: int | None) -> bool:
-        """Appends them if main's head is still that; False where it has moved on."""
+    def append(
+        self,
+        table: TableName,
+        rows: ChunkFrame,
+        expected_head: int | None,
+        accept: Callable[[int], None] | None = None,
+    ) -> bool:
+        """Appends them if main's head is still that; False where it has moved on.
+
+        Args:
+            table: Where to.
+            rows: These.
+            expected_head: Main's snapshot; None of a table without one.
+            accept: Is shown the snapshot that has them before anybody else sees it, and raises
+                where it must not be: rows of a query can be others each time they are made.
+
+        Raises:
+            MeltlineError: Nobody knows what became of it.
+        """
         ...
