@@ -6,11 +6,14 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.chunks.explained import file_sentences, table_sentences
 from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.cli.options import AsJson, ConfigPath, ready
 from meltline.cli.output import console, print_json, print_notes, print_rows, shown_instant
+from meltline.domain.deletion.storage import Stage
 from meltline.domain.iceberg.names import split_snapshot
+from meltline.domain.json_values import plain
 
 _SHOWN = 3
 
@@ -23,11 +26,26 @@ def explain(
     """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
     context = ready(config)
     answer = _explain(context, subject)
+    chunks = _chunks(context, subject, answer)
     if as_json:
-        print_json(answer if isinstance(answer, Explanation) else {"snapshots": answer})
+        document = plain(answer) if isinstance(answer, Explanation) else {"snapshots": answer}
+        print_json(document | ({"chunks": chunks} if chunks else {}))
     else:
         _print(answer if isinstance(answer, list) else [answer])
+        print_notes([f"{sentence}." for sentence in chunks])
     return 0
+
+
+def _chunks(
+    context: ReadContext, subject: str, answer: Explanation | list[Explanation]
+) -> list[str]:
+    """What is said of chunks: of the table, or of the one in which a file is."""
+    if isinstance(answer, list):
+        return table_sentences(context, parse_table_name(subject))
+    if "/" not in subject or answer.stage != Stage.ACTIVE:
+        return []
+    tables = {split_snapshot(name)[0] for name in answer.referenced_by if "@" in name}
+    return file_sentences(context, answer.path, tables)
 
 
 def _print(explanations: list[Explanation]) -> None:

@@ -19,6 +19,7 @@ from meltline.app.catalog.tables import (
 )
 from meltline.app.clone.gc_guard import may_share
 from meltline.app.doctor.approval_findings import approval_findings
+from meltline.app.doctor.chunk_findings import chunk_findings
 from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
@@ -120,6 +121,7 @@ def _tables(context: ReadContext) -> list[Finding]:
         *_holds(tables, now),
         *drop_risks(context, states),
         *cold_findings(context, tables),
+        *chunk_findings(context, {t.state.uuid for t in tables if t.drop is None}),
         *withheld_findings(context, [table.state for table in tables if table.managed]),
         *_without_clones(context.config.account.profile, states, sharing),
         *_who_else_deletes(states, sharing),

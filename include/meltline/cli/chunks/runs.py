@@ -14,7 +14,7 @@ from meltline.app.chunks.run import ChunkRun
 from meltline.app.plans.plan_log import plan_document
 from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
-from meltline.app.run.steps import CHUNK_STEPS
+from meltline.app.run.steps import CHUNK_STEPS, step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import globs
 from meltline.cli.options import (
@@ -37,8 +37,8 @@ from meltline.domain.iceberg.names import unmatched
 from meltline.domain.units import counted, format_instant, format_size
 
 _SHOWN = 3
-_DROPPING = CHUNK_STEPS[2:]
-"""The steps of a drop by hand: nothing else is flagged or finished by the way."""
+_DROPPING = CHUNK_STEPS[CHUNK_STEPS.index(step_of("plan_drops")) :]
+"""The steps of a drop by hand: nothing is copied or flagged by the way."""
 _WAYS_OUT: Mapping[str, str] = {
     Deferral.NOT_SYNCED: "`meltline chunks sync {table}`",
     Deferral.NOT_STREAMING: "`meltline chunks replicate --tables {table}`",
@@ -67,7 +67,7 @@ def run(
     dry_run: DryRun = False,
     once: Once = "",
 ) -> int:
-    """What the daily DAG does: flag chunks that are proved, plan drops, prove them, drop."""
+    """What the daily DAG does: copy, flag what is proved, plan what is old, prove it, drop it."""
     wiring, context = ready_wiring(config)
     run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, once=once)
     names = [table.state.name for table in chunked_tables(context, run_request.tables)]

@@ -19,6 +19,7 @@ from meltline.cli.options import (
     ConfigPath,
     TableArgument,
     Tables,
+    declared,
     ready,
     ready_wiring,
     request,
@@ -43,15 +44,15 @@ def sync(
     """Have a table replicated to cold; everything is copied and verified before it counts."""
     wiring, context = ready_wiring(config)
     name = parse_table_name(table)
-    declared = start_sync(context, name, to, cut(column, unit, pattern))
+    begun = start_sync(context, name, to, cut(column, unit, pattern))
     if later:
-        lines = [f"{name} goes to {declared.cold}: `meltline chunks replicate` copies it."]
-        return answer(_document(declared), lines, as_json=as_json)
+        lines = [f"{name} goes to {begun.cold}: `meltline chunks replicate` copies it."]
+        return answer(_document(begun), lines, as_json=as_json)
     run_request = request(wiring, tables=str(name))
     services = wiring.services("chunks sync", run_request.run_id)
     run = ChunkRun(services, run_request)
     run_recorded(services, run_request, (REPLICATE,), run)
-    (done,) = [one for one in run.replicated if one.sync.table_uuid == declared.table_uuid]
+    (done,) = [one for one in run.replicated if one.sync.table_uuid == begun.table_uuid]
     if done.error is not None:
         raise done.error
     document = {**_document(done.sync), "rows_copied": done.rows, "commits": done.commits}
@@ -78,18 +79,15 @@ def replicate(
     config: ConfigPath = None,
     as_json: AsJson = False,
     tables: Tables = "",
-    deletes: Annotated[
-        Deletes | None,
-        typer.Option("--deletes", help="of large deletes by others that wait for a word"),
-    ] = None,
+    deletes: Annotated[Deletes | None, declared("deletes")] = None,
 ) -> int:
     """Bring synced tables in cold up to hot's main line; what stops one stops no other."""
     wiring, context = ready_wiring(config)
-    run_request = request(wiring, tables=tables)
+    run_request = request(wiring, tables=tables, deletes=deletes)
     synced = {sync.table_uuid for sync in context.control.syncs.all()}
     names = [t.state.name for t in chunked_tables(context, run_request.tables, only=synced)]
     services = wiring.services("chunks replicate", run_request.run_id)
-    run = ChunkRun(services, run_request, deletes=deletes)
+    run = ChunkRun(services, run_request, deletes=run_request.deletes)
     summary = run_recorded(services, run_request, (REPLICATE,), run)
     notes = [f"no synced table matches {glob}" for glob in unmatched(run_request.tables, names)]
     if as_json:

@@ -1,0 +1,148 @@
+"""What `doctor` says about chunks: what keeps a policy by age from doing what it says.
+
+By the ledger alone: one look at all tables, and at the chunks of those that drop.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from meltline.app.ground.findings import Finding
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
+from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
+from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
+from meltline.domain.grouping import grouped
+from meltline.domain.units import counted, format_duration, format_instant
+from meltline.ports import ChunkSum
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What the ledger has of one table that is cut into chunks."""
+
+    tracked: TrackedTable
+    sync: TableSync | None
+    policies: Sequence[ChunkPolicy]
+    reopened: ChunkSum | None
+
+    @property
+    def name(self) -> str:
+        return str(self.tracked.table)
+
+    @property
+    def is_replicated(self) -> bool:
+        return self.sync is not None and self.sync.state is not SyncState.STOPPED
+
+
+def chunk_findings(context: ReadContext, standing: Collection[str]) -> Iterator[Finding]:
+    """Replication that has failed or is silent, policies that wait, late rows, files that span.
+
+    Args:
+        context: Where the ledger is.
+        standing: The ids of tables that can be read: of others other findings tell.
+    """
+    for table in _tables(context, standing):
+        yield from _of_sync(context, table)
+        yield from _idle_policies(table)
+        yield from _late_rows(table)
+        if any(policy.drop_after for policy in table.policies):
+            yield from _spanning(table, context.control.chunks.of(table.tracked.table_uuid))
+
+
+def _tables(context: ReadContext, standing: Collection[str]) -> Iterator[_Table]:
+    control = context.control
+    tracked = [table for table in control.chunks.tracked() if table.table_uuid in standing]
+    if not tracked:
+        return
+    syncs = {sync.table_uuid: sync for sync in control.syncs.all()}
+    policies = grouped(control.chunk_policies.all(), lambda policy: policy.table_uuid)
+    sums = control.chunks.sums()
+    reopened = {row.table_uuid: row for row in sums if row.status is ChunkStatus.REOPENED}
+    for table in tracked:
+        uuid = table.table_uuid
+        yield _Table(table, syncs.get(uuid), policies.get(uuid, ()), reopened.get(uuid))
+
+
+def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
+    sync, oldest = table.sync, context.config.chunks.heartbeat
+    if sync is None or not table.is_replicated:
+        return
+    if sync.state is SyncState.FAILED:
+        message = f"replication to {sync.cold} has failed: {sync.reason} {sync.detail}".rstrip()
+        yield Finding(
+            "error", "chunks_sync_failed", table.name, message, _way_out(table.name, sync)
+        )
+    elif sync.heartbeat is None or context.clock.now() - sync.heartbeat > oldest:
+        yield Finding(
+            "warning",
+            "chunks_sync_silent",
+            table.name,
+            f"{_silence(sync, oldest)}: no chunk counts as proved",
+            f"`meltline chunks replicate --tables {table.name}`, or unpause its DAG",
+        )
+
+
+def _way_out(table: str, sync: TableSync) -> str:
+    ways = {
+        str(Deferral.DIVERGED): f"`meltline chunks sync {table}` copies and verifies all anew",
+        "LARGE_DELETES": f"`meltline chunks replicate --tables {table} --deletes mirror`, or keep",
+    }
+    again = f"`meltline chunks replicate --tables {table}` tries again, as the next pass does"
+    return ways.get(sync.reason, again)
+
+
+def _silence(sync: TableSync, oldest: timedelta) -> str:
+    if sync.heartbeat is None:
+        return "its first copy has not ended"
+    heard = format_instant(sync.heartbeat)
+    return f"replication was heard of last at {heard}, more than {format_duration(oldest)} ago"
+
+
+def _idle_policies(table: _Table) -> Iterable[Finding]:
+    """Policies that do nothing, since nothing is copied (LT-9, LT-20)."""
+    for policy in table.policies:
+        is_gated = policy.type is not PolicyType.RETENTION or table.sync is not None
+        if is_gated and not table.is_replicated:
+            yield Finding(
+                "warning",
+                "chunks_policy_idle",
+                table.name,
+                f"`{policy.sentence}` does nothing: the table is not replicated to cold",
+                f"`meltline chunks sync {table.name}`",
+            )
+
+
+def _late_rows(table: _Table) -> Iterable[Finding]:
+    """Rows that came after their chunk was dropped, and that cold does not have yet."""
+    late, sync = table.reopened, table.sync
+    if late is None or not late.chunks:
+        return
+    committed = sync.committed if sync else None
+    if committed and late.newest_write is not None and late.newest_write <= committed.place:
+        return
+    yield Finding(
+        "warning",
+        "chunks_late_rows",
+        table.name,
+        f"{counted(late.chunks, 'dropped chunk')} got {counted(late.rows, 'late row')} by an "
+        "engine that does not ask; they are in hot alone",
+        f"`meltline chunks replicate --tables {table.name}`; write with `meltline sql`, which "
+        "refuses them",
+    )
+
+
+def _spanning(table: _Table, chunks: Mapping[str, Chunk]) -> Iterable[Finding]:
+    names = sorted(chunk.name for chunk in chunks.values() if chunk.spans and chunk.is_resident)
+    if names:
+        yield Finding(
+            "warning",
+            "chunks_span",
+            table.name,
+            f"{Deferral.SPANS_CHUNKS}: files reach into several of {counted(len(names), 'chunk')} "
+            f"({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}), and none of "
+            "these is dropped",
+            "have the table's engine rewrite them by its partitions",
+        )
