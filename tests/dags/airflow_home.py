@@ -57,6 +57,7 @@ class AirflowHome:
             "MELTLINE_CONFIG": "",  # whatever the shell that runs the tests has set
             "MELTLINE_DRIVER": "",
             "MELTLINE_NOW": "",
+            "MELTLINE_REPLICATE_SCHEDULE": "",
             "PATH": os.pathsep.join([str(_BIN), os.environ.get("PATH", os.defpath)]),
             "PYTHONPATH": os.pathsep.join(python_path),
         }

@@ -28,6 +28,16 @@ STEPS = (
     "verdict",
 )
 
+CHUNK_STEPS = (
+    "replicate_to_cold",
+    "evaluate_chunks",
+    "plan_drops",
+    "gate_drops",
+    "drop_chunks",
+    "report_chunks",
+    "verdict",
+)
+
 TASKS = (*STEPS[:-1], "find_approvals", "ask_for_approval", STEPS[-1])
 """Those, and what asks a person about purges above the limit."""
 
@@ -50,7 +60,8 @@ if told[0].startswith("@"):
 words = dict(word.removeprefix("--").partition("=")[::2] for word in told)
 key = Path(__file__).stem
 if key == "gate":
-    key = {"expire": "gate_expiration", "purge": "gate_purge"}[words["kind"]]
+    gates = {"expire": "gate_expiration", "purge": "gate_purge", "drop_chunks": "gate_drops"}
+    key = gates[words["kind"]]
 with (folder / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps({"step": key, "words": words, "line": line, "pid": os.getpid()}) + "\\n")
 answers = json.loads((folder / "answers.json").read_text())
@@ -114,7 +125,7 @@ class Project:
             )
         for name in ("spark_apps", "bin", "jars"):
             (folder / name).mkdir()
-        for app in (*STEPS, "gate", "sweep"):
+        for app in (*STEPS, *CHUNK_STEPS, "gate", "sweep"):
             (folder / "spark_apps" / f"{app}.py").write_text(_APP)
         submit = folder / "bin" / "spark-submit"
         submit.write_text(_SUBMIT.replace("{python}", sys.executable))

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from meltline.domain.chunks.sync import Deletes
 from meltline.domain.errors import AsOfInFuture, UsageInvalid
 from meltline.domain.units import format_instant
 from meltline.orchestration.as_of import as_of
-from meltline.orchestration.request import run_request
+from meltline.orchestration.request import run_id_in_ledger, run_request
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -202,6 +203,47 @@ def test_only_a_manual_run_may_go_once_though_its_catalog_is_not_armed(kind: str
         run_request(context, NOTHING)
 
 
+# --- force, and large deletes ----------------------------------------------------------------
+
+FORCED = {"tables": "lake.air.t", "chunks": "2026-01-05, 2026-01-06", "force": " they are wrong "}
+
+
+def test_a_person_lets_chunks_go_unproved_by_name_with_a_reason() -> None:
+    found = run_request(manual(**FORCED), NOTHING)
+    assert (found.tables, found.force) == (("lake.air.t",), "they are wrong")
+    assert found.chunks == ("2026-01-05", "2026-01-06")
+    assert "--force=they are wrong" in found.words(private=True)
+    assert not any("wrong" in word for word in found.words())
+
+
+@pytest.mark.parametrize(
+    "kind", ["scheduled", "backfill", "operator_triggered", "asset_triggered", ""]
+)
+@pytest.mark.parametrize("asked", [FORCED, {"deletes": "mirror"}], ids=["force", "deletes"])
+def test_only_a_person_forces_a_drop_or_decides_about_deletes(
+    kind: str, asked: dict[str, str]
+) -> None:
+    # LT-22
+    context = ContextBuilder(run(kind, MIDNIGHT), interval(MIDNIGHT), asked).build()
+    with pytest.raises(UsageInvalid, match="only a person"):
+        run_request(context, NOTHING)
+
+
+@pytest.mark.parametrize(
+    "change", [{"tables": ""}, {"tables": "lake.air.*"}, {"chunks": ""}, {"force": " "}], ids=str
+)
+def test_a_forced_run_that_is_not_about_named_chunks_of_one_table_is_refused(
+    change: dict[str, str],
+) -> None:
+    with pytest.raises(UsageInvalid, match="a forced drop"):
+        run_request(manual(**{**FORCED, **change}), NOTHING)
+
+
+def test_a_person_decides_what_becomes_of_large_deletes() -> None:
+    assert run_request(manual(deletes="keep"), NOTHING).deletes is Deletes.KEEP
+    assert run_request(manual(), NOTHING).deletes is None
+
+
 # --- what the apps are told ------------------------------------------------------------------
 
 
@@ -218,6 +260,16 @@ def test_each_argument_is_one_word_whatever_is_in_it() -> None:
         "--any-hour",
     ]
     assert request.words(private=True) == ["--who=Ada L."]
+
+
+def test_runs_of_two_dags_that_are_due_at_once_are_two_runs_in_the_ledger() -> None:
+    due = "scheduled__2026-03-02T00:00:00+00:00"
+    names = {
+        run_id_in_ledger(f"meltline_{dag}", due)
+        for dag in ("lifecycle", "chunks", "replicate", "orphan_sweep")
+    }
+    assert names == {due, f"chunks__{due}", f"replicate__{due}", f"orphan_sweep__{due}"}
+    assert run_id_in_ledger("meltline_approval", "approval__p1") == "approval__p1"
 
 
 def test_what_was_not_asked_for_is_not_said() -> None:

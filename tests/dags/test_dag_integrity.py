@@ -217,12 +217,14 @@ def test_whoever_runs_an_app_that_destroys_can_be_asked_for_a_word_for_once(
     bag: "DagBag",
 ) -> None:
     asking = {dag_id for dag_id, found in bag.dags.items() if "once" in found.params}
-    assert asking == {DAG_ID, "meltline_orphan_sweep"}
+    assert asking == {DAG_ID, "meltline_orphan_sweep", "meltline_chunks"}
 
 
-def test_the_schedule_is_daily_in_utc_with_whole_days(dag: Any) -> None:
+@pytest.mark.parametrize("dag_id", [DAG_ID, "meltline_chunks"])
+def test_the_schedule_is_daily_in_utc_with_whole_days(bag: "DagBag", dag_id: str) -> None:
     from airflow.sdk import CronDataIntervalTimetable
 
+    dag = bag.dags[dag_id]
     assert isinstance(dag.timetable, CronDataIntervalTimetable)
     assert dag.timetable.expression == "0 0 * * *"
     assert str(dag.timetable.timezone) in ("UTC", "Timezone('UTC')")

@@ -62,14 +62,15 @@ def test_what_held_everything_back_is_named(complaints: Callable[..., str]) -> N
     )
 
 
-@pytest.mark.parametrize("kind", ["expire", "purge"])
+@pytest.mark.parametrize("kind", ["expire", "purge", "drop_chunks"])
 @pytest.mark.parametrize("state", ["planned", "passed", "applying"])
 def test_a_plan_that_was_passed_over_is_no_success(
     complaints: Callable[..., str], state: str, kind: str
 ) -> None:
     planned = summary(plans=[plan("lake.a.t", kind, state)])
     states = {"expire": "success", "purge": "success"} | {kind: "skipped"}
-    assert f"plan {kind}-lake.a.t to {kind} was passed over" in complaints(planned, states=states)
+    told = complaints(planned, states=states)
+    assert f"plan {kind}-lake.a.t to {kind.replace('_', ' ')} was passed over" in told
     assert complaints(planned, states=states, dry_run=True) == ""
 
 
@@ -107,14 +108,17 @@ def test_a_run_that_did_nothing_at_all_is_judged_by_its_tasks(
     assert complaints(states={"observe": "failed"}) == "task observe: failed"
 
 
-def test_a_step_that_only_failed_for_its_gate_has_not_run(complaints: Callable[..., str]) -> None:
+@pytest.mark.parametrize(
+    "gate, step", [("gate_expiration", "expire"), ("gate_drops", "drop_chunks")]
+)
+def test_a_step_that_only_failed_for_its_gate_has_not_run(
+    complaints: Callable[..., str], gate: str, step: str
+) -> None:
     states = {
-        "gate_expiration_0": "failed", "gate_expiration_1": "success",
-        "expire_0": "failed", "expire_1": "failed",
+        f"{gate}_0": "failed", f"{gate}_1": "success", f"{step}_0": "failed", f"{step}_1": "failed",
     }  # fmt: skip
     assert complaints(summary(), states=states) == (
-        "task gate_expiration (batch 1): failed; task expire (batch 2): failed; "
-        "never ran: expire (batch 1)"
+        f"task {gate} (batch 1): failed; task {step} (batch 2): failed; never ran: {step} (batch 1)"
     )
 
 

@@ -13,6 +13,7 @@ from meltline.domain.errors import MeltlineError, SetupMissing
 CONFIG = "MELTLINE_CONFIG"
 CONFIG_VARIABLE = "meltline_config"
 COLD_POOL = "MELTLINE_COLD_POOL"
+REPLICATE_SCHEDULE = "MELTLINE_REPLICATE_SCHEDULE"
 INCLUDE = Path(__file__).parents[2]
 
 
@@ -41,6 +42,11 @@ def cold_pool() -> str:
     own until `MELTLINE_COLD_POOL` names another, wherever DAGs are processed.
     """
     return os.environ.get(COLD_POOL) or "default_pool"
+
+
+def replicate_schedule() -> str:
+    """When synced tables are copied to cold: a cron expression, wherever DAGs are processed."""
+    return os.environ.get(REPLICATE_SCHEDULE) or "*/15 * * * *"
 
 
 def python_path() -> str:

@@ -6,7 +6,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
-from meltline.app.run.steps import STEPS
+from meltline.app.run.steps import EVERY_STEP
+from meltline.orchestration.request import run_id_in_ledger
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 PREFIX = "/meltline"
 """Under which Airflow's API server mounts the site."""
-LIFECYCLE = "meltline_lifecycle"
 
 
 class PlansLink(BaseOperatorLink):
@@ -28,12 +28,13 @@ class PlansLink(BaseOperatorLink):
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
         """The address, from the host's root on: people may know the host by another name."""
         chosen: dict[str, str | int] = {}
-        if kind := next((step.kind for step in STEPS if step.name == operator.task_id), None):
+        if kind := next((step.kind for step in EVERY_STEP if step.name == operator.task_id), None):
             chosen["kind"] = str(kind)
         if ti_key.map_index is not None and ti_key.map_index >= 0:
             chosen["batch"] = ti_key.map_index + 1  # batches count from 1
         query = f"?{urlencode(chosen)}" if chosen else ""
-        return f"{airflow_root()}{PREFIX}/runs/{quote(ti_key.run_id, safe='')}{query}#gates"
+        run = quote(run_id_in_ledger(ti_key.dag_id, ti_key.run_id), safe="")
+        return f"{airflow_root()}{PREFIX}/runs/{run}{query}#gates"
 
 
 def airflow_root() -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from meltline.orchestration.page_addresses import LIFECYCLE
+from meltline.orchestration.request import LIFECYCLE
 
 _Message = MutableMapping[str, Any]
 

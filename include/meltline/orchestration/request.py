@@ -8,6 +8,7 @@ from meltline.domain.errors import UsageInvalid
 from meltline.orchestration.as_of import as_of
 
 MANUAL = "manual"
+LIFECYCLE = "meltline_lifecycle"
 
 
 def run_request(context: Mapping[str, Any], environ: Mapping[str, str]) -> RunRequest:
@@ -19,11 +20,27 @@ def run_request(context: Mapping[str, Any], environ: Mapping[str, str]) -> RunRe
     params, run = context["params"], context["dag_run"]
     given = {
         **params,
+        "force": _force(params, run.run_type),
+        "deletes": _deletes(params, run.run_type),
         "approve": _approval(params, run.run_type),
         "once": _once(params, run.run_type),
         "who": getattr(run, "triggering_user_name", None),
     }
-    return RunRequest.read(run.run_id, as_of(context, environ), given)
+    run_id = run_id_in_ledger(getattr(run, "dag_id", LIFECYCLE), run.run_id)
+    request = RunRequest.read(run_id, as_of(context, environ), given)
+    request.require_forcible()
+    return request
+
+
+def run_id_in_ledger(dag_id: str, run_id: str) -> str:
+    """The name by which the ledger knows a run.
+
+    Airflow names runs by their time: those of two DAGs that are due at midnight have one name. The
+    lifecycle's have none before it, as ever.
+    """
+    dag = dag_id.removeprefix("meltline_")
+    is_told = dag_id == LIFECYCLE or run_id.startswith(f"{dag}__")
+    return run_id if is_told else f"{dag}__{run_id}"
 
 
 def _approval(params: Mapping[str, Any], run_type: str) -> str:
@@ -49,6 +66,22 @@ def _once(params: Mapping[str, Any], run_type: str) -> str:
     if reason:
         _require_manual(run_type, "once", "let a run destroy in a catalog that is not armed")
     return reason
+
+
+def _force(params: Mapping[str, Any], run_type: str) -> str:
+    """Why a person lets chunks leave hot that nobody has proved (LT-22)."""
+    reason = str(params.get("force") or "").strip()
+    if reason:
+        _require_manual(run_type, "force", "drop chunks that nobody has proved")
+    return reason
+
+
+def _deletes(params: Mapping[str, Any], run_type: str) -> str:
+    """What a person has cold do about large deletes."""
+    word = str(params.get("deletes") or "").strip()
+    if word:
+        _require_manual(run_type, "deletes", "say what becomes of large deletes")
+    return word
 
 
 def _require_manual(run_type: str, parameter: str, deed: str) -> None:

@@ -11,7 +11,7 @@ from airflow.sdk import Asset, BaseXCom, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from meltline.app.run.run_document import merge
-from meltline.app.run.steps import STEPS, Role
+from meltline.app.run.steps import CHUNK_STEPS, STEPS, Role
 from meltline.domain.units import format_files
 from meltline.orchestration.run_note import note_run
 
@@ -19,7 +19,12 @@ _LOG = logging.getLogger(__name__)
 
 _WRONG = ("skipped", "refused", "failed")
 _UNFINISHED = ("planned", "passed", "applying")
-_GATES = {step.name: gate.name for gate, step in pairwise(STEPS) if step.role is Role.APPLY}
+_GATES = {
+    step.name: gate.name
+    for steps in (STEPS, CHUNK_STEPS)
+    for gate, step in pairwise(steps)
+    if step.role is Role.APPLY
+}
 """The gate of each step that destroys: the step before it."""
 _UNKNOWN: Mapping[str, str] = {}
 
@@ -95,7 +100,11 @@ def _complaints(table: Mapping[str, Any]) -> Iterator[str]:
 def _passed_over(plans: Sequence[Mapping[str, Any]], states: Mapping[str, str]) -> Iterator[str]:
     for plan in plans:
         if plan["state"] in _UNFINISHED and _applied_by(plan, states) == "skipped":
-            yield f"{plan['table']}: plan {plan['id']} to {plan['kind']} was passed over"
+            yield f"{plan['table']}: plan {plan['id']} to {_verb(plan)} was passed over"
+
+
+def _verb(plan: Mapping[str, Any]) -> str:
+    return str(plan["kind"]).replace("_", " ")
 
 
 def _applied_by(plan: Mapping[str, Any], states: Mapping[str, str]) -> str | None:

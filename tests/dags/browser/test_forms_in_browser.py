@@ -17,6 +17,8 @@ FILLED: dict[str, dict[str, str]] = {
     "meltline_lifecycle": {"tables": "lake.air.*", "once": "a first look"},
     "meltline_approval": {"plan": "none-such"},
     "meltline_orphan_sweep": {"minimum_age": "7d", "inventory": "/tmp/inventory"},
+    "meltline_chunks": {"tables": "lake.air.t", "once": "a first look"},
+    "meltline_replicate": {"tables": "lake.air.*"},
     "meltline_holds": {"reason": "an audit"},
     "meltline_restore_undrop": {"name": NAME},
     "meltline_restore_rollback": {"name": NAME, "snapshot": "7"},

@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 MOUNT = "/meltline"
+CHUNKS = "meltline_chunks"
 USERS = {"ann": "viewer", "olga": "op"}
 
 
@@ -166,8 +167,12 @@ def test_the_plugin_loads_nothing_heavy(airflow: AirflowHome) -> None:
 def tasks(airflow: AirflowHome) -> Mapping[str, Any]:
     from airflow.dag_processing.dagbag import DagBag
 
-    tasks: Mapping[str, Any] = DagBag(dag_folder=airflow.project / "dags").dags[DAG_ID].task_dict
-    return tasks
+    bag = DagBag(dag_folder=airflow.project / "dags")
+    return {**bag.dags[CHUNKS].task_dict, **bag.dags[DAG_ID].task_dict}
+
+
+def key_of(dag_id: str, run_id: str, map_index: int) -> Any:
+    return SimpleNamespace(dag_id=dag_id, run_id=run_id, map_index=map_index)
 
 
 @pytest.mark.parametrize(
@@ -184,10 +189,27 @@ def test_tasks_that_plan_and_gate_link_to_their_page(
     tasks: Mapping[str, Any], task: str, map_index: int, query: str
 ) -> None:
     (link,) = tasks[task].operator_extra_links
-    ti = SimpleNamespace(run_id="scheduled__2026-11-21T00:00:00+00:00", map_index=map_index)
+    ti = key_of(DAG_ID, "scheduled__2026-11-21T00:00:00+00:00", map_index)
     run = "scheduled__2026-11-21T00%3A00%3A00%2B00%3A00"
     address = link.get_link(SimpleNamespace(task_id=task), ti_key=ti)
     assert address == f"/meltline/runs/{run}{query}#gates"
+
+
+@pytest.mark.parametrize(
+    ("task", "map_index", "query"),
+    [
+        ("plan_drops", -1, "?kind=drop_chunks"),
+        ("gate_drops", 1, "?kind=drop_chunks&batch=2"),
+        ("drop_chunks", 0, "?kind=drop_chunks&batch=1"),
+    ],
+)
+def test_tasks_over_chunks_link_to_their_page_under_the_name_of_the_run_in_the_ledger(
+    tasks: Mapping[str, Any], task: str, map_index: int, query: str
+) -> None:
+    (link,) = tasks[task].operator_extra_links
+    ti = key_of(CHUNKS, "manual__1", map_index)
+    address = link.get_link(SimpleNamespace(task_id=task), ti_key=ti)
+    assert address == f"/meltline/runs/chunks__manual__1{query}#gates"
 
 
 def test_a_link_goes_where_a_proxy_shows_airflow(
@@ -195,13 +217,13 @@ def test_a_link_goes_where_a_proxy_shows_airflow(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://data.example.org/airflow/")
     (link,) = tasks["gate_purge"].operator_extra_links
-    address = link.get_link(
-        SimpleNamespace(task_id="gate_purge"), ti_key=SimpleNamespace(run_id="r", map_index=0)
-    )
+    key = key_of(DAG_ID, "r", 0)
+    address = link.get_link(SimpleNamespace(task_id="gate_purge"), ti_key=key)
     assert address == "/airflow/meltline/runs/r?kind=purge&batch=1#gates"
 
 
 def test_other_tasks_have_no_link(tasks: Mapping[str, Any]) -> None:
     without = {name for name, task in tasks.items() if not task.operator_extra_links}
     asking = {"find_approvals", "ask_for_approval"}
-    assert without == {"observe", "hand_off_to_cold", "report", "verdict", *asking}
+    of_chunks = {"replicate_to_cold", "evaluate_chunks", "report_chunks"}
+    assert without == {"observe", "hand_off_to_cold", "report", "verdict", *asking, *of_chunks}

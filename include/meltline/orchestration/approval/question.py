@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from meltline.app.run.recap import quoted
 from meltline.domain.units import format_files, format_size
-from meltline.orchestration.page_addresses import LIFECYCLE, airflow_root
+from meltline.orchestration.page_addresses import airflow_root
+from meltline.orchestration.request import LIFECYCLE
 
 REASON = Param(
     None,

@@ -12,7 +12,7 @@ from meltline.domain.deletion.plan import PlanKind
 from meltline.orchestration.approval.answer import OnePlanStep, RecordAnswer, show_words
 from meltline.orchestration.approval.question import REASON, AskApproval
 from meltline.orchestration.command_step import CommandStep
-from meltline.orchestration.page_addresses import LIFECYCLE
+from meltline.orchestration.request import LIFECYCLE
 from meltline.orchestration.step_tasks import step_task
 from meltline.orchestration.verdict import what_ran
 
