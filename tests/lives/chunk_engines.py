@@ -38,7 +38,10 @@ WRITES = (
     "append_without_time", "move_row", "update_rows", "delete_row", "merge", "compact",
     "compact_all", "rewrite_manifests", "evolve", "rename", "cut_anew", "tag",
 )  # fmt: skip
-OTHERS = ("rollback", "rollback", "expire_partition", "clone", "drop_table", "undrop_table")
+OTHERS = (
+    "rollback", "rollback", "expire_partition", "clone", "drop_table",
+    "undrop_table", "undrop_table",
+)  # fmt: skip
 PEOPLE = (
     "sync", "sync", "sync", "stop", "tier_after", "drop_after", "tier_and_drop", "tier_and_drop",
     "keep_latest", "forget", "hold", "let_go",
@@ -199,7 +202,7 @@ class ChunkEngines:
             self.lake.stories[made.name] = self.lake.stories[table.name].copy()
 
     def drop_table(self, table: ChunkTable, number: int) -> None:
-        if number % 3 == 0:
+        if number % 6 == 0:
             self._commands.drop_by_command(Table(self.lake, table.name), number)
 
     # --- people --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
 from tests.mutation.busy_tables import BUSY_TABLES
+from tests.mutation.chunks import CHUNKS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
@@ -420,6 +421,7 @@ MUTATIONS = (
     *CONSUMERS,
     *WRITERS,
     *READERS,
+    *CHUNKS,
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",
