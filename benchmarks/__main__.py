@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bench import Bench
+from benchmarks.chunks import run_chunks
 from benchmarks.commits import Committer
 from benchmarks.days import (
     run_base_growth,
@@ -75,6 +76,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "purge": Benchmark(run_purge, warm=False),
     "past": Benchmark(run_past, warm=False),
     "handoff": Benchmark(run_handoff, warm=False),
+    "chunks": Benchmark(run_chunks, warm=False),
     "whole-process": Benchmark(run_whole_process, warm=False),
 }
 ENDS: Mapping[str, Benchmark] = {

@@ -38,12 +38,14 @@ class Tracking:
         hot: The table.
         table: As the ledger has it now.
         chunks: All of them, by name.
+        changes: What the commits did since the last look.
         diverged: Why they are not stamped up to the head; empty where they are.
     """
 
     hot: HotTable
     table: TrackedTable
     chunks: Mapping[str, Chunk]
+    changes: tuple[SnapshotChange, ...] = ()
     diverged: str = ""
 
     @property
@@ -88,7 +90,7 @@ def track(
     if since is None:
         assert walked is not None or hot.line
         if sync is not None:
-            return Tracking(hot, tracked, chunks, _left_the_line(hot, walked))
+            return Tracking(hot, tracked, chunks, diverged=_left_the_line(hot, walked))
         return retrack(context, hot, tracked, chunks, generation=0, dry_run=dry_run)
     generation = sync.generation if sync else 0
     renamed = replace(tracked, table=hot.state.name)
@@ -96,7 +98,8 @@ def track(
         return Tracking(hot, renamed, chunks)
     first = (walked.place if walked else 0) + 1
     after = dict(chunks)
-    for change in changes_of(context.chunk_files, layout, since, first):
+    changes = changes_of(context.chunk_files, layout, since, first)
+    for change in changes:
         after = _after(
             context.control.plans, layout, tracked.table_uuid, after, change, generation, hot
         )
@@ -105,7 +108,7 @@ def track(
     changed = [chunk for name, chunk in after.items() if chunks.get(name) != chunk]
     if not dry_run:
         ledger.advance(tracked, table, changed)
-    return Tracking(hot, table, after)
+    return Tracking(hot, table, after, tuple(changes))
 
 
 def retrack(

@@ -216,4 +216,6 @@ def _stamp(
         chunk = after[name].written(change, generation)
         if chunk.status is ChunkStatus.DROPPED and (added is None or name in added):
             chunk = replace(chunk, status=ChunkStatus.REOPENED)
+        elif chunk.status is ChunkStatus.REOPENED and not (chunk.files or chunk.spans):
+            chunk = replace(chunk, status=ChunkStatus.DROPPED)
         after[name] = chunk

@@ -116,8 +116,7 @@ class Pass:
                 self.sync = anew
             return
         if position == sync.committed:
-            lost = sync.cold_snapshot is not None and not _descends(synced.state, sync)
-            if lost:
+            if not synced.goes_on_from(sync.cold_snapshot):
                 raise self._diverged(f"{sync.cold} was rolled back: it lacks {sync.cold_snapshot}")
             return
         is_ahead = (
@@ -166,7 +165,9 @@ class Pass:
         """What main did since the last pass: added rows, and whole chunks where others changed."""
         committed, layout = self.sync.committed, tracking.table.layout
         assert committed is not None
-        changes = changes_of(self.context, layout, since, committed.place + 1)
+        changes = list(tracking.changes)
+        if [change.snapshot_id for change in changes] != [s.snapshot_id for s in since]:
+            changes = changes_of(self.context.chunk_files, layout, since, committed.place + 1)
         foreign = self._foreign(changes)
         self._require_small(foreign)
         kept = self._kept(layout, foreign)
@@ -194,7 +195,7 @@ class Pass:
                 old backup of the ledger, or of a copied table.
         """
         uuid = self.hot.state.uuid
-        foreign = [c for c in changes if own_drop(self.context, c, uuid) is None]
+        foreign = [c for c in changes if own_drop(self.context.control.plans, c, uuid) is None]
         for change in foreign:
             if plan := change.summary.get(DROP_PLAN):
                 at = f"snapshot {change.snapshot_id}"
@@ -326,15 +327,6 @@ class Pass:
         if outcome is not None and position is not None:
             set_consumer(context, self.hot.state.name, CONSUMER, position.snapshot_id, reset=True)
         return after
-
-
-def _descends(cold: TableMetadata, sync: TableSync) -> bool:
-    head = cold.current_snapshot_id
-    return (
-        head is not None
-        and sync.cold_snapshot is not None
-        and (head == sync.cold_snapshot or cold.descends_from(head, sync.cold_snapshot))
-    )
 
 
 def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:

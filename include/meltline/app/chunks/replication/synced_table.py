@@ -168,7 +168,6 @@ def _first(tier: ColdTier, hot: HotTable, sync: TableSync, now: datetime) -> Any
             **_written_alike(hot.state.properties),
             SYNC_OF: hot.state.uuid,
             SYNC_SOURCE: str(hot.state.name),
-            "write.spark.fanout.enabled": "true",
         },
         "current-snapshot-id": -1,
         "refs": {},
