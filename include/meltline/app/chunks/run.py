@@ -283,12 +283,13 @@ class ChunkRun:
     def _defer(
         self, table: TableName, deferred: Sequence[Deferred], only: Sequence[str] | None = None
     ) -> None:
-        seen = {(line["table"], line["chunk"]) for line in self.summary.deferred}
-        self.summary.deferred += [
-            {"table": str(table), "chunk": d.chunk, "reason": str(d.reason), "detail": d.detail}
-            for d in deferred
-            if (str(table), d.chunk) not in seen and (only is None or d.chunk in only)
-        ]
+        """Notes what waits; of a chunk the latest reason, as where each step is a process."""
+        lines = {(line["table"], line["chunk"]): line for line in self.summary.deferred}
+        for d in deferred:
+            if only is None or d.chunk in only:
+                words = {"chunk": d.chunk, "reason": str(d.reason), "detail": d.detail}
+                lines[str(table), d.chunk] = {"table": str(table), **words}
+        self.summary.deferred = list(lines.values())
 
 
 def _is_dropped(plan: Plan) -> bool:
