@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
 from tests.lake.wrong_clocks import WrongClocks
+from tests.lives.chunk_lives import ChunkLives
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.lives.recorded import (
     KEPT,
@@ -36,6 +37,7 @@ KINDS = (
     WrongClocks,
     CopiedLifecycles,
     CopiedArchives,
+    ChunkLives,
 )
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}
