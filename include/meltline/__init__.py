@@ -11,8 +11,55 @@ if TYPE_CHECKING:
 
     from meltline.api import Reader
     from meltline.app.retention.leases import KeptLease
+    from meltline.chunk_api import (
+        add_retention_policy,
+        add_tiered_retention_policy,
+        add_tiering_policy,
+        disable_sync,
+        enable_sync,
+        execute_retention,
+        remove_retention_policy,
+        remove_tiered_retention_policy,
+        remove_tiering_policy,
+        show_retention_policy,
+        show_tiered_retention_policy,
+        show_tiering_policy,
+        show_tiering_status,
+        tier_chunk,
+        untier_chunk,
+    )
 
 __version__ = VERSION
+
+__all__ = [
+    "add_retention_policy",
+    "add_tiered_retention_policy",
+    "add_tiering_policy",
+    "consumer",
+    "disable_sync",
+    "enable_sync",
+    "execute_retention",
+    "lease",
+    "remove_retention_policy",
+    "remove_tiered_retention_policy",
+    "remove_tiering_policy",
+    "show_retention_policy",
+    "show_tiered_retention_policy",
+    "show_tiering_policy",
+    "show_tiering_status",
+    "sql",
+    "tier_chunk",
+    "untier_chunk",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The functions about chunks, which `meltline.chunk_api` has; only who uses them loads it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'meltline' has no attribute {name!r}")
+    from meltline import chunk_api  # noqa: PLC0415
+
+    return getattr(chunk_api, name)
 
 
 def sql(

@@ -31,7 +31,7 @@ def sql(
     statement_id: str = "",
 ) -> Any:
     """Carries out a statement in your session. See `meltline.sql`."""
-    wiring, context = _open(config)
+    wiring, context = open_context(config)
     engine = wiring.sql_engine_of(spark)
     request = StatementRequest(
         statement,
@@ -57,7 +57,7 @@ def lease(
 ) -> AbstractContextManager[KeptLease]:
     """Keeps a snapshot for the length of a `with` block. See `meltline.lease`."""
     lasting = parse_duration(ttl) if isinstance(ttl, str) else ttl
-    return leased(_open(config)[1], parse_table_name(table), snapshot_id, lasting)
+    return leased(open_context(config)[1], parse_table_name(table), snapshot_id, lasting)
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,16 @@ class Reader:
 
 def consumer(table: str, name: str, *, config: Path | str | None = None) -> Reader:
     """A named reader of a table. See `meltline.consumer`."""
-    return Reader(parse_table_name(table), name, _open(config)[1])
+    return Reader(parse_table_name(table), name, open_context(config)[1])
 
 
-def _open(config: Path | str | None) -> tuple[Wiring, ReadContext]:
+def open_context(config: Path | str | None) -> tuple[Wiring, ReadContext]:
+    """The wiring of a configuration, and what needs no JVM.
+
+    Raises:
+        SetupMissing: `meltline init` has not been run.
+        ConfigInvalid: The configuration cannot be used.
+    """
     path = None if config is None else Path(config)
     wiring = Wiring(load_config(path, os.environ, Path.cwd()), progress=lambda line: None)
     context = wiring.ledgers()

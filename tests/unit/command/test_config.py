@@ -257,7 +257,7 @@ REFUSED = {
     "account.reader-grace": ("account: {reader-grace: 0}", "sandbox: true"),
     "sandbox": ("sandbox: maybe", "a valid boolean, found 'maybe'"),
     "sandboks": ("sandboks: true", "did you mean sandbox?"),
-    "zebra": ("zebra: 1", "known are account, batches, catalogs, cold, control"),
+    "zebra": ("zebra: 1", "known are account, batches, catalogs, chunks, cold, control"),
     "ledger-namespace": ("ledger-namespace: a..b", "a namespace"),
     "control": ("control: mysql://u:hush@h/d", "sqlite or postgresql, found another value"),
 }

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from meltline.app.catalog.resolve import require_changeable
+from meltline.app.catalog.resolve import parse_table_name, require_changeable
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, require_tracked
 from meltline.app.chunks.proofs import tier
 from meltline.app.chunks.tracking import chunk_lock, track
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
-from meltline.domain.chunks.ranges import chunk_address
-from meltline.domain.errors import ChunkNotFound, CommitConflict
+from meltline.domain.chunks.ranges import chunk_address, parse_chunk_address
+from meltline.domain.errors import ChunkNotFound, CommitConflict, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 
@@ -29,6 +29,26 @@ class ChunkFlag:
     is_tiered: bool
     reason: Deferral | None = None
     why: str = ""
+
+
+def parse_chunk(text: str) -> tuple[TableName, str]:
+    """A chunk's table and its own name, as a person wrote them.
+
+    Raises:
+        UsageInvalid: It is no name of a chunk.
+        TableNotFound: The table's name leaves something out.
+    """
+    try:
+        table, name = parse_chunk_address(text)
+    except ValueError as error:
+        raise UsageInvalid(
+            str(error),
+            object="CHUNK",
+            expected="a table, @ and the chunk's begin in UTC",
+            found=text,
+            next="`meltline chunks list TABLE` names a table's chunks",
+        ) from error
+    return parse_table_name(table), name
 
 
 def chunked_table(context: ReadContext, name: TableName) -> ChunkedTable:

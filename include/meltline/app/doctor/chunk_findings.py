@@ -71,10 +71,9 @@ def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
     if sync is None or not table.is_replicated:
         return
     if sync.state is SyncState.FAILED:
-        message = f"replication to {sync.cold} has failed: {sync.reason} {sync.detail}".rstrip()
-        yield Finding(
-            "error", "chunks_sync_failed", table.name, message, _way_out(table.name, sync)
-        )
+        failed = f"replication to {sync.cold} has failed: {sync.reason} {sync.detail}".rstrip()
+        fix = _way_out(table.name, sync)
+        yield Finding("error", "chunks_sync_failed", table.name, failed, fix)
     elif sync.heartbeat is None or context.clock.now() - sync.heartbeat > oldest:
         yield Finding(
             "warning",

@@ -1,7 +1,7 @@
 """Commands about one chunk: chunks tier, untier."""
 
 from meltline.app.chunks import flags
-from meltline.cli.chunks.declared import ChunkArgument, chunk_of
+from meltline.cli.chunks.declared import ChunkArgument
 from meltline.cli.options import AsJson, ConfigPath, ready, ready_wiring
 from meltline.cli.output import answer
 from meltline.domain.chunks.ranges import chunk_address
@@ -9,7 +9,7 @@ from meltline.domain.chunks.ranges import chunk_address
 
 def tier(chunk: ChunkArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Flag one chunk if it is proved to be in cold, whatever its age; nothing leaves hot."""
-    table, name = chunk_of(chunk)
+    table, name = flags.parse_chunk(chunk)
     wiring, _ = ready_wiring(config)
     flag = flags.tier_chunk(wiring.services("chunks tier"), table, name)
     document = {
@@ -26,7 +26,7 @@ def tier(chunk: ChunkArgument, config: ConfigPath = None, as_json: AsJson = Fals
 
 def untier(chunk: ChunkArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
     """Take one chunk's flag from it: it is active again until it is proved anew."""
-    table, name = chunk_of(chunk)
+    table, name = flags.parse_chunk(chunk)
     active = flags.untier_chunk(ready(config), table, name)
     address = chunk_address(table, name)
     document = {"chunk": address, "status": str(active.status)}

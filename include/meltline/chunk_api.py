@@ -1,0 +1,280 @@
+"""Chunks by age in Python programs: the names and answers that people know from elsewhere (LT-34).
+
+Each function takes a table as `catalog.schema.table`, and `config` as `meltline.sql` does: the path
+of `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder. What reads or moves rows
+opens a Spark session of its own, or joins the process's. What cannot be done is a MeltlineError.
+"""
+
+import secrets
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from meltline.api import open_context
+from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.chunks import flags
+from meltline.app.chunks.lookups import HotTable, require_tracked
+from meltline.app.chunks.plan_drops import Force
+from meltline.app.chunks.policies import (
+    PolicyLine,
+    PolicyWish,
+    add_policy,
+    forget_policy,
+    policy_lines,
+)
+from meltline.app.chunks.replication.declare import LayoutWish, start_sync, stop_sync
+from meltline.app.chunks.run import ChunkRun, times_of
+from meltline.app.chunks.status import TieringStatus, tiering_status
+from meltline.app.run.recorded import run_recorded
+from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, step_of
+from meltline.app.run_request import RunRequest
+from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.policies import PolicyType
+from meltline.domain.chunks.ranges import Unit
+from meltline.domain.chunks.sync import TableSync
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import parse_duration
+from meltline.wiring import Wiring
+
+Config = Path | str | None
+_DROPPING = CHUNK_STEPS[CHUNK_STEPS.index(step_of("plan_drops")) :]
+
+
+def enable_sync(
+    table: str,
+    *,
+    to: str = "",
+    column: str = "",
+    unit: Unit | str | None = None,
+    pattern: str = "",
+    later: bool = False,
+    config: Config = None,
+) -> TableSync:
+    """Has a table replicated to cold: everything is copied and verified before it counts.
+
+    Args:
+        table: The table.
+        to: Its name in cold; empty for its own below `meltline_synced`.
+        column: Tells a row's time; empty where the partitions say it, like the next two.
+        unit: How long a chunk is: hour, day, month or year.
+        pattern: Of integers and strings: s, ms, us, h, d since 1970, or such as %Y%m%d.
+        later: Whether the first copy is left to the next replication.
+        config: See above.
+    """
+    wiring, context = open_context(config)
+    wish = LayoutWish(column, Unit(unit) if unit else None, pattern)
+    begun = start_sync(context, parse_table_name(table), to, wish)
+    if later:
+        return begun
+    request = _request(wiring, begun.table)
+    services = wiring.services("enable_sync", request.run_id)
+    run = ChunkRun(services, request)
+    run_recorded(services, request, (REPLICATE,), run)
+    (done,) = [one for one in run.replicated if one.sync.table_uuid == begun.table_uuid]
+    if done.error is not None:
+        raise done.error
+    return done.sync
+
+
+def disable_sync(table: str, *, config: Config = None) -> TableSync:
+    """Stops a table's replication: cold keeps what it has, chunks that need it stay in hot."""
+    return stop_sync(open_context(config)[1], parse_table_name(table))
+
+
+# --- policies ------------------------------------------------------------------------------------
+
+
+def add_tiering_policy(table: str, after: str, *, config: Config = None) -> int:
+    """Flags chunks from an age such as `7 days` on, once they are proved. Returns the policy's id.
+
+    A notice, such as that the table is not synced yet, is a Python warning.
+    """
+    return _add(table, PolicyWish(PolicyType.TIERING, tier_after=after), config)
+
+
+def add_retention_policy(
+    table: str,
+    drop_after: str,
+    *,
+    max_lateness: timedelta | str | None = None,
+    keep_latest: int = 0,
+    config: Config = None,
+) -> int:
+    """Drops chunks from an age on; of a synced table only those that cold has. Returns its id."""
+    wish = PolicyWish(
+        PolicyType.RETENTION,
+        drop_after=drop_after,
+        max_lateness=_span(max_lateness),
+        keep_latest=keep_latest,
+    )
+    return _add(table, wish, config)
+
+
+def add_tiered_retention_policy(
+    table: str,
+    tier_after: str,
+    drop_after: str,
+    *,
+    max_lateness: timedelta | str | None = None,
+    keep_latest: int = 0,
+    config: Config = None,
+) -> int:
+    """Flags chunks from one age on and drops them from a later one, never unproved. Its id."""
+    wish = PolicyWish(
+        PolicyType.TIERED_RETENTION,
+        tier_after=tier_after,
+        drop_after=drop_after,
+        max_lateness=_span(max_lateness),
+        keep_latest=keep_latest,
+    )
+    return _add(table, wish, config)
+
+
+def _span(text: timedelta | str | None) -> timedelta | None:
+    return parse_duration(text) if isinstance(text, str) else text
+
+
+def _add(table: str, wish: PolicyWish, config: Config) -> int:
+    added = add_policy(open_context(config)[1], parse_table_name(table), wish)
+    for notice in added.notices:
+        warnings.warn(notice, stacklevel=3)  # where the program adds the policy
+    return added.policy.id
+
+
+def remove_tiering_policy(table: str, *, config: Config = None) -> None:
+    """Removes it. What it flagged stays flagged."""
+    _forget(table, PolicyType.TIERING, config)
+
+
+def remove_retention_policy(table: str, *, config: Config = None) -> None:
+    """Removes it. What it dropped stays in cold alone."""
+    _forget(table, PolicyType.RETENTION, config)
+
+
+def remove_tiered_retention_policy(table: str, *, config: Config = None) -> None:
+    """Removes it, both ages."""
+    _forget(table, PolicyType.TIERED_RETENTION, config)
+
+
+def _forget(table: str, type: PolicyType, config: Config) -> None:
+    forget_policy(open_context(config)[1], parse_table_name(table), type)
+
+
+def show_tiering_policy(table: str | None = None, *, config: Config = None) -> list[PolicyLine]:
+    """The tiering policies of a table, or of all."""
+    return _lines(table, PolicyType.TIERING, config)
+
+
+def show_retention_policy(table: str | None = None, *, config: Config = None) -> list[PolicyLine]:
+    """The retention policies of a table, or of all."""
+    return _lines(table, PolicyType.RETENTION, config)
+
+
+def show_tiered_retention_policy(
+    table: str | None = None, *, config: Config = None
+) -> list[PolicyLine]:
+    """The tiered retention policies of a table, or of all."""
+    return _lines(table, PolicyType.TIERED_RETENTION, config)
+
+
+def _lines(table: str | None, type: PolicyType, config: Config) -> list[PolicyLine]:
+    name = None if table is None else parse_table_name(table)
+    return [line for line in policy_lines(open_context(config)[1], name) if line.type is type]
+
+
+# --- chunks --------------------------------------------------------------------------------------
+
+
+def tier_chunk(chunk: str, *, config: Config = None) -> bool:
+    """Flags a chunk, such as `lake.air.t@2026-01-05`, if it is proved to be in cold.
+
+    Returns:
+        Whether it is flagged now: not where it is unknown, dropped, or not durable. Its age is not
+        looked at.
+    """
+    wiring, _ = open_context(config)
+    table, name = flags.parse_chunk(chunk)
+    return flags.tier_chunk(wiring.services("tier_chunk"), table, name).is_tiered
+
+
+def untier_chunk(chunk: str, *, config: Config = None) -> None:
+    """Takes a chunk's flag from it. Raises ChunkNotFound where it is not tiered."""
+    table, name = flags.parse_chunk(chunk)
+    flags.untier_chunk(open_context(config)[1], table, name)
+
+
+def execute_retention(
+    table: str,
+    force: bool = False,
+    *,
+    chunks: Sequence[str] = (),
+    reason: str = "",
+    once: str = "",
+    config: Config = None,
+) -> int:
+    """Drops at once what a table's policy says is old enough, behind the gate.
+
+    Args:
+        table: The table.
+        force: Whether chunks may go that nobody has proved; that takes the next two.
+        chunks: Those, by name.
+        reason: Why; it stands in the audit.
+        once: Why this may be done in a catalog that is not armed.
+        config: See above.
+
+    Returns:
+        How many chunks it dropped: 0 without a policy. Why others wait is a Python warning.
+    """
+    wiring, context = open_context(config)
+    name = parse_table_name(table)
+    state = HotTable.load(context, name).state
+    policies = context.control.chunk_policies.all([state.uuid])
+    if not force and not any(policy.drop_after for policy in policies):
+        return 0
+    require_tracked(context, state)
+    words = Force(tuple(chunks), reason) if force else None
+    request = replace(
+        _request(wiring, name),
+        chunks=words.chunks if words else (),
+        force=words.reason if words else "",
+        once=once,
+    )
+    services = wiring.services("execute_retention", request.run_id, judges=True)
+    run = ChunkRun(services, request, at_once=True)
+    run_recorded(run.context, request, _DROPPING, run)
+    dropped = sum(len(result.chunks) for result in run.results)
+    errors = [result.error for result in run.results if result.error is not None]
+    if errors and not dropped:
+        raise errors[0]
+    for sentence in _told(name, run):
+        warnings.warn(sentence, stacklevel=2)  # where the program drops
+    return dropped
+
+
+def _told(table: TableName, run: ChunkRun) -> Iterator[str]:
+    """The times of what was dropped, what was refused, and what waits."""
+    yield from (f"{table}: {times_of(done)}" for done in run.results if done.error is None)
+    for line in run.summary.tables.values():
+        if problem := line.failed or line.refused or line.skipped:
+            yield f"{table}: {problem}"
+    for waits in run.summary.deferred:
+        if waits["reason"] != Deferral.STRADDLES:
+            yield f"{table}: {waits['chunk']} waits: {waits['reason']} {waits['detail']}".rstrip()
+
+
+def show_tiering_status(
+    table: str | None = None, *, config: Config = None
+) -> Sequence[TieringStatus]:
+    """How a table, or each table that is cut into chunks, stands: from the ledger alone."""
+    name = None if table is None else str(parse_table_name(table))
+    lines = tiering_status(open_context(config)[1])
+    return [line for line in lines if name in (None, line.table)]
+
+
+def _request(wiring: Wiring, table: TableName) -> RunRequest:
+    now = wiring.clock.now()
+    return RunRequest(
+        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}", as_of=now, tables=(str(table),)
+    )
