@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.listings import list_catalogs
+from meltline.app.catalog.metadata import load_document, metadata_of
+from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import load_table
-from meltline.app.catalog.tables import ObservedTable, read_tables
+from meltline.app.catalog.tables import ObservedTable, observed_table, read_tables
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.policies import ChunkPolicy
 from meltline.domain.chunks.sync import TableSync, TrackedTable
@@ -89,7 +91,7 @@ class ChunkedTable:
 def chunked_tables(
     context: ReadContext, globs: tuple[str, ...] = (), only: Collection[str] | None = None
 ) -> list[ChunkedTable]:
-    """The readable tables of the hot catalogs that are cut into chunks, by name.
+    """The readable tables that are cut into chunks, by name; no other table is read.
 
     Args:
         context: Where they are.
@@ -97,29 +99,51 @@ def chunked_tables(
         only: Of these registrations alone.
     """
     control = context.control
-    tracked = {table.table_uuid: table for table in control.chunks.tracked(only)}
+    tracked = control.chunks.tracked(only)
     if not tracked:
         return []
-    syncs = {sync.table_uuid: sync for sync in control.syncs.all(sorted(tracked))}
-    policies = grouped(control.chunk_policies.all(sorted(tracked)), lambda p: p.table_uuid)
+    uuids = [table.table_uuid for table in tracked]
+    syncs = {sync.table_uuid: sync for sync in control.syncs.all(uuids)}
+    policies = grouped(control.chunk_policies.all(uuids), lambda policy: policy.table_uuid)
+    standing = _standing(context, tracked)
     return [
         ChunkedTable(
-            observed,
-            tracked[observed.state.uuid],
-            syncs.get(observed.state.uuid),
-            policies.get(observed.state.uuid, ()),
+            observed, table, syncs.get(table.table_uuid), policies.get(table.table_uuid, ())
         )
-        for observed in _registered_once(read_tables(context))
-        if observed.state.uuid in tracked
+        for table in tracked
+        if (observed := standing.get(table.table_uuid))
         and observed.drop is None
         and selected(observed.state.name, globs)
     ]
 
 
-def _registered_once(tables: Iterable[ObservedTable]) -> list[ObservedTable]:
-    """Without tables of which one registration's id stands under two names: nobody knows whose."""
-    by_uuid = grouped(tables, lambda table: table.state.uuid)
-    return [same[0] for same in by_uuid.values() if len(same) == 1]
+def missing_tables(
+    context: ReadContext, tables: Iterable[ChunkedTable], globs: tuple[str, ...] = ()
+) -> list[TableName]:
+    """Tables that are cut into chunks and were left out: dropped, gone, or not to be read."""
+    seen = {table.state.uuid for table in tables}
+    return [
+        table.table
+        for table in context.control.chunks.tracked()
+        if table.table_uuid not in seen and selected(table.table, globs)
+    ]
+
+
+def _standing(context: ReadContext, tracked: Sequence[TrackedTable]) -> dict[str, ObservedTable]:
+    """Tables by their registrations: where they stood last, else, once renamed, anywhere."""
+    standing: dict[str, ObservedTable] = {}
+    for name, listing in list_catalogs(context.catalogs.values()).listings.items():
+        entries = [
+            entry for t in tracked if t.table.catalog == name if (entry := listing.of(t.table))
+        ]
+        for state in metadata_of(load_tables(context, entries).values()):
+            standing[state.uuid] = observed_table(context, state, listing)
+    if missing := {table.table_uuid for table in tracked} - standing.keys():
+        elsewhere = grouped(read_tables(context), lambda table: table.state.uuid)
+        # One id under two names: nobody knows which of them a person meant.
+        once = {uuid: same[0] for uuid, same in elsewhere.items() if len(same) == 1}
+        standing |= {uuid: once[uuid] for uuid in missing & once.keys()}
+    return standing
 
 
 def require_tracked(context: ReadContext, state: TableMetadata) -> TrackedTable:

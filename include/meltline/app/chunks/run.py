@@ -8,7 +8,7 @@ from typing import Any
 
 from meltline.app.chunks.drop import DroppedChunks, begun_drops, drop_chunks
 from meltline.app.chunks.gate import gate_drops
-from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, missing_tables
 from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
 from meltline.app.chunks.policies import TIME_TO_REGRET
 from meltline.app.chunks.proofs import due_to_tier, tier
@@ -105,7 +105,7 @@ class ChunkRun:
         for table in replicate(self.context, self._tables(), self.deletes):
             self.replicated.append(table)
             name = TableName.parse(table.table)
-            self.summary.add(name, commits_followed=table.commits, rows_copied=table.rows)
+            self.summary.add(name, commits_followed=table.changes, rows_copied=table.rows)
             if table.error is not None:
                 self.summary.note_error(name, table.error)
 
@@ -116,6 +116,11 @@ class ChunkRun:
             self._note_dropped([r for r in begun if not isinstance(r.error, PlanStale)])
         if refused := ArmingCheck.of(self.context).refusal():
             self.summary.not_armed = NotArmedCounts(refused.object)
+        missing = missing_tables(self.context, self._tables(), self.request.tables)
+        self.summary.notices += [
+            f"{name}: its chunks are left alone: it is dropped, gone or cannot be read"
+            for name in missing
+        ]
         self._for_each(self._evaluate)
 
     def plan_drops(self) -> None:

@@ -6,7 +6,7 @@ they did. What cold has by then and its position are one commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
@@ -56,6 +56,7 @@ class Replicated:
     Attributes:
         commits: How many commits of hot it has caught up with.
         rows: How many rows it wrote.
+        changes: How many of the commits changed rows, beside our own drops.
         error: Why it could not go on; None where it could.
     """
 
@@ -63,6 +64,7 @@ class Replicated:
     sync: TableSync
     commits: int = 0
     rows: int = 0
+    changes: int = 0
     error: MeltlineError | None = None
 
 
@@ -80,6 +82,7 @@ class Pass:
     table: ChunkedTable
     sync: TableSync
     deletes: Deletes | None
+    changes: int = field(default=0, init=False)
 
     def run(self) -> Replicated:
         """Carries it out. Raises MeltlineError where it cannot go on."""
@@ -93,14 +96,15 @@ class Pass:
         committed = self.sync.committed
         if committed is None:
             outcome = self._copy_all(tracking, synced, head)
-            return Replicated(name, self._ended(head, outcome), 1, outcome.rows)
+            return Replicated(name, self._ended(head, outcome), 1, outcome.rows, changes=1)
         since = self.hot.since(committed.snapshot_id)
         if since is None:
             raise self._diverged(f"cold is at {committed.snapshot_id}, which main does not know")
         if not since:
             return Replicated(name, self._ended(committed, None))
         outcome = self._copy_since(tracking, synced, head, since)
-        return Replicated(name, self._ended(head, outcome), len(since), outcome.rows)
+        sync = self._ended(head, outcome)
+        return Replicated(name, sync, len(since), outcome.rows, self.changes)
 
     def _settle(self, synced: SyncedTable) -> None:
         """Takes cold's own word for its position: a pass may have died before the ledger knew.
@@ -169,6 +173,7 @@ class Pass:
         if [change.snapshot_id for change in changes] != [s.snapshot_id for s in since]:
             changes = changes_of(self.context.chunk_files, layout, since, committed.place + 1)
         foreign = self._foreign(changes)
+        self.changes = sum(not change.rewrites_only for change in foreign)
         self._require_small(foreign)
         kept = self._kept(layout, foreign)
         mirrored = [c for c in foreign if c.snapshot_id not in self.sync.kept_deletes]

@@ -7,6 +7,7 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.one_pass import Pass, Replicated
 from meltline.app.chunks.replication.refusals import standing, waits_for_a_person
 from meltline.app.chunks.tracking import chunk_lock
+from meltline.app.ground.preconditions import require_go
 from meltline.app.services import RunContext
 from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
 from meltline.domain.errors import CommitConflict, LockHeld, MeltlineError, SyncRefused
@@ -21,7 +22,11 @@ def replicate(
         context: The ports.
         tables: Those to be copied; one that is not synced is passed over.
         deletes: What a person says about large deletes by others that are waiting.
+
+    Raises:
+        Stopped: `meltline stop` is in force: what is mirrored leaves cold.
     """
+    require_go(context.control.switch)
     synced = [t for t in tables if t.sync and t.sync.state is not SyncState.STOPPED]
     if synced and context.prepare_cold is not None:
         context.prepare_cold()
