@@ -92,6 +92,8 @@ def test_in_processes_of_their_own_the_steps_come_to_what_one_process_does() -> 
         f"5 chunks of `{NAME}` proved to be in cold; 3 chunks, "
     )
     assert many.told == one.told == "3 dropped, 0 deferred"
+    # Our own drop is a commit that cold has nothing to do for.
+    assert many.steps("again")["recap"] == ["nothing was done"]
 
 
 def test_the_last_step_ends_the_run_and_one_that_replicates_alone_ends_its_own() -> None:
@@ -149,9 +151,22 @@ def test_a_past_day_drops_what_was_due_then_and_no_more() -> None:
     tiered = Tiered()
     tiered.steps(as_of=tiered.lake.clock.now() - 2 * DAY)
     assert tiered.chunks_in_hot() == [*DUE[1:], *LEFT]
-    tiered.steps("today")
-    tiered.steps("a past day again", as_of=tiered.lake.clock.now() - 2 * DAY)
-    assert tiered.chunks_in_hot() == LEFT
+
+
+@pytest.mark.parametrize("days", [(0,), (3, 2, 1, 0), (0, 1, 2, 3), (1, 3, 0, 0)], ids=str)
+def test_by_schedule_and_by_backfills_in_any_order_the_end_is_the_same(
+    days: Sequence[int],
+) -> None:
+    tiered, once = Tiered(), Tiered()
+    once.steps()
+    for number, ago in enumerate(days):
+        tiered.steps(f"{number}", as_of=tiered.lake.clock.now() - ago * DAY)
+    assert tiered.chunks_in_hot() == once.chunks_in_hot() == LEFT
+    states = [
+        {name: chunk.status for name, chunk in lake.control.chunks.of(uuid).items()}
+        for lake, uuid in ((one.lake, one.table.uuid) for one in (tiered, once))
+    ]
+    assert states[0] == states[1]
 
 
 @dataclass

@@ -22,7 +22,7 @@ from meltline.app.chunks.replication.synced_table import SyncedTable, carry_shap
 from meltline.app.chunks.tracking import Tracking, changes_of, own_drop, retrack, track
 from meltline.app.retention.consumers import set_consumer
 from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
 from meltline.domain.chunks.replication import (
     LeavingFiles,
@@ -75,6 +75,7 @@ class Pass:
     Attributes:
         table: As the ledger has it; `hot` as its catalog has it.
         deletes: What a person says about large deletes by others that are waiting.
+        changes: How many of the commits changed rows, beside our own drops.
     """
 
     context: RunContext
@@ -226,7 +227,16 @@ class Pass:
         now, moves = self.context.clock.now(), []
         for name, base in bases.items():
             chunk = tracking.chunks[name]
-            gone = replace(chunk, status=ChunkStatus.DROPPED, dropped_at=now, cold_base=base)
+            at = self.hot.state.snapshots.get(chunk.last_write_snapshot or 0)
+            number = at.sequence_number if at else 0
+            drop = ChunkDrop(chunk.last_write_snapshot or 0, number, base)
+            gone = replace(
+                chunk,
+                status=ChunkStatus.DROPPED,
+                dropped_at=now,
+                cold_base=base,
+                drops=(*chunk.drops, drop),
+            )
             moves += [(chunk, gone)] if chunk.is_resident else []
         self.context.control.chunks.move(moves)
 
