@@ -165,7 +165,13 @@ class ChunkEngines:
         )
 
     def cut_anew(self, table: ChunkTable, number: int) -> None:
-        table.cut_anew(chosen(("hour", "day", "day", "month"), number))
+        table.cut_anew(chosen(("hour", "day"), number))
+
+    def cut_coarsely(self, table: ChunkTable, number: int) -> None:
+        """Partitions become longer than chunks: not among what happens by chance, while a copy of
+        such a table stops for good once chunks of it were dropped.
+        """
+        table.cut_anew("month")
 
     def tag(self, table: ChunkTable, number: int) -> None:
         if table.snapshots:

@@ -7,6 +7,9 @@ from tests.mutation.mutation import Mutation
 DURABLE, DUE, STAMPS = (
     (f"tests/unit/chunks/test_{name}.py",) for name in ("durability", "due_chunks", "stamping")
 )
+GATE = ("tests/unit/chunks/test_drop_gate.py",)
+LOOK = "app/chunks/gate.py"
+SUITES = "gates/suites.py"
 DURABILITY = "domain/chunks/durability.py"
 CHUNK = "domain/chunks/chunk.py"
 
@@ -104,7 +107,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: age counts for tiering where it is about drops", DURABILITY,
-        "    cutoff = policy.drop_after.before(as_of)\n", "    cutoff = (policy.tier_after or policy.drop_after).before(as_of)\n", DUE,
+        "    cutoff = policy.drop_after.before(as_of)\n", "    cutoff = (policy.tier_after or policy.drop_after).before(as_of)\n", GATE,
     ),
     Mutation(
         "chunks: the latest are not kept", DURABILITY,
@@ -195,5 +198,117 @@ CHUNKS = (
     Mutation(
         "chunks: a chunk that comes later knows nothing of files of unknown reach", CHUNK,
         "        if everywhere and everywhere.spans:\n", "        if everywhere and not everywhere.spans:\n", STAMPS,
+    ),
+    # --- the gate's facts ------------------------------------------------------------------------
+    Mutation(
+        "chunks: the gate takes whatever items are stored", LOOK,
+        "            plan.digest_of(self.items) == plan.digest and len", "            len", GATE,
+    ),
+    Mutation(
+        "chunks: the gate does not count the items", LOOK,
+        " and len(self.items) == plan.files\n", "\n", GATE,
+    ),
+    Mutation(
+        "chunks: what could not be read is forgotten", LOOK,
+        "            self.unreadable.append(f\"{error.message}: {error.found}\")\n", "            del error\n", GATE,
+    ),
+    Mutation(
+        "chunks: what could not be read is as good as it can be", LOOK,
+        "self._read(self.written_since, everything)", "self._read(self.written_since, [])", GATE,
+    ),
+    Mutation(
+        "chunks: a base that main has left is one", LOOK,
+        "        return [] if self._tracking.hot.since(base) is not None and base else [str(base)]\n", "        return [] if base else [str(base)]\n", GATE,
+    ),
+    Mutation(
+        "chunks: what came after the plan removes nothing", LOOK,
+        "            files = (*change.added, *change.removed)\n            for", "            files = change.added\n            for",
+        ("tests/unit/lives/test_random_chunks.py",),
+    ),
+    Mutation(
+        "chunks: the gate does not ask what came after the plan", LOOK,
+        "        return sorted(touched)\n", "        return sorted(touched)[:0]\n", GATE,
+    ),
+    Mutation(
+        "chunks: the gate does not ask for holds", LOOK,
+        "if self._table.observed.held else []", "if self._table.observed.drop else []", GATE,
+    ),
+    Mutation(
+        "chunks: the gate does not ask how old chunks are", LOOK,
+        "        return [c.name for c in self._chunks() if c.end is None or c.end > cutoff]\n", "        return [c.name for c in self._chunks() if not cutoff]\n", GATE,
+    ),
+    Mutation(
+        "chunks: a table without a policy lets all chunks go", LOOK,
+        "            return list(self.plan.chunks)\n        cutoff", "            return []\n        cutoff", GATE,
+    ),
+    Mutation(
+        "chunks: force is about all chunks of a table", LOOK,
+        "            return [name for name in self.plan.chunks if name not in self.force.chunks]\n", "            return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: the gate lets the latest go", LOOK,
+        "        return [name for name in self.plan.chunks if name in latest]\n", "        return [name for name in latest if name is None]\n", GATE,
+    ),
+    Mutation(
+        "chunks: rows without a time may go", LOOK,
+        "[c for c in everything if self._end(c) is None]", "[c for c in everything if not c]", GATE,
+    ),
+    Mutation(
+        "chunks: files that live and are not planned are none", LOOK,
+        "        return sorted(live ^ {item.path for item in self.items})\n", "        return sorted({item.path for item in self.items} - live)\n", GATE,
+    ),
+    Mutation(
+        "chunks: files that are planned and do not live are none", LOOK,
+        "        return sorted(live ^ {item.path for item in self.items})\n", "        return sorted(live - {item.path for item in self.items})\n", GATE,
+    ),
+    Mutation(
+        "chunks: files with rows of other chunks go with a chunk", LOOK,
+        "        return sorted(listed.get(\"*\", ()))\n", "        return sorted(listed.get(\"\", ()))\n", GATE,
+    ),
+    Mutation(
+        "chunks: the gate does not compare positions", LOOK,
+        " for d in deferred.values()]\n", " for d in deferred.values() if not d.reason]\n", GATE,
+    ),
+    Mutation(
+        "chunks: the gate does not compare rows", LOOK,
+        "if hot_rows.get(n) != cold_rows.get(n)]", "if not (hot_rows or cold_rows)]", GATE,
+    ),
+    Mutation(
+        "chunks: cold that cannot be read has everything", LOOK,
+        "            self.cold_unreadable.append(f\"{error.message}: {error.found}\")\n            return list(self.plan.chunks)\n", "            del error\n            return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: a table that is not synced has its rows in cold", LOOK,
+        "        if sync is None:\n            return list(self.plan.chunks)\n", "        if sync is None:\n            return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: however much of a table may go at once", LOOK,
+        "        return self.context.config.chunks.max_drop_share - self.plan.bytes / total\n", "        return 1 - self.plan.bytes / total\n", GATE,
+    ),
+    Mutation(
+        "chunks: what no engine has listed is proved", LOOK,
+        "0 if listed is None else len(plan.chunks)", "len(plan.chunks)", GATE,
+    ),
+    Mutation(
+        "chunks: force passes over holds", LOOK,
+        "\"planned_held\": self._read(self._held, [str(plan.table)]),", "\"planned_held\": [] if self.force else self._read(self._held, [str(plan.table)]),", GATE,
+    ),
+    Mutation(
+        "chunks: nobody is gated", LOOK,
+        "        return policy is None or is_gated(self._table.sync, policy.type)\n", "        return policy is None\n", GATE,
+    ),
+    *(
+        Mutation(f"chunks: the gate's suite leaves out {fact}", SUITES, f'            _none("{fact}", "{meaning}"),\n', "", GATE)
+        for fact, meaning in (
+            ("base_lost", "whether main does not come from the planned snapshot any more"),
+            ("chunks_written_since", "planned chunks that were written since the plan"),
+            ("chunks_young", "planned chunks that the policy, or nobody, lets go yet"),
+            ("chunks_latest", "planned chunks among the latest that are kept"),
+            ("chunks_without_time", "planned chunks that have no range of time"),
+            ("files_differ", "files that are planned and not live in the chunks, or not so"),
+            ("files_reaching_beyond", "planned files with rows of other chunks"),
+            ("not_durable", "planned chunks that are not in cold up to their last write"),
+            ("rows_differ", "planned chunks whose rows, nulls or checksum cold has not"),
+        )
     ),
 )  # fmt: skip
