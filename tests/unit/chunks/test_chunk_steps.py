@@ -16,6 +16,7 @@ from meltline.app.run.recorded import keep_summary
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, Step
 from meltline.app.safety.arming import disarm
+from meltline.app.safety.stop_switch import stop
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SyncState
@@ -23,7 +24,7 @@ from meltline.domain.deletion.plan import PlanState
 from meltline.ports import RunRecord
 from meltline.ports.chunks import DropOutcome, DropRequest
 from tests.lake.chunk_tables import ChunkTable, chunk_table, day_name, reading
-from tests.lake.lake import DAY, Lake
+from tests.lake.lake import DAY, T0, Lake
 
 NAME = "lake.air.t"
 
@@ -135,6 +136,16 @@ def test_a_run_that_is_not_armed_ends_well_and_says_what_it_would_have_dropped()
     assert tiered.chunks_in_hot() == DUE + LEFT
     assert tiered.steps("by hand", once="the disk is full")["recap"][0].startswith("3 chunks, ")
     assert tiered.chunks_in_hot() == LEFT
+
+
+def test_a_run_that_a_person_has_stopped_refuses_by_table_and_what_was_copied_stays() -> None:
+    tiered = Tiered()
+    tiered.steps("before", as_of=T0)
+    stop(tiered.lake.services(), "look first")
+    (line,) = tiered.steps()["tables"]
+    assert "look first" in line["refused"] and not line["failed"]
+    (sync,) = tiered.lake.control.syncs.all([tiered.table.uuid])
+    assert sync.state is SyncState.STREAMING and tiered.chunks_in_hot() == DUE + LEFT
 
 
 def test_a_dry_run_copies_and_drops_nothing() -> None:

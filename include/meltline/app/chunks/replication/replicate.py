@@ -10,7 +10,7 @@ from meltline.app.chunks.tracking import chunk_lock
 from meltline.app.ground.preconditions import require_go
 from meltline.app.services import RunContext
 from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
-from meltline.domain.errors import CommitConflict, LockHeld, MeltlineError, SyncRefused
+from meltline.domain.errors import CommitConflict, LockHeld, MeltlineError, Stopped, SyncRefused
 
 
 def replicate(
@@ -22,11 +22,7 @@ def replicate(
         context: The ports.
         tables: Those to be copied; one that is not synced is passed over.
         deletes: What a person says about large deletes by others that are waiting.
-
-    Raises:
-        Stopped: `meltline stop` is in force: what is mirrored leaves cold.
     """
-    require_go(context.control.switch)
     synced = [t for t in tables if t.sync and t.sync.state is not SyncState.STOPPED]
     if synced and context.prepare_cold is not None:
         context.prepare_cold()
@@ -41,14 +37,15 @@ def _replicated(context: RunContext, table: ChunkedTable, deletes: Deletes | Non
     sync, name = table.sync, str(table.state.name)
     assert sync is not None  # only these are asked for
     try:
+        require_go(context.control.switch)  # what is mirrored leaves cold
         with chunk_lock(context, table.state.uuid):
             (sync,) = context.control.syncs.all([table.state.uuid])
             if waits_for_a_person(sync, deletes_decided=deletes is not None):
                 return Replicated(name, sync, error=standing(sync))
             hot = HotTable.load(context, table.state.name)
             return Pass(context, hot, table, sync, deletes).run()
-    except LockHeld as busy:  # whoever holds it says how it stands
-        return Replicated(name, sync, error=busy)
+    except (LockHeld, Stopped) as waiting:  # nothing is wrong with the copy
+        return Replicated(name, sync, error=waiting)
     except MeltlineError as error:
         return Replicated(name, _failed(context, sync, error), error=error)
 
