@@ -122,16 +122,12 @@ def _horizon(table: TableName, text: str) -> Horizon | None:
 
 def _waits(policy: ChunkPolicy, is_synced: bool) -> list[str]:
     """Why it does nothing yet (LT-9, LT-20)."""
-    notices = []
-    needs_sync = policy.type is not PolicyType.RETENTION
-    if needs_sync and not is_synced:
-        notices.append(
-            "the table is not synced: no chunk is flagged or dropped until "
-            "`meltline chunks sync` has copied it to cold"
-        )
-    if policy.drop_after:
-        notices.append("the first scheduled run only plans what it would drop: time to look")
-    return notices
+    if policy.type is PolicyType.RETENTION or is_synced:
+        return []
+    return [
+        "the table is not synced: no chunk is flagged or dropped until "
+        "`meltline chunks sync` has copied it to cold"
+    ]
 
 
 def _preview(

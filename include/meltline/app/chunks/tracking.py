@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import Chunk, ChunkStatus, new_chunk, stamped
+from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk, stamped
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
 from meltline.domain.chunks.sync import DROP_PLAN, Position, TableSync, TrackedTable
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import PlanNotFound
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.table_metadata import Snapshot
-from meltline.ports import ChunkFileReader, LedgerReader, Lock, PlanReader
+from meltline.ports import ChunkFileReader, Lock, PlanReader
 
 _LEASE = timedelta(minutes=2)
 
@@ -122,7 +123,7 @@ def retrack(
 ) -> Tracking:
     """Reads all of a table's files anew: every chunk with rows is stamped with the head.
 
-    A chunk that was dropped and has rows again is reopened, unless all that was dropped is back.
+    A chunk that was dropped and has rows again is reopened, unless a rollback has undone its drops.
     """
     place = (tracked.walked.place if tracked.walked else 0) + 1
     after = _read_anew(context, hot, tracked.layout, chunks, place=place, generation=generation)
@@ -184,15 +185,17 @@ def _after(
         generation=generation,
         dropped_by={} if plan is None else {change.snapshot_id: plan.id},
     )
-    at = hot.state.snapshots[change.snapshot_id].committed_at
+    snapshot = hot.state.snapshots[change.snapshot_id]
     for name in plan.chunks if plan else ():
+        drop = ChunkDrop(snapshot.snapshot_id, snapshot.sequence_number, after[name].cold_base)
         after[name] = replace(
             after[name],
             status=ChunkStatus.DROPPED,
-            dropped_at=at,
+            dropped_at=snapshot.committed_at,
             drop_plan=plan.id if plan else "",
             dropped_rows=chunks[name].rows,
             dropped_bytes=chunks[name].bytes,
+            drops=(*after[name].drops, drop),
         )
     return after
 
@@ -223,30 +226,44 @@ def _read_anew(
     after = stamped(
         layout, uuid, {**named, **whole}, [everything], generation=generation, dropped_by={}
     )
-    back = _back_again(context.reader, live, [after[name] for name in kept])
-    return after | {
-        chunk.name: replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None) for chunk in back
-    }
+    undone = {name: _without_undone(hot, after[name]) for name in kept}
+    return after | undone
 
 
 def _names(layout: ChunkLayout, files: Sequence[ChunkFile]) -> set[str]:
     return {name for times in {f.times for f in files} for name in layout.names(times) or ()}
 
 
-def _back_again(
-    ledger: LedgerReader, live: Sequence[ChunkFile], dropped: Sequence[Chunk]
-) -> list[Chunk]:
-    """Chunks whose dropped files are all in the table again, by a rollback."""
-    plans = {chunk.drop_plan for chunk in dropped if chunk.files} - {""}
-    items = {id: ledger.items(id) for id in sorted(plans)}
-    paths = {file.path for file in live}
-    return [
-        chunk
-        for chunk in dropped
-        if chunk.files
-        and items.get(chunk.drop_plan)
-        and all(file.path in paths for file in items[chunk.drop_plan])
-    ]
+def _without_undone(hot: HotTable, chunk: Chunk) -> Chunk:
+    """A dropped chunk without the drops that main does not come from any more.
+
+    Where none is left, hot has the whole of it again. What cold alone has is then as it was after
+    the last drop that is left: late rows that came after it are hot's as well.
+    """
+    drops = tuple(drop for drop in chunk.drops if _is_in_force(hot, drop))
+    if len(drops) == len(chunk.drops):
+        return chunk
+    if not drops:  # `cold_base` stays: by it cold's own word about the drop is known
+        return replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None, drops=())
+    return replace(chunk, drops=drops, cold_base=drops[-1].base)
+
+
+def _is_in_force(hot: HotTable, drop: ChunkDrop) -> bool:
+    """Whether main comes from a drop.
+
+    One that main's line does not show was undone, unless the line begins later by now: numbers
+    grow along it.
+
+    Raises:
+        SyncRefused: The table is of format 1, which has none.
+    """
+    if any(snapshot.snapshot_id == drop.snapshot_id for snapshot in hot.line):
+        return True
+    if not drop.sequence_number:
+        detail = "nobody can tell which drops a rollback has undone in a table of format 1"
+        raise diverged(hot.state.name, detail)
+    oldest = hot.line[-1] if hot.line else None
+    return oldest is None or oldest.sequence_number > drop.sequence_number
 
 
 def _head(hot: HotTable, *, place: int, generation: int) -> Position | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from meltline.domain.units import counted, format_files, format_size
 
+_ITS_DAY = ("STRADDLES", "LATEST_KEPT")
+"""Reasons for which a chunk is left alone on every day, as its policy says."""
 _PROBLEMS = ("skipped", "refused", "failed")
 
 
@@ -146,7 +148,8 @@ def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _deferred(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """`3 chunks wait: 2 BEHIND, 1 HELD`; nothing where none does."""
+    """`3 chunks wait: 2 BEHIND, 1 HELD`; what only waits for its day is not told."""
+    lines = [line for line in lines if line["reason"] not in _ITS_DAY]
     if lines:
         reasons = Counter(line["reason"] for line in lines)
         told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())

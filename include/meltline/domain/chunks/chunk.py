@@ -44,6 +44,21 @@ class Deferral(StrEnum):
 
 
 @dataclass(frozen=True)
+class ChunkDrop:
+    """One drop of a chunk: a rollback may undo it, and not those before it.
+
+    Attributes:
+        snapshot_id: The commit that took its files out of main.
+        sequence_number: Of that commit.
+        base: Cold's newest sequence number at that time; None where nothing was synced.
+    """
+
+    snapshot_id: int
+    sequence_number: int
+    base: int | None
+
+
+@dataclass(frozen=True)
 class Chunk:
     """One time range of one registration of a table.
 
@@ -61,6 +76,7 @@ class Chunk:
         tiered_at: When it was proved; None while it is not.
         dropped_at: When it was dropped last; None if never.
         drop_plan: The plan that dropped it last.
+        drops: All drops since hot had the whole of it, oldest first.
         dropped_rows: How many rows left hot by it; `dropped_bytes` likewise.
         cold_base: The newest sequence number in cold when it was dropped: later files of it are
             late rows, all others are the only copy of what was dropped.
@@ -84,6 +100,7 @@ class Chunk:
     cold_base: int | None = None
     dropped_rows: int = 0
     dropped_bytes: int = 0
+    drops: tuple[ChunkDrop, ...] = ()
 
     @property
     def range(self) -> TimeRange | None:

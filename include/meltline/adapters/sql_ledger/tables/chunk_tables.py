@@ -17,7 +17,7 @@ from meltline.adapters.sql_ledger.tables.columns import (
     sequence,
 )
 from meltline.adapters.sql_ledger.tables.schema import metadata
-from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus
 from meltline.domain.chunks.columns import ColumnKind
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import Horizon, Unit
@@ -54,6 +54,14 @@ class Duration(TypeDecorator[timedelta]):
     def process_result_value(self, millis: int | None, dialect: Dialect) -> timedelta | None:
         """The length again."""
         return None if millis is None else millis * _MILLISECOND
+
+
+def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | None]]:
+    return [[drop.snapshot_id, drop.sequence_number, drop.base] for drop in drops]
+
+
+def _load_drops(raw: list[list[int]]) -> tuple[ChunkDrop, ...]:
+    return tuple(ChunkDrop(*parts) for parts in raw)
 
 
 def _maybe(name: str) -> "Column[int]":
@@ -104,6 +112,7 @@ chunks = Table(
     _maybe("cold_base"),
     count("dropped_rows"),
     count("dropped_bytes"),
+    Column("drops", Json(_dump_drops, _load_drops), nullable=False),
     # Has all that the sums over a million chunks ask for, in the order in which they are grouped.
     Index("ix_chunks_sums", "table_uuid", "status", "rows", "bytes", "last_write", "dropped_bytes"),
 )

@@ -66,6 +66,7 @@ def _add_chunks() -> None:
         _text("drop_plan"),
         sa.Column("cold_base", sa.BigInteger),
         *map(_number, ("dropped_rows", "dropped_bytes")),
+        _text("drops"),
     )
     columns = ["table_uuid", "status", "rows", "bytes", "last_write", "dropped_bytes"]
     op.create_index("ix_chunks_sums", "chunks", columns)
