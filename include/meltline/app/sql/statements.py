@@ -11,6 +11,7 @@ from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around
 from meltline.app.retention.leases import leased
 from meltline.app.services import ReadContext
+from meltline.app.sql.guarded_statements import GuardedStatement, guarded_statement
 from meltline.app.sql.naming import full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
@@ -59,12 +60,14 @@ class Prepared:
         kind: Its first word.
         locations: What it reads of the past.
         views: What its text calls some of that, by name.
+        guard: Carries it out where chunks of the table that it writes to were dropped.
     """
 
     kind: str
     text: str
     locations: tuple[Located, ...] = ()
     views: Mapping[str, PastView] = field(default_factory=dict)
+    guard: GuardedStatement | None = None
 
 
 def run_statement(
@@ -106,8 +109,10 @@ def _query(
         if view is not None:
             views[name] = view
         edits.append(_edit(clause, located, name if view else ""))
+    guard = guarded_statement(context, request.standing, query.text, query.kind, tuple(edits))
     text = replaced(query.text, edits)
-    return _run(context, engine(), request, Prepared(query.kind, text, tuple(locations), views))
+    prepared = Prepared(query.kind, text, tuple(locations), views, guard)
+    return _run(context, engine(), request, prepared)
 
 
 def _located(
@@ -168,12 +173,18 @@ def _run(
                 lease = leased(context, located.table, snapshot_id, _LEASE, audited=False)
                 leases.enter_context(lease)
         try:
-            frame = engine.run(prepared.text, id, prepared.views)
+            frame = _frame(engine, id, prepared)
             if not request.fetch:
                 return Outcome(id, frame=frame)
             return Outcome(id, read=engine.fetch(frame, request.limit))
         except StatementRefused as refused:
             raise _in_own_words(refused, request.text, prepared) from refused
+
+
+def _frame(engine: SqlEngine, id: str, prepared: Prepared) -> object:
+    if prepared.guard is None:
+        return engine.run(prepared.text, id, prepared.views)
+    return prepared.guard.run(lambda text: engine.run(text, id, prepared.views))
 
 
 def _in_own_words(refused: StatementRefused, text: str, prepared: Prepared) -> StatementRefused:
