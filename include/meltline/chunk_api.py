@@ -25,7 +25,7 @@ from meltline.app.chunks.policies import (
     policy_lines,
 )
 from meltline.app.chunks.replication.declare import LayoutWish, start_sync, stop_sync
-from meltline.app.chunks.run import ChunkRun, times_of
+from meltline.app.chunks.run import ChunkRun
 from meltline.app.chunks.status import TieringStatus, tiering_status
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, step_of
@@ -225,7 +225,7 @@ def execute_retention(
         config: See above.
 
     Returns:
-        How many chunks it dropped: 0 without a policy. Why others wait is a Python warning.
+        How many chunks it dropped: 0 without a policy. Why others stay is a Python warning.
     """
     wiring, context = open_context(config)
     name = parse_table_name(table)
@@ -254,8 +254,7 @@ def execute_retention(
 
 
 def _told(table: TableName, run: ChunkRun) -> Iterator[str]:
-    """The times of what was dropped, what was refused, and what waits."""
-    yield from (f"{table}: {times_of(done)}" for done in run.results if done.error is None)
+    """What was refused, and what waits."""
     for line in run.summary.tables.values():
         if problem := line.failed or line.refused or line.skipped:
             yield f"{table}: {problem}"

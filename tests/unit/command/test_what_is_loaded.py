@@ -128,6 +128,8 @@ def test_only_the_command_that_is_named_is_loaded() -> None:
         ("history", "tables"),
         ("audit",),
         ("cold", "status"),
+        ("chunks", "status"),
+        ("chunks", "policies"),
         ("plan", "handoff"),
         ("runs",),
         ("plans",),
