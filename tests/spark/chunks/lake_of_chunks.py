@@ -32,6 +32,7 @@ CONFIG = """\
     warehouse: cold
 cold: {cold}
 chunks: {{max-drop-share: 1.0, max-foreign-deletes: {most}}}
+limits: {{lock-wait: 1s}}
 """
 AFTER_SYNC = CHUNK_STEPS[1:]
 """A run that takes cold as it is: replication is a step of its own in these tests."""
@@ -92,15 +93,17 @@ class ChunkLake:
             f" PARTITIONED BY (days(ts)) TBLPROPERTIES ({words})"
         )
 
-    def insert(self, table: str, *days: int, rows: int = 2, v: str = "a") -> list[int]:
+    def insert(self, table: str, *days: int, rows: int = 2) -> list[int]:
         """One commit of so many rows in each of some days, counted back from today.
+
+        Their texts are `v` and their ids.
 
         Returns:
             Their ids.
         """
         ids = [next(self._ids) for _ in range(rows * len(days))]
         words = ", ".join(
-            f"({id}, TIMESTAMP '{self.day(days[at // rows])} 03:00:{id % 60:02}', '{v}')"
+            f"({id}, TIMESTAMP '{self.day(days[at // rows])} 03:00:{id % 60:02}', 'v{id}')"
             for at, id in enumerate(ids)
         )
         self.w.sql(f"INSERT INTO {{{table}}} SELECT /*+ COALESCE(1) */ * FROM VALUES {words}")

@@ -35,7 +35,14 @@ def java_table(lake: Warehouse, table: str) -> Any:
     return spark3.loadIcebergTable(lake.spark._jsparkSession, lake.name(table))
 
 
-def delete_by_user(lake: Warehouse, table: str, user: int, *days: int, spec: int = -1) -> None:
+def delete_by_user(
+    lake: Warehouse,
+    table: str,
+    user: int | str,
+    *days: int,
+    spec: int = -1,
+    column: str = "user",
+) -> None:
     """A commit of equality deletes; Spark itself writes none.
 
     Args:
@@ -44,15 +51,16 @@ def delete_by_user(lake: Warehouse, table: str, user: int, *days: int, spec: int
         user: Whose rows go.
         days: The partitions, in days since 1970; none is one file of a spec without partitions.
         spec: By its id; negative is the table's own.
+        column: Of another table the one by which rows go.
     """
     spark, loaded = lake.spark, java_table(lake, table)
     jvm: Any = spark._jvm
     gateway: Any = spark.sparkContext._gateway
     iceberg = jvm.org.apache.iceberg
-    by, schema = loaded.schema().select(["user"]), loaded.schema()
+    by, schema = loaded.schema().select([column]), loaded.schema()
     chosen = loaded.spec() if spec < 0 else loaded.specs().get(spec)
     fields = gateway.new_array(gateway.jvm.int, 1)
-    fields[0] = schema.findField("user").fieldId()
+    fields[0] = schema.findField(column).fieldId()
     factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(loaded)
     writers = factory.equalityFieldIds(fields).equalityDeleteRowSchema(by).build()
     files = iceberg.io.OutputFileFactory.builderFor(loaded, 1, 1).build()
@@ -64,7 +72,7 @@ def delete_by_user(lake: Warehouse, table: str, user: int, *days: int, spec: int
         target = files.newOutputFile(chosen, partition)
         writer = writers.newEqualityDeleteWriter(target, chosen, partition)
         record = iceberg.data.GenericRecord.create(by)
-        record.setField("user", user)
+        record.setField(column, user)
         writer.write(record)
         writer.close()
         delta.addDeletes(writer.toDeleteFile())
