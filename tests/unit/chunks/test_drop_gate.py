@@ -173,6 +173,7 @@ WRITES: Mapping[str, Callable[[ChunkTable], object]] = {
     "a row deleted by its key": lambda table: table.put([0], mode=EQUALITY),
     "a row that moves in": lambda table: table.put([9], [reading(9, 1.5)], COPY_ON_WRITE),
     "a row that moves out": lambda table: table.put([0], [reading(0, 5.5)], MERGE_ON_READ),
+    "another tool's expiry": lambda table: table.delete_chunks(day_name(0)),
     "a compaction": lambda table: table.compact_chunks(day_name(0)),
 }
 
