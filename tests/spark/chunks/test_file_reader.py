@@ -65,10 +65,6 @@ SHAPES = {
     "days": Shape("days(ts)"),
     "days in format 1": Shape("days(ts)", version=1, mode="copy-on-write"),
     "days in format 3": Shape("days(ts), bucket(2, id)", version=3),
-    "days copied on write": Shape("days(ts)", version=3, mode="copy-on-write"),
-    "months": Shape("months(ts)", unit=Unit.DAY),
-    "years": Shape("years(ts)", type="TIMESTAMP_NTZ", cast="CAST(ts AS TIMESTAMP_NTZ)"),
-    "days of dates": Shape("days(ts)", type="DATE", cast="CAST(ts AS DATE)"),
     "dates": Shape("ts", type="DATE", cast="CAST(ts AS DATE)", version=3),
     "timestamps": Shape("ts", version=2),
     "text": Shape("ts", type="STRING", cast="date_format(ts, 'y-MM-dd')", pattern="%Y-%m-%d"),
@@ -76,16 +72,12 @@ SHAPES = {
         "ts", type="INT", cast="CAST(date_format(ts, 'yMMdd') AS INT)", pattern="%Y%m%d"
     ),
     "unpartitioned": Shape("", column="ts", unit=Unit.DAY),
-    "unpartitioned without nulls": Shape("", column="ts", unit=Unit.DAY, has_nulls=False),
-    "by another column": Shape("bucket(2, id)", column="ts", unit=Unit.DAY, version=3),
     "void": Shape(
         "days(ts)", version=1, mode="copy-on-write", later=("DROP PARTITION FIELD days(ts)",)
     ),
-    "none any more": Shape("days(ts)", version=3, later=("DROP PARTITION FIELD days(ts)",)),
     "days, then hours": Shape(
         "days(ts)", later=("REPLACE PARTITION FIELD days(ts) WITH hours(ts)",)
     ),
-    "months and days": Shape("months(ts)", later=("ADD PARTITION FIELD days(ts)",), version=3),
     "renamed": Shape("days(ts)", later=("ADD PARTITION FIELD hours(ts) AS `an hour/x`",)),
 }
 
@@ -309,7 +301,7 @@ def lies_in(times: Times, row: Any) -> bool:
     return bool(row["n"] == row["t"] and first <= ends[0] and ends[1] < end)
 
 
-BY_PARTITION = ("days", "days in format 1", "days in format 3", "days of dates", "dates", "text")
+BY_PARTITION = ("days", "days in format 1", "days in format 3", "dates", "text")
 
 
 @pytest.mark.parametrize("read", [*BY_PARTITION, "integers", "timestamps", "hours"], indirect=True)
@@ -323,16 +315,14 @@ def test_each_file_of_a_partition_lies_in_its_one_chunk(read: Read) -> None:
     assert {name[:10] for name in named} == {*DAYS, "2026-02-02", UNBOUNDED}
 
 
-@pytest.mark.parametrize("read", ["void", "none any more"], indirect=True)
+@pytest.mark.parametrize("read", ["void"], indirect=True)
 def test_where_no_partition_tells_the_bounds_do(read: Read) -> None:
     live = read.reader.live(read.snapshots[-1], read.layout)
     newest = [f for f in live if f.snapshot_id == read.snapshots[-1].snapshot_id]
     assert [read.layout.names(f.times) for f in newest] == [[DAYS[3]]]
 
 
-@pytest.mark.parametrize(
-    "read", ["unpartitioned", "by another column", "none any more"], indirect=True
-)
+@pytest.mark.parametrize("read", ["unpartitioned"], indirect=True)
 def test_row_deletes_that_no_partition_bounds_may_be_about_all(read: Read) -> None:
     files = [f for s in read.snapshots for f in read.reader.live(s, read.layout)]
     deletes = [f for f in files if f.kind is not FileKind.DATA]
