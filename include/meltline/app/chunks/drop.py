@@ -184,21 +184,24 @@ class _Drop:
         return track(self.context, hot, tracked, table.sync)
 
     def _tell_cold(self, tracking: Tracking) -> None:
-        """Says in cold, then in the ledger, of which chunks cold will have the only rows.
+        """Says in the ledger, then in cold, of which chunks cold will have the only rows.
 
         Before the commit: whatever dies afterwards, and whatever ledger comes back, none of what
-        cold has of them up to now is ever taken for a copy of what hot has.
+        cold has of them up to now is ever taken for a copy of what hot has. The ledger first: a
+        word in cold that it has not counts as that of a lost ledger.
         """
         sync = self.table.sync
         if sync is None or sync.committed is None:
             return
-        base = _tell(self.context, sync, self.plan.chunks)
+        cold = ColdSide.read(self.context, sync)
+        base = int(cold.table.document["last-sequence-number"])
         moves = [
             (chunk, replace(chunk, cold_base=base))
             for chunk in (tracking.chunks[name] for name in self.plan.chunks)
         ]
         if not all(self.context.control.chunks.move(moves)):
             raise _stale(self.plan, "a chunk was written since the gate")
+        _tell(self.context, sync, cold.snapshot_id, dict.fromkeys(self.plan.chunks, base))
 
     def _request(self, tracking: Tracking) -> DropRequest:
         plan = self.plan
@@ -260,28 +263,22 @@ class _Drop:
         return DroppedChunks(self.plan, [c.name for c in chunks], at, until, gone)
 
 
-def _tell(context: RunContext, sync: TableSync, chunks: Sequence[str]) -> int:
-    """Adds chunks to those that cold alone has; returns cold's newest sequence number."""
-    cold = ColdSide.read(context, sync)
-    base = int(cold.table.document["last-sequence-number"])
+def _tell(context: RunContext, sync: TableSync, snapshot_id: int, bases: Mapping[str, int]) -> None:
+    """Adds chunks to those that cold says it alone has, if it is still at a snapshot."""
 
     def edit(document: MetadataEditor) -> None:
-        if document.state.current_snapshot_id != cold.snapshot_id:
+        if document.state.current_snapshot_id != snapshot_id:
             raise PlanStale(
                 f"{sync.cold} has moved on since the proof",
                 object=str(sync.cold),
-                expected=str(cold.snapshot_id),
+                expected=str(snapshot_id),
                 found=str(document.state.current_snapshot_id),
                 next="run again: the chunks are proved anew",
             )
-        # One that was dropped before keeps its base where late rows of it are proved: both parts
-        # are the only copy from now on.
         before: Mapping[str, int] = read_dropped(document.properties)
-        told = {**before, **dict.fromkeys(chunks, base)}
-        document.set_properties({SYNC_DROPPED: written_dropped(told)})
+        document.set_properties({SYNC_DROPPED: written_dropped({**before, **bases})})
 
     require_cold(context).editor.edit_table(sync.cold, edit)
-    return base
 
 
 def _stale(plan: Plan, why: str) -> PlanStale:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
-from meltline.app.chunks.proofs import ColdSide, late_rows, positions
+from meltline.app.chunks.proofs import ColdSide, late_rows, only_copy_bases, positions
 from meltline.app.chunks.tracking import Tracking, changes_of
 from meltline.app.gate.gate import reasons
 from meltline.app.services import RunContext
@@ -246,11 +246,11 @@ class DropLook:
         assert sync is not None and rows is not None
         layout = self._table.tracked.layout
         cold = ColdSide.read(self.context, sync)
-        again = {c.name for c in self._chunks() if c.status is ChunkStatus.REOPENED}
-        whole = set(self.plan.chunks) - again
+        again = [c for c in self._chunks() if c.status is ChunkStatus.REOPENED]
+        whole = set(self.plan.chunks) - {chunk.name for chunk in again}
         digests = dict(rows.digests(sync.cold, cold.snapshot_id, layout, whole))
-        if known := again & cold.dropped.keys():
-            digests |= late_rows(self.context, sync, layout, cold, known)
+        if bases := only_copy_bases(again):
+            digests |= late_rows(self.context, sync, layout, cold, bases)
         return digests
 
     def _share_allowed(self) -> float:

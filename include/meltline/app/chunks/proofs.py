@@ -4,7 +4,7 @@ What a gate relies on is read here by other ways than the plan was made: the pos
 ledger and from cold's own properties, the rows by the engine.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -118,8 +118,9 @@ def differing_rows(
     assert rows is not None  # there is a cold tier
     hot_rows = rows.digests(table.state.name, head.snapshot_id, layout, names)
     cold_rows = dict(rows.digests(sync.cold, cold.snapshot_id, layout, names - reopened))
-    if known := reopened & cold.dropped.keys():
-        cold_rows |= late_rows(context, sync, layout, cold, known)
+    if reopened:
+        bases = only_copy_bases(chunk for chunk in chunks if chunk.name in reopened)
+        cold_rows |= late_rows(context, sync, layout, cold, bases)
     return {
         name: f"hot has {_words(hot_rows.get(name))}, cold {_words(cold_rows.get(name))}"
         for name in sorted(names)
@@ -127,12 +128,18 @@ def differing_rows(
     }
 
 
+def only_copy_bases(chunks: Iterable[Chunk]) -> dict[str, int]:
+    """Up to where cold's files of dropped chunks are no late rows; of the others nobody knows."""
+    bases = ((chunk.name, chunk.only_copy_base) for chunk in chunks)
+    return {name: base for name, base in bases if base is not None}
+
+
 def late_rows(
     context: RunContext,
     sync: TableSync,
     layout: ChunkLayout,
     cold: ColdSide,
-    chunks: Collection[str],
+    bases: Mapping[str, int],
 ) -> Mapping[str, RowDigest]:
     """What cold has of dropped chunks beyond what was dropped: files that came later."""
     reader, head = context.cold_chunk_files, cold.table.state.current_snapshot
@@ -143,14 +150,14 @@ def late_rows(
         for file in reader.live(head, layout)
         if file.kind is FileKind.DATA
         and any(
-            name in chunks and file.sequence_number > cold.dropped[name]
+            name in bases and file.sequence_number > bases[name]
             for name in layout.names(file.times) or ()
         )
     ]
     if not late:
         return {}
     digests: Mapping[str, RowDigest] = rows.digests(
-        sync.cold, cold.snapshot_id, layout, chunks, only_files=late
+        sync.cold, cold.snapshot_id, layout, bases, only_files=late
     )
     return digests
 

@@ -28,7 +28,7 @@ from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import LockHeld, MeltlineError, PlanStale, RunNotFound
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.units import format_instant
+from meltline.domain.units import counted, format_instant
 
 _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 _SHOWN = 3
@@ -227,9 +227,9 @@ class ChunkRun:
             return
         if is_new and policy is not None:
             until = format_instant(policy.created_at + TIME_TO_REGRET)
-            chunks = len(drops.plan.plan.chunks)
+            chunks = counted(len(drops.plan.plan.chunks), "chunk")
             self.summary.notices.append(
-                f"{table.state.name}: its policy is new: {chunks} chunks would be dropped, and "
+                f"{table.state.name}: its policy is new: {chunks} would be dropped, and "
                 f"will be by runs after {until}; `meltline chunks drop` does it at once"
             )
             if not request.dry_run:
@@ -306,7 +306,7 @@ def times_of(result: DroppedChunks) -> str:
     history = format_instant(result.out_of_history) if result.out_of_history else "for ever"
     gone = format_instant(result.gone) if result.gone else "never"
     return (
-        f"{len(result.chunks)} chunks left hot"
+        f"{counted(len(result.chunks), 'chunk')} left hot"
         f"{f' at {format_instant(result.out_of_hot)}' if result.out_of_hot else ''}; "
         f"time travel reads them until {history}; their bytes are deleted after {gone}"
     )

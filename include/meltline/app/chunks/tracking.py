@@ -23,6 +23,8 @@ from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import ChunkFileReader, Lock, PlanReader
 
 _LEASE = timedelta(minutes=2)
+UNKNOWN_DROP = 0
+"""Stands for the commit of a drop that only cold tells of."""
 
 
 def chunk_lock(context: ReadContext, table_uuid: str) -> AbstractContextManager[Lock]:
@@ -257,6 +259,8 @@ def _is_in_force(hot: HotTable, drop: ChunkDrop) -> bool:
     Raises:
         SyncRefused: The table is of format 1, which has none.
     """
+    if drop.snapshot_id == UNKNOWN_DROP:
+        return True
     if any(snapshot.snapshot_id == drop.snapshot_id for snapshot in hot.line):
         return True
     if not drop.sequence_number:

@@ -10,6 +10,7 @@ from meltline.app.catalog.tables import ObservedTable, cold_policy_of
 from meltline.app.ground.findings import Finding
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.chunks.sync import SYNC_OF
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import ObjectReader
@@ -44,13 +45,18 @@ def _tier_findings(tier: ColdTier, wanting: Sequence[ObservedTable]) -> Iterator
     for state in states:
         if isinstance(state, MeltlineError):
             yield Finding("error", "cold_unreadable", state.object, _message(state), state.next)
-        else:
+        elif SYNC_OF not in state.properties:  # copies of rows are their owner's to compact
             yield from _foreign(tier.store, state)
     yield from _names_taken(wanting, metadata_of(states))
 
 
 def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[Finding]:
-    """Commits to the archive that are not Meltline's: nobody else may write there (AR-34)."""
+    """Commits to the archive that are not Meltline's: nobody else may write there (AR-34).
+
+    A table to which chunks are replicated is no archive: an engine writes it.
+    """
+    if SYNC_OF in state.properties:
+        return
     commits = foreign_commits(store, state)
     if not commits:
         return

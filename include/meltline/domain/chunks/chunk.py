@@ -78,8 +78,8 @@ class Chunk:
         drop_plan: The plan that dropped it last.
         drops: All drops since hot had the whole of it, oldest first.
         dropped_rows: How many rows left hot by it; `dropped_bytes` likewise.
-        cold_base: The newest sequence number in cold when it was dropped: later files of it are
-            late rows, all others are the only copy of what was dropped.
+        cold_base: The newest sequence number in cold when a drop of it was prepared last, made or
+            not: what cold says of itself by then.
     """
 
     table_uuid: str
@@ -116,6 +116,16 @@ class Chunk:
     def was_dropped(self) -> bool:
         """Whether cold alone has rows of it, whatever hot has besides."""
         return self.status in (ChunkStatus.DROPPED, ChunkStatus.REOPENED)
+
+    @property
+    def only_copy_base(self) -> int | None:
+        """Cold's files of it up to this sequence number are the only copy of what was dropped.
+
+        Later ones are late rows, which hot has as well. None where nobody has noted it.
+        """
+        if not self.was_dropped:
+            return None
+        return self.drops[-1].base if self.drops else self.cold_base
 
     def written(self, change: SnapshotChange, generation: int) -> "Chunk":
         """The chunk after a commit that may have changed its rows: it is proved no more (H7)."""

@@ -81,6 +81,7 @@ def leaving_files(
     files: Sequence[ColdFile],
     replaced: frozenset[str] | None,
     dropped: Mapping[str, int],
+    resident: Collection[str],
 ) -> LeavingFiles:
     """What leaves cold where chunks are replaced; what cold alone has never does (LT-26).
 
@@ -90,6 +91,7 @@ def leaving_files(
         replaced: The chunks; None is every one.
         dropped: Chunks that cold alone has, with the newest sequence number of what was dropped:
             later files of them are late rows that hot has as well.
+        resident: Chunks of which hot has rows.
     """
     of_file = {cold.file.path: layout.names(cold.file.times) for cold in files}
     chunks = _closed(replaced, of_file.values())
@@ -97,7 +99,7 @@ def leaving_files(
     for cold in files:
         names = of_file[cold.file.path]
         if chunks is None or names is None or chunks & set(names):
-            parts[_part(cold, names, dropped)].append(cold.file.path)
+            parts[_part(cold, names, dropped, resident)].append(cold.file.path)
     known = frozenset(name for names in of_file.values() for name in names or ())
     return LeavingFiles(
         tuple(parts[_Part.COPY]),
@@ -114,13 +116,22 @@ class _Part(StrEnum):
     NOBODY_KNOWS = "both together, or nobody can tell"
 
 
-def _part(cold: ColdFile, names: Collection[str] | None, dropped: Mapping[str, int]) -> _Part:
-    """What a file is, by when it was written: late rows of a dropped chunk came after the drop."""
+def _part(
+    cold: ColdFile,
+    names: Collection[str] | None,
+    dropped: Mapping[str, int],
+    resident: Collection[str],
+) -> _Part:
+    """What a file is, by when it was written: late rows of a dropped chunk came after the drop.
+
+    What cold's owner has written of a chunk that hot has no rows of is the only copy, too.
+    """
     bases = [base for name, base in dropped.items() if names is None or name in names]
     number = cold.file.sequence_number
     if not bases:
         return _Part.COPY
-    if number <= min(bases):
+    is_foreign = not cold.is_ours and names is not None and not set(names) & set(resident)
+    if number <= min(bases) or is_foreign:
         return _Part.ONLY
     is_late = number > max(bases) and cold.is_ours
     is_within = names is not None and set(names) <= dropped.keys()

@@ -33,10 +33,22 @@ class ColdContent:
         told = self._told
         return {
             chunk.name: told.get(chunk.name, EVERYTHING)
-            if chunk.cold_base is None
-            else chunk.cold_base
+            if chunk.only_copy_base is None
+            else chunk.only_copy_base
             for chunk in self.tracking.chunks.values()
             if chunk.was_dropped
+        }
+
+    def unknown_drops(self) -> Mapping[str, int]:
+        """Chunks that cold says it alone has, hot has no rows of, and the ledger knows no drop of.
+
+        A ledger that was lost, or an old backup of one, leaves them: cold's word is enough.
+        """
+        chunks = self.tracking.chunks
+        return {
+            name: base
+            for name, base in self._told.items()
+            if name not in chunks or not (chunks[name].files or chunks[name].was_dropped)
         }
 
     @cached_property
@@ -47,6 +59,20 @@ class ColdContent:
             raise diverged(
                 self.sync.table, f"{SYNC_DROPPED} of {self.sync.cold}: {error}"
             ) from error
+
+    def words(self, dropped: Mapping[str, int]) -> Mapping[str, int]:
+        """What cold is to say from now on that it alone has.
+
+        What it says of chunks that this ledger knows nothing of it goes on to say.
+        """
+        unknown = {name: base for name, base in self._told.items() if not self._is_known(name)}
+        known = {name: base for name, base in dropped.items() if base != EVERYTHING}
+        return {**unknown, **known}
+
+    def _is_known(self, name: str) -> bool:
+        """Whether the ledger has the very word that cold has about a chunk that hot has."""
+        chunk = self.tracking.chunks.get(name)
+        return chunk is not None and bool(chunk.files) and chunk.cold_base == self._told[name]
 
     def leaving(self, replaced: frozenset[str] | None, dropped: Mapping[str, int]) -> LeavingFiles:
         """The files that leave where chunks are replaced; None is every chunk.
@@ -65,7 +91,8 @@ class ColdContent:
             for file in reader.live(head, layout)
             if file.kind is FileKind.DATA
         ]
-        leaving = leaving_files(layout, files, replaced, dropped)
+        resident = {chunk.name for chunk in self.tracking.chunks.values() if chunk.files}
+        leaving = leaving_files(layout, files, replaced, dropped, resident)
         if leaving.mixed:
             raise diverged(
                 self.sync.table,
@@ -83,10 +110,9 @@ class ColdContent:
         may leave cold unless hot has the same rows.
         """
         for name in sorted(self._told.keys() - dropped.keys()):
-            chunk = self.tracking.chunks.get(name)
-            is_known = chunk is not None and chunk.files and chunk.cold_base == self._told[name]
-            if is_known or (replaced is not None and name not in replaced):
+            if self._is_known(name) or (replaced is not None and name not in replaced):
                 continue
+            chunk = self.tracking.chunks.get(name)
             if chunk is None or not chunk.files or self._has_other_rows(name):
                 raise diverged(
                     self.sync.table,

@@ -7,10 +7,11 @@ they did. What cold has by then and its position are one commit.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
-from meltline.app.chunks.replication.cold_content import EVERYTHING, ColdContent
+from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.declare import CONSUMER
 from meltline.app.chunks.replication.refusals import (
     LARGE_DELETES,
@@ -19,10 +20,17 @@ from meltline.app.chunks.replication.refusals import (
     refusal,
 )
 from meltline.app.chunks.replication.synced_table import SyncedTable, carry_shape, open_synced
-from meltline.app.chunks.tracking import Tracking, changes_of, own_drop, retrack, track
+from meltline.app.chunks.tracking import (
+    UNKNOWN_DROP,
+    Tracking,
+    changes_of,
+    own_drop,
+    retrack,
+    track,
+)
 from meltline.app.retention.consumers import set_consumer
 from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus
+from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
 from meltline.domain.chunks.replication import (
     LeavingFiles,
@@ -157,10 +165,13 @@ class Pass:
     def _copy_all(self, tracking: Tracking, synced: SyncedTable, head: Position) -> CopyOutcome:
         """Everything that hot has, verified before anybody sees it (H1, H2)."""
         cold = ColdContent(self.context, self.sync, synced, tracking)
+        if unknown := cold.unknown_drops():
+            tracking = self._take_up(tracking, unknown)
+            cold = ColdContent(self.context, self.sync, synced, tracking)
         dropped = cold.dropped
         leaving = cold.leaving(None, dropped)
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
-        request = self._request(synced, head, None, leaving, dropped)
+        request = self._request(cold, head, None, leaving, dropped)
         proven = resident - dropped.keys()
         return self._carried_out(request, prove=partial(self._prove, head.snapshot_id, proven))
 
@@ -187,11 +198,11 @@ class Pass:
         if replaced is None or replaced:
             leaving = cold.leaving(replaced, dropped)
             replaced = None if replaced is None else leaving.chunks
-        request = self._request(synced, head, replaced, leaving, dropped)
+        request = self._request(cold, head, replaced, leaving, dropped)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
-        outcome = self._carried_out(request)
-        self._mark_dropped(tracking, {name: newest for name in emptied})
-        return outcome
+        # Before anybody sees the copy: what died in between would have cold forget its word.
+        self._mark_dropped(tracking, dict.fromkeys(emptied, newest))
+        return self._carried_out(request)
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
         """What others did: our own drops are never mirrored.
@@ -221,6 +232,18 @@ class Pass:
                 )
             names |= touched
         return names
+
+    def _take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:
+        """Has the ledger know what cold alone has, where hot has none of it."""
+        layout, uuid = tracking.table.layout, tracking.table.table_uuid
+        now, ledger = self.context.clock.now(), self.context.control.chunks
+        known = {n: tracking.chunks.get(n) or new_chunk(layout, uuid, n) for n in unknown}
+        new = [chunk for name, chunk in known.items() if name not in tracking.chunks]
+        ledger.advance(tracking.table, tracking.table, new)
+        taken = {name: _dropped_before(chunk, unknown[name], now) for name, chunk in known.items()}
+        if not all(ledger.move([(known[name], taken[name]) for name in taken])):
+            raise self._diverged("a chunk was written while cold's word about it was read")
+        return replace(tracking, chunks={**tracking.chunks, **taken})
 
     def _mark_dropped(self, tracking: Tracking, bases: Mapping[str, int]) -> None:
         """Chunks that others emptied, and that cold keeps, count as dropped."""
@@ -265,7 +288,7 @@ class Pass:
 
     def _request(
         self,
-        synced: SyncedTable,
+        cold: ColdContent,
         head: Position,
         replaced: frozenset[str] | None,
         leaving: LeavingFiles,
@@ -273,8 +296,8 @@ class Pass:
     ) -> CopyRequest:
         return CopyRequest(
             hot=self.hot.state.name,
-            cold=synced.state.name,
-            cold_base=synced.state.metadata_location,
+            cold=cold.synced.state.name,
+            cold_base=cold.synced.state.metadata_location,
             layout=self.table.tracked.layout,
             upto=head.snapshot_id,
             replaced=replaced,
@@ -283,9 +306,7 @@ class Pass:
                 SYNC_GENERATION: str(self.sync.generation),
                 SYNC_SNAPSHOT: str(head.snapshot_id),
                 SYNC_PLACE: str(head.place),
-                SYNC_DROPPED: written_dropped(
-                    {name: base for name, base in dropped.items() if base != EVERYTHING}
-                ),
+                SYNC_DROPPED: written_dropped(cold.words(dropped)),
             },
         )
 
@@ -350,3 +371,14 @@ def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:
     parent = hot.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
     total = parent.summary.get("total-records", "") if parent else ""
     return int(total) if total.isdecimal() else 0
+
+
+def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:
+    """A chunk that was dropped before this ledger began; nobody knows by which commit."""
+    return replace(
+        chunk,
+        status=ChunkStatus.DROPPED,
+        dropped_at=now,
+        cold_base=base,
+        drops=(ChunkDrop(UNKNOWN_DROP, 0, base),),
+    )
