@@ -190,8 +190,10 @@ def show_run(
         [_run_row(line)],
     )
     _print_plans_of(its_plans)
-    for how, tables in (("skipped", line.skipped), ("failed", line.failed)):
+    told = (("skipped", line.skipped), ("refused", line.refused), ("failed", line.failed))
+    for how, tables in told:
         print_notes([f"{table}: {how}: {why}" for table, why in tables.items()])
+    print_notes([f"{d['table']}: {d['chunk']} waits: {d['reason']}" for d in line.deferred])
     print_notes(line.notes)
     return 0
 

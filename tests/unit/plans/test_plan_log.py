@@ -82,7 +82,7 @@ def test_a_plan_that_drops_chunks_is_found_by_its_kind_and_tells_how_many_and_as
     lake.control.plans.add([drop, a_plan(kind=PlanKind.PURGE)])
     (line,) = find_plans(lake.control, PlanFilter(kind=PlanKind.DROP_CHUNKS)).plans
     assert line.plan == drop
-    assert line.policy == "2 chunks past their age, as of 2026-01-01T00:00:00Z"
+    assert line.policy == "2 chunks past the drop age, as of 2026-01-01T00:00:00Z"
 
 
 # --- runs ----------------------------------------------------------------------------------------

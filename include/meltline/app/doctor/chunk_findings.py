@@ -71,7 +71,7 @@ def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
     if sync is None or not table.is_replicated:
         return
     if sync.state is SyncState.FAILED:
-        failed = f"replication to {sync.cold} has failed: {sync.reason} {sync.detail}".rstrip()
+        failed = f"replication to {sync.cold} has failed: {sync.reason}: {sync.detail}"
         fix = _way_out(table.name, sync)
         yield Finding("error", "chunks_sync_failed", table.name, failed, fix)
     elif sync.heartbeat is None or context.clock.now() - sync.heartbeat > oldest:

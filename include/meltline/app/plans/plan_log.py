@@ -8,7 +8,7 @@ from meltline.app.plans.period import Period
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.iceberg.names import TableName, selected, unmatched
-from meltline.domain.units import format_duration, format_instant
+from meltline.domain.units import counted, format_duration, format_instant
 from meltline.ports import Approval, ControlLedger, KnownTable
 
 
@@ -53,7 +53,8 @@ class JudgedPlan:
         """What decided it: the retention as it was applied; of a purge, the wait that is over."""
         plan = self.plan
         if plan.kind is PlanKind.DROP_CHUNKS:
-            return f"{len(plan.chunks)} chunks past their age, as of {format_instant(plan.as_of)}"
+            chunks = counted(len(plan.chunks), "chunk")
+            return f"{chunks} past the drop age, as of {format_instant(plan.as_of)}"
         if plan.kind is not PlanKind.EXPIRE:
             return f"failsafe over at {format_instant(plan.created_at)}"
         if plan.window_start is None:

@@ -50,7 +50,8 @@ class RunLine:
     Attributes:
         totals: Its plans, added up.
         notes: What it said beside its tables.
-        skipped: Why tables were left out, by name.
+        skipped: Why tables were left out, by name; `refused` why a gate or guard refused them.
+        deferred: Its chunks that were left alone: table, chunk, reason and detail of each.
     """
 
     run: RunRecord
@@ -58,6 +59,8 @@ class RunLine:
     skipped: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    deferred: Sequence[Mapping[str, str]] = ()
 
     @property
     def took(self) -> timedelta | None:
@@ -70,7 +73,7 @@ class RunLine:
         states = {total.state for total in self.totals}
         if self.failed or PlanState.FAILED in states:
             return Outcome.FAILED
-        if PlanState.REFUSED in states:
+        if self.refused or PlanState.REFUSED in states:
             return Outcome.REFUSED
         open_states = {PlanState.PLANNED, PlanState.PASSED, PlanState.APPLYING}
         if self.run.ended_at is None or states & open_states:
@@ -102,7 +105,9 @@ class RunLine:
             "bytes_purged": purged[1],
             "skipped": dict(self.skipped),
             "failed": dict(self.failed),
+            "refused": dict(self.refused),
             "notes": list(self.notes),
+            **({"deferred": list(self.deferred)} if self.deferred else {}),
         }
 
 
@@ -148,4 +153,6 @@ def _line(runs: RunLog, record: RunRecord) -> RunLine:
         {table["table"]: table["skipped"] for table in tables if table.get("skipped")},
         {table["table"]: table["failed"] for table in tables if table.get("failed")},
         tuple(summary.get("notes", ())),
+        {table["table"]: table["refused"] for table in tables if table.get("refused")},
+        tuple(summary.get("deferred", ())),
     )

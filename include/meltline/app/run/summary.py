@@ -35,6 +35,7 @@ from meltline.domain.errors import (
     NotArmed,
     PlanAltered,
     Stopped,
+    SyncRefused,
 )
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.units import format_instant
@@ -81,7 +82,7 @@ class Summary:
             self.not_armed = self.not_armed or NotArmedCounts(error.object)
         elif isinstance(error, (DeletedWhileNamed, HeadChanged)):
             self._change(table, failed=why, next=error.next)
-        elif isinstance(error, _REFUSALS):
+        elif isinstance(error, _REFUSALS) or _waits_for_a_person(error):
             self._change(table, refused=why, next=error.next)
         else:
             self._change(table, skipped=why, next=error.next)
@@ -273,6 +274,11 @@ class Summary:
         """A plan's line, with its batch where the run is cut into batches."""
         number = self.batch or (plan.batch if self.batches else 0)
         return {**plan_line(plan), **({"batch": number} if number else {})}
+
+
+def _waits_for_a_person(error: MeltlineError) -> bool:
+    """Whether replication cannot go on unasked."""
+    return isinstance(error, SyncRefused) and bool(error.reason)
 
 
 def _rejected(plan: Plan, error: ApprovalRejected) -> str:

@@ -30,8 +30,9 @@ from meltline.cli.options import (
     ready_wiring,
     request,
 )
-from meltline.cli.output import console, print_json, print_notes, print_plans, print_rows
+from meltline.cli.output import console, print_json, print_notes, print_rows
 from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import unmatched
 from meltline.domain.units import counted, format_instant, format_size
@@ -152,7 +153,7 @@ def plan_drops(
     if as_json:
         print_json(document)
     else:
-        print_plans(list(chunk_run.planned))
+        _print_planned(chunk_run.planned)
         print_notes((*_deferred(summary), *summary.notes, *summary.notices))
     return summary.exit_code
 
@@ -169,11 +170,31 @@ def _print(chunk_run: ChunkRun, *, as_json: bool) -> None:
     for line in told[:2] if summary.not_armed else told[:1]:
         console().print(f"{line[0].upper()}{line[1:]}.", soft_wrap=True)
     if summary.dry_run:
-        print_plans(list(summary.plans.values()))
+        _print_planned(list(summary.plans.values()))
         print_notes([*_risk_sentences(chunk_run.planned_drops)])
     else:
         _print_tables(summary)
     print_notes((*_deferred(summary), *summary.notes, *summary.notices))
+
+
+def _print_planned(plans: Sequence[Plan]) -> None:
+    """Plans of drops, with the chunks by name."""
+    if not plans:
+        console().print("Nothing to drop.")
+        return
+    rows = [
+        [
+            plan.id,
+            str(plan.table),
+            str(len(plan.chunks)),
+            f"{plan.chunks[0]} to {plan.chunks[-1]}",
+            str(plan.files),
+            format_size(plan.bytes),
+            str(plan.state),
+        ]
+        for plan in plans
+    ]
+    print_rows("", ("plan", "table", "chunks", "which", "files", "bytes", "state"), rows)
 
 
 def _print_tables(summary: Summary) -> None:
