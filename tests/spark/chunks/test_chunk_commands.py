@@ -37,6 +37,7 @@ class Lake:
         )
         self.table = f"{self.hot.catalog}.n.readings"
         self.cold = quoted(cold, "meltline_synced", "n", "readings")
+        self.is_simulated = True
         self._capsys = capsys
 
     def __call__(self, *words: str, days: float = 0) -> tuple[int, Any]:
@@ -47,7 +48,8 @@ class Lake:
         """What a person sees, so many days from now."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MELTLINE_CONFIG", str(self.hot.yaml))
-            patch.setenv("MELTLINE_NOW", format_instant(TODAY + timedelta(days=days)))
+            if self.is_simulated:
+                patch.setenv("MELTLINE_NOW", format_instant(TODAY + timedelta(days=days)))
             self._capsys.readouterr()
             code = run([*words])
         return code, self._capsys.readouterr().out
@@ -180,3 +182,30 @@ def test_a_program_does_the_same_by_the_names_that_people_know(lake: Lake) -> No
     assert meltline.disable_sync(lake.table, config=config).state == "STOPPED"
     meltline.remove_tiered_retention_policy(lake.table, config=config)
     assert meltline.execute_retention(lake.table, config=config) == 0
+
+
+def test_large_deletes_by_others_wait_for_a_word_and_runs_say_so(lake: Lake) -> None:
+    assert lake("chunks", "sync", lake.table)[0] == 0
+    lake.hot.sql("DELETE FROM {readings} WHERE id IN (1, 2)")
+    code, refused = lake("chunks", "replicate")
+    assert code == 3 and refused["syncs"][0]["reason"] == "LARGE_DELETES", refused
+    assert lake("show", "run", "last")[1]["outcome"] == "refused"
+    _, document = lake("doctor")
+    findings = {f["code"]: f for f in document["findings"]}
+    assert "--deletes mirror" in findings["chunks_sync_failed"]["fix"]
+    assert "cold_foreign_commit" not in findings
+    code, kept = lake("chunks", "replicate", "--deletes", "keep")
+    assert code == 0 and kept["syncs"][0]["state"] == "STREAMING", kept
+    assert lake.ids() == [3, 4, 5, 6] and lake.ids(lake.cold) == [1, 2, 3, 4, 5, 6]
+    assert statuses(lake)[OLD] == "dropped"
+
+
+def test_nothing_is_dropped_by_hand_in_a_catalog_that_nobody_has_armed(lake: Lake) -> None:
+    lake.hot.yaml.write_text(lake.hot.yaml.read_text().replace("sandbox: true", "sandbox: false"))
+    lake.is_simulated = False
+    assert lake("chunks", "drop-after", lake.table, "90d")[0] == 0
+    code, text = lake.text("chunks", "drop", lake.table)
+    assert code == 3 and "arm" in text.splitlines()[0] and lake.ids()[0] == 1, text
+    code, done = lake("chunks", "drop", lake.table, "--once", "looked at it")
+    assert code == 0 and done["drops"][0]["chunks"] == [OLD, LATER], done
+    assert lake.ids() == [5, 6]
