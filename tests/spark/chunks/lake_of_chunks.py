@@ -106,7 +106,10 @@ class ChunkLake:
             f"({id}, TIMESTAMP '{self.day(days[at // rows])} 03:00:{id % 60:02}', 'v{id}')"
             for at, id in enumerate(ids)
         )
-        self.w.sql(f"INSERT INTO {{{table}}} SELECT /*+ COALESCE(1) */ * FROM VALUES {words}")
+        columns = "(id, ts, v)"
+        self.w.sql(
+            f"INSERT INTO {{{table}}} {columns} SELECT /*+ COALESCE(1) */ * FROM VALUES {words}"
+        )
         return ids
 
     def day(self, ago: int) -> str:
@@ -218,11 +221,12 @@ class ChunkLake:
         steps: Sequence[Step] = AFTER_SYNC,
         services: RunContext | None = None,
         at_once: bool = True,
+        as_of: datetime | None = None,
         **asked: Any,
     ) -> ChunkRun:
         """A run over one table's chunks; what replication has not copied is not copied by it."""
         request = RunRequest(
-            f"run-{uuid4().hex[:12]}", self.now, tables=(str(self.name(table)),), **asked
+            f"run-{uuid4().hex[:12]}", as_of or self.now, tables=(str(self.name(table)),), **asked
         )
         run = ChunkRun(services or self.services(), request, at_once=at_once)
         run.visit(steps)

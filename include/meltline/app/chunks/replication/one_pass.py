@@ -12,7 +12,7 @@ from functools import partial
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
-from meltline.app.chunks.replication.declare import CONSUMER
+from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.refusals import (
     LARGE_DELETES,
     deletes_way_out,
@@ -28,7 +28,6 @@ from meltline.app.chunks.tracking import (
     retrack,
     track,
 )
-from meltline.app.retention.consumers import set_consumer
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
@@ -360,8 +359,8 @@ class Pass:
             behind=0,
         )
         context.control.syncs.save(before, after)
-        if outcome is not None and position is not None:
-            set_consumer(context, self.hot.state.name, CONSUMER, position.snapshot_id, reset=True)
+        if position is not None:
+            keep_from(context, self.hot, position.snapshot_id)
         return after
 
 
