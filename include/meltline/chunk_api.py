@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from meltline.api import open_context
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks import flags
+from meltline.app.chunks.late_data import guarded_append
 from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.policies import (
@@ -270,6 +272,22 @@ def show_tiering_status(
     name = None if table is None else str(parse_table_name(table))
     lines = tiering_status(open_context(config)[1])
     return [line for line in lines if name in (None, line.table)]
+
+
+def append(table: str, rows: Any, *, config: Config = None) -> None:
+    """Appends rows, all or none: none where one lies in a chunk that was dropped (LT-30).
+
+    Args:
+        table: The table.
+        rows: A `DataFrame` of Spark, or a table of PyArrow: that starts no JVM.
+        config: Where `meltline.yaml` is.
+
+    Raises:
+        LateDataRejected: Some rows are late; says which ranges, and from when on rows are taken.
+        CommitConflict: Others committed first each time.
+    """
+    wiring, context = open_context(config)
+    guarded_append(context, wiring.guarded_writer(rows), parse_table_name(table), rows)
 
 
 def _request(wiring: Wiring, table: TableName) -> RunRequest:

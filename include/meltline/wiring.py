@@ -22,14 +22,14 @@ from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
-from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked
+from meltline.app.ground.sandbox import require_sandbox
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
 from meltline.concurrency import use_threads
 from meltline.config.load import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
 from meltline.domain.discretion import discreet
-from meltline.domain.errors import NotASandbox, UsageInvalid
+from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
 from meltline.garbage import collect_seldom
@@ -38,6 +38,7 @@ from meltline.ports import (
     Catalog,
     ChunkFileReader,
     CopyReader,
+    GuardedWriter,
     LedgerReader,
     ManifestReader,
     ObjectReader,
@@ -295,6 +296,12 @@ class Wiring:
         engine.stand(standing)
         return engine
 
+    def guarded_writer(self, rows: Any) -> GuardedWriter:
+        """What appends rows such as these: a DataFrame, by its own session, or an Arrow table."""
+        from meltline.adapters.chunks.guarded_writer import writer_of  # noqa: PLC0415
+
+        return writer_of(rows, self.config.catalogs)
+
     def sql_engine_of(self, spark: Any) -> SessionEngine:
         """What carries out SQL in somebody's own `SparkSession`."""
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
@@ -371,30 +378,3 @@ def _store_properties(config: Config) -> dict[str, str]:
         if name not in (config.hot, config.cold):
             properties.update(catalog.properties)
     return {**properties, **config.catalogs[config.hot].properties}
-
-
-def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
-    """Allows a simulated clock only in a configured and marked sandbox (docs/configure.md).
-
-    Raises:
-        NotASandbox: The configuration or the warehouse does not say that it is one.
-    """
-    marked = is_marked(config, store)
-    if not (config.sandbox and marked):
-        raise NotASandbox(
-            f"{purpose} is for sandboxes only",
-            object=config.catalogs[config.hot].warehouse,
-            expected=f"sandbox: True in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
-            found=f"sandbox: {config.sandbox}, the mark is {'there' if marked else 'missing'}",
-            next=_way_into_sandbox(config, marked=marked),
-        )
-
-
-def _way_into_sandbox(config: Config, *, marked: bool) -> str:
-    """What is missing for a simulated clock, in the order in which it can be done."""
-    steps = [] if config.sandbox else [f"write `sandbox: true` in {config.path.name}"]
-    if not marked:
-        steps.append(
-            f"run `meltline init --sandbox` once without {NOW}: it marks an empty warehouse"
-        )
-    return f"{', then '.join(steps)}; elsewhere unset {NOW} and use the real clock"

@@ -257,3 +257,12 @@ def _unknown(table: TableName, found: str) -> MeltlineError:
         found=found,
         next="have a look at the table before you write them again",
     )
+
+
+def writer_of(
+    rows: Any, catalogs: Mapping[str, CatalogConfig]
+) -> SparkGuardedWriter | ArrowGuardedWriter:
+    """What writes rows of that kind: a DataFrame in its own session, all else as an Arrow table."""
+    if isinstance(rows, DataFrame):
+        return SparkGuardedWriter(rows.sparkSession, catalogs)
+    return ArrowGuardedWriter(catalogs)
