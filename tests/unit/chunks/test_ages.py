@@ -124,3 +124,13 @@ def test_the_shorter_age_has_the_later_cutoff_on_every_day(
 def test_no_age_is_shorter_than_it_is_compared_by(text: str, moment: datetime) -> None:
     age = Horizon.parse(text)
     assert moment - age.before(moment) >= age.rough
+
+
+@given(TEXTS, MOMENTS)
+def test_a_chunk_is_old_enough_from_the_day_on_that_is_told_beforehand(
+    text: str, end: datetime
+) -> None:
+    age = Horizon.parse(text)
+    at = age.reached(end)
+    if at < datetime.max.replace(tzinfo=UTC):
+        assert age.before(at) >= end > age.before(at - timedelta(days=1))
