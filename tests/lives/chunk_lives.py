@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
 from meltline.app.chunks.lookups import chunked_tables
-from meltline.app.chunks.replication.one_pass import Deletes
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
 from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.services import RunContext
-from meltline.domain.chunks.sync import SyncState
+from meltline.domain.chunks.sync import Deletes, SyncState
 from meltline.domain.errors import LockHeld, MeltlineError
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.chunk_engines import OTHERS, PEOPLE, WRITES, ChunkEngines
@@ -118,8 +117,10 @@ class ChunkLives(RecordedLife):
     ) -> None:
         self._replicate(self._beside(moment, lambda: self.happens(actions, timedelta())))
 
-    def _replicate(self, services: RunContext, said: str = "") -> None:
-        replicate(services, chunked_tables(services), Deletes(said) if said else None)
+    def _replicate(self, services: RunContext, said: str = "") -> list[MeltlineError]:
+        """A pass; returns why it could not go on."""
+        passes = replicate(services, chunked_tables(services), Deletes(said) if said else None)
+        return [one.error for one in passes if one.error]
 
     @rule(span=LATER, is_fresh=st.booleans())
     def run(self, span: timedelta, is_fresh: bool) -> None:
@@ -203,8 +204,10 @@ class ChunkLives(RecordedLife):
         self.engines.act("let_go", 0)
         self.engines.act("sync", 0)
         for _ in range(3):
-            self._replicate(self.lake.services(), "mirror")
+            errors = self._replicate(self.lake.services(), "mirror")
             self.lake.check()
+            if any("format 1" in error.message for error in errors):
+                return  # it has no sequence numbers: nobody can tell what a rollback has undone
             sync = self.lake.sync
             if sync is not None and sync.state is not SyncState.STREAMING:
                 self.engines.act("sync", 0)
