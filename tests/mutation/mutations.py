@@ -230,7 +230,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a front is believed whatever the length of its manifest", "adapters/manifests/fastavro_reader.py",
-        "    if manifest.bytes and front.bytes != manifest.bytes:", "    if False:", (FRONTS,),
+        "    if manifest.bytes and length != manifest.bytes:", "    if False:", (FRONTS,),
     ),
     Mutation(
         "changes that a front lacks are missed", "adapters/manifests/fastavro_reader.py",

@@ -35,7 +35,7 @@ REASONS = (
     ),
     Mutation(
         "reasons: altered items are planned again for good", "app/safety/stored_plans.py",
-        "        if plan_digest(plan.table_uuid, plan.snapshots, plan.refs, files[plan.id]) == plan.digest\n",
+        "        if plan.digest_of(files[plan.id]) == plan.digest\n",
         "        if files.keys() >= {plan.id}\n", REFUSED,
     ),
     Mutation(

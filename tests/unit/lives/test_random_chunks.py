@@ -1,5 +1,5 @@
-"""Random lives of a table that is cut into chunks (issue 21): the union of hot and cold is all rows
-ever accepted, and nothing unproven is dropped without force. `MELTLINE_EXAMPLES=2000` looks longer.
+"""Random lives of a table that is cut into chunks: hot and cold together have all rows ever
+accepted, and nothing unproven is dropped without force. `MELTLINE_EXAMPLES=2000` looks longer.
 """
 
 from tests.lives.chunk_lives import ChunkLives

@@ -168,7 +168,7 @@ def stamped(
         chunks: As they were, by name.
         changes: What the commits did.
         generation: Of the sync.
-        dropped_by: Our own drops, which no chunk is stamped for: plan ids by snapshot (H-2).
+        dropped_by: Our own drops, which no chunk is stamped for: plan ids by snapshot.
 
     Returns:
         Every chunk, by name.

@@ -25,6 +25,9 @@ SYNC_COMMIT = "meltline.sync"
 DROP_PLAN = "meltline.plan-id"
 """In the summary of a commit of ours: its plan."""
 
+LARGE_DELETES = "LARGE_DELETES"
+"""Why replication waits for a person's word: others have deleted much of hot."""
+
 
 class SyncState(StrEnum):
     """How replication of a table stands."""
