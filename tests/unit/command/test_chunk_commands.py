@@ -16,7 +16,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
+from meltline.cli.chunks.runs import WAYS_OUT
 from meltline.cli.main import run
+from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.clock import WallClock
 from meltline.domain.units import format_instant
 
@@ -206,6 +208,10 @@ def test_what_cannot_be_done_is_refused_before_spark_is_started(
     meltline("chunks", "drop-after", TABLE, "90d")
     code, document = meltline("chunks", *words)
     assert code in (1, 2) and document["error"]["type"] == type, document
+
+
+def test_every_reason_to_wait_has_its_way_out() -> None:
+    assert WAYS_OUT.keys() == set(Deferral)
 
 
 def test_a_table_that_nobody_has_cut_has_no_chunks_to_list_or_drop(meltline: Commands) -> None:

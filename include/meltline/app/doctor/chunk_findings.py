@@ -11,7 +11,7 @@ from meltline.app.ground.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
-from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
+from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync, TrackedTable
 from meltline.domain.grouping import grouped
 from meltline.domain.units import counted, format_duration, format_instant
 from meltline.ports import ChunkSum
@@ -87,7 +87,7 @@ def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
 def _way_out(table: str, sync: TableSync) -> str:
     ways = {
         str(Deferral.DIVERGED): f"`meltline chunks sync {table}` copies and verifies all anew",
-        "LARGE_DELETES": f"`meltline chunks replicate --tables {table} --deletes mirror`, or keep",
+        LARGE_DELETES: f"`meltline chunks replicate --tables {table} --deletes mirror`, or keep",
     }
     again = f"`meltline chunks replicate --tables {table}` tries again, as the next pass does"
     return ways.get(sync.reason, again)

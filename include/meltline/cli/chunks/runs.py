@@ -40,7 +40,7 @@ from meltline.domain.units import counted, format_instant, format_size
 _SHOWN = 3
 _DROPPING = CHUNK_STEPS[CHUNK_STEPS.index(step_of("plan_drops")) :]
 """The steps of a drop by hand: nothing is copied or flagged by the way."""
-_WAYS_OUT: Mapping[str, str] = {
+WAYS_OUT: Mapping[str, str] = {
     Deferral.NOT_SYNCED: "`meltline chunks sync {table}`",
     Deferral.NOT_STREAMING: "`meltline chunks replicate --tables {table}`",
     Deferral.STALE_HEARTBEAT: "`meltline chunks replicate --tables {table}`",
@@ -58,6 +58,7 @@ _WAYS_OUT: Mapping[str, str] = {
     Deferral.GATE_REFUSED: "`meltline show plan last` says what the gate has found",
     Deferral.CHANGED_MEANWHILE: "the next run proves them anew",
 }
+"""What a person may do about chunks that wait."""
 
 
 def run(
@@ -225,7 +226,7 @@ def _deferred(summary: Summary) -> Iterator[str]:
         more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
         detail = f": {lines[0]['detail']}" if lines[0]["detail"] else ""
         verb = "waits" if len(lines) == 1 else "wait"
-        way = _WAYS_OUT[reason].format(table=table)
+        way = WAYS_OUT[reason].format(table=table)
         count = counted(len(lines), "chunk")
         yield f"{table}: {count} {verb}, {reason}{detail} ({chunks}{more}). Next: {way}"
 

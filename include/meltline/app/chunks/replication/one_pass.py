@@ -14,7 +14,6 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.refusals import (
-    LARGE_DELETES,
     deletes_way_out,
     diverged,
     refusal,
@@ -39,6 +38,7 @@ from meltline.domain.chunks.replication import (
 )
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
+    LARGE_DELETES,
     SYNC_DROPPED,
     SYNC_GENERATION,
     SYNC_PLACE,

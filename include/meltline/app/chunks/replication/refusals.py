@@ -1,11 +1,10 @@
 """Why replication of a table stops, and who can have it go on."""
 
 from meltline.domain.chunks.chunk import Deferral
-from meltline.domain.chunks.sync import SyncState, TableSync
+from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
 
-LARGE_DELETES = "LARGE_DELETES"
 _A_PERSON_DECIDES = frozenset({str(Deferral.DIVERGED), LARGE_DELETES})
 
 
