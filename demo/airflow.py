@@ -11,7 +11,8 @@ from pathlib import Path
 
 from demo.place import CHECKOUT
 
-DAG = "meltline_lifecycle"
+LIFECYCLE = "meltline_lifecycle"
+CHUNKS, REPLICATE = "meltline_chunks", "meltline_replicate"
 POOL = "meltline_cold"
 
 

@@ -20,7 +20,7 @@ def print_cold(ledgers: ReadContext, place: Place, table: str) -> None:
     oldest = copies[0]
     spark = open_session(config, "demo")
     rows = SparkRowComparer(spark, config.catalogs, config.catalogs[config.cold].warehouse)
-    with _hidden(place):
+    with hidden(place):
         (found,) = cold_verify(ledgers, name, oldest.snapshot_id, rows.count)
     spark.stop()
     state = "; ".join(found.problems) or f"whole, {found.files} files, {found.rows_read} rows read"
@@ -34,7 +34,8 @@ def print_cold(ledgers: ReadContext, place: Place, table: str) -> None:
 
 
 @contextmanager
-def _hidden(place: Place) -> Iterator[None]:
+def hidden(place: Place) -> Iterator[None]:
+    """Takes the hot warehouse away, for a while."""
     place.warehouse.rename(place.hidden)
     try:
         yield

@@ -15,6 +15,7 @@ from meltline.cli.output import print_rows
 from meltline.domain.deletion.plan import Plan, PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.units import format_instant, format_size
+from meltline.pages.lake_picture import chunk_picture
 from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture, storage_page
 
 _TIERS = ("cold", "deep")  # shown where there is something
@@ -120,5 +121,6 @@ def write_page(ledgers: ReadContext, path: Path, first: date) -> None:
         days += [DayOfStorage.of(day, row) for row in rows]
         day += timedelta(days=1)
     tables = sorted({row.table for row in days})
-    picture = StoragePicture(days, tables, run_facts(ledgers))
+    chunks = chunk_picture(ledgers.control, tables)
+    picture = StoragePicture(days, tables, run_facts(ledgers), chunks=chunks)
     path.write_text(storage_page(picture, next_steps=_NEXT_STEPS), encoding="utf-8")

@@ -51,6 +51,22 @@ def source_views(spark: SparkSession, days: int) -> Iterator[None]:
             frame.unpersist()
 
 
+@contextmanager
+def weather_view(spark: SparkSession, days: int, moved: timedelta) -> Iterator[str]:
+    """The weather of the first `days` as a temporary view, every row observed so much later."""
+    weather = spark.createDataFrame(_with_day(_read("weather"), FIRST_DAY + timedelta(days=days)))
+    dated = weather.selectExpr(
+        f"CAST(date_add(day, {moved.days}) AS TIMESTAMP) + hour * INTERVAL '1' HOUR AS observed_at",
+        "* EXCEPT (day, hour, time_hour)",
+    ).cache()
+    dated.createOrReplaceTempView(view := "weather_observed")
+    try:
+        yield view
+    finally:
+        spark.catalog.dropTempView(view)
+        dated.unpersist()
+
+
 def _with_day(table: pa.Table, until: date) -> pa.Table:
     """The rows before `until`, with their date as one column instead of three."""
     texts = pc.binary_join_element_wise(

@@ -90,7 +90,7 @@ def build(
             spark.sql(job.statement)
     start = today.astimezone(UTC) - timedelta(days=days)
     for table, its in jobs.items():
-        _stage(catalog_db, catalog, table, [start + job.at for job in its if job.commits])
+        stage(catalog_db, catalog, table, [start + job.at for job in its if job.commits])
     tables = tuple(
         TableFacts(
             f"{namespace}.{table}",
@@ -249,7 +249,7 @@ def _fleet(until: int) -> str:
     )
 
 
-def _stage(catalog_db: Path, catalog: str, table: str, instants: Sequence[datetime]) -> None:
+def stage(catalog_db: Path, catalog: str, table: str, instants: Sequence[datetime]) -> None:
     """Gives the table's snapshots, oldest first, these instants: one for each."""
     snapshots = read_head(catalog_db, catalog, NAMESPACE, table)["snapshots"]
     in_order = sorted(snapshots, key=lambda snapshot: int(snapshot["sequence-number"]))

@@ -1,12 +1,13 @@
 """The picture of one's own lake: what each run recorded, what is there now, and what comes due."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, timedelta
 
 from meltline.app.plans.run_log import RunFilter, find_runs
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals, storage_rows
 from meltline.domain.iceberg.names import selected
+from meltline.pages.chunk_strip import ChunkPicture, ChunkStrip
 from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture
 from meltline.ports import ControlLedger
 from meltline.ports import StorageHistory as RecordedStorage
@@ -14,6 +15,7 @@ from meltline.ports import StorageHistory as RecordedStorage
 DAYS = 90
 COMING_DAYS = 14
 _RUNS = 30
+_MOST_STRIPS = 12
 NEXT_STEPS = (
     ("meltline storage", "gives these numbers as of now"),
     ("meltline explain TABLE", "says why each snapshot is kept"),
@@ -49,7 +51,19 @@ def lake_picture(context: ReadContext, tables: tuple[str, ...] = ()) -> StorageP
         runs=_runs(context.control, today),
         coming=_coming(totals, shown),
         notes=[table.sentence for table in unread],
+        chunks=chunk_picture(context.control, shown),
     )
+
+
+def chunk_picture(control: ControlLedger, tables: Collection[str]) -> ChunkPicture:
+    """The chunks of some of these tables, by name, as the ledger has them."""
+    names = frozenset(tables)
+    tracked = [table for table in control.chunks.tracked() if str(table.table) in names]
+    strips = [
+        ChunkStrip(str(table.table), list(control.chunks.of(table.table_uuid).values()))
+        for table in tracked[:_MOST_STRIPS]
+    ]
+    return ChunkPicture(strips, len(tracked) - len(strips))
 
 
 def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:

@@ -13,6 +13,7 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.grouping import grouped
 from meltline.domain.units import format_instant, format_size
 from meltline.pages.chart import STORED, Band, Column, Frame, Mark, draw, stage_name
+from meltline.pages.chunk_strip import ChunkPicture, drawn_strips
 from meltline.pages.rendering import render
 
 _WIDE = Frame(1000, 400, right=128, rows=10, direct_labels=True)
@@ -113,6 +114,7 @@ class StoragePicture:
         runs: First one first.
         coming: Bytes that are due for deletion, by day, for the days ahead; empty: not asked.
         notes: What is to be known beside the figures.
+        chunks: Of the tables that are cut into chunks.
     """
 
     days: Sequence[DayOfStorage]
@@ -120,6 +122,7 @@ class StoragePicture:
     runs: Sequence[RunFacts] = ()
     coming: Mapping[date, int] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    chunks: ChunkPicture = field(default_factory=ChunkPicture)
 
 
 def storage_page(
@@ -160,6 +163,7 @@ def storage_page(
         main=_main_charts(columns, picture.runs),
         archive=_archive_chart(shown),
         coming=_coming(picture.coming),
+        chunks=drawn_strips(picture.chunks),
         charts=[_table_chart(n, name, shown) for n, name in enumerate(largest[:_MOST_CHARTS])],
         table=_last_day(last, [name for name in picture.tables if name in largest[:_MOST_ROWS]]),
         unshown=max(0, len(largest) - _MOST_CHARTS),

@@ -24,8 +24,8 @@ from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.safety.plan_locks import PlanLocks
-from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import Deferral
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import Deferred, is_gated
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
@@ -126,7 +126,7 @@ class _Drop:
     def run(self) -> DroppedChunks:
         plan, context = self.plan, self.context
         if plan.state is PlanState.APPLIED:
-            return self._done(self._tracked())
+            return dropped_by(self.context, self.table, self.plan, self._tracked().chunks)
         if mismatch := altered(plan, self.items):
             raise mismatch
         if plan.state is PlanState.APPLYING:
@@ -239,7 +239,7 @@ class _Drop:
         tables = chunked_tables(self.context, only=[self.plan.table_uuid])
         self.table = tables[0] if tables else self.table
         tracking = self._tracked()
-        done = self._done(tracking)
+        done = dropped_by(self.context, self.table, self.plan, tracking.chunks)
         self.plan = self._moved(PlanState.APPLIED, note=self.plan.note)
         reason = self.force.reason if self.force else ""
         detail = f"{len(self.plan.chunks)} chunks, {self.plan.files} files, {self.plan.digest}"
@@ -247,20 +247,18 @@ class _Drop:
         audit(self.context, word, str(self.plan.table), reason=reason, detail=detail)
         return replace(done, plan=self.plan)
 
-    def _done(self, tracking: Tracking) -> DroppedChunks:
-        """The three times: out of hot, out of history, gone."""
-        chunks = [
-            c
-            for name in self.plan.chunks
-            if (c := tracking.chunks.get(name)) and c.drop_plan == self.plan.id
-        ]
-        at = max((c.dropped_at for c in chunks if c.dropped_at), default=None)
-        policies = self.context.control.policies.all()
-        account = self.context.config.account
-        retention = retention_of(account, self.table.observed, policies)
-        until = at + retention.window if at and retention.window is not None else None
-        gone = until + retention.failsafe if until else None
-        return DroppedChunks(self.plan, [c.name for c in chunks], at, until, gone)
+
+def dropped_by(
+    context: ReadContext, table: ChunkedTable, plan: Plan, chunks: Mapping[str, Chunk]
+) -> DroppedChunks:
+    """What a plan has dropped, with the three times: out of hot, out of history, gone."""
+    dropped = [c for name in plan.chunks if (c := chunks.get(name)) and c.drop_plan == plan.id]
+    at = max((c.dropped_at for c in dropped if c.dropped_at), default=None)
+    policies = context.control.policies.all()
+    retention = retention_of(context.config.account, table.observed, policies)
+    until = at + retention.window if at and retention.window is not None else None
+    gone = until + retention.failsafe if until else None
+    return DroppedChunks(plan, [c.name for c in dropped], at, until, gone)
 
 
 def _tell(context: RunContext, sync: TableSync, snapshot_id: int, bases: Mapping[str, int]) -> None:
