@@ -16,7 +16,7 @@ from meltline.app.chunks.proofs import ColdSide, late_rows, only_copy_bases, pos
 from meltline.app.chunks.tracking import Tracking, changes_of
 from meltline.app.gate.gate import reasons
 from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import Chunk, ChunkStatus
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import is_gated
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.deletion.gate import GateFacts, GateResult
@@ -27,12 +27,37 @@ from meltline.domain.units import format_files
 from meltline.ports import PlanTransition
 
 _EXAMPLES = 5
+_APART = {
+    "rows_differ": Deferral.ROWS_DIFFER,
+    "chunks_written_since": Deferral.CHANGED_MEANWHILE,
+}
+"""Facts about single chunks: one that is not as it must be stops no other."""
 _Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class JudgedDrop:
+    """A plan after its gate.
+
+    Attributes:
+        apart: Chunks of it that alone forbid it, and why: the others could go without them.
+    """
+
+    plan: Plan
+    verdict: GateResult
+    apart: Mapping[str, Deferral]
 
 
 def gate_drops(
     context: RunContext, plans: Sequence[Plan], force: Force | None = None
 ) -> list[tuple[Plan, GateResult]]:
+    """Judges plans of drops. See `judge_drops`."""
+    return [(judged.plan, judged.verdict) for judged in judge_drops(context, plans, force)]
+
+
+def judge_drops(
+    context: RunContext, plans: Sequence[Plan], force: Force | None = None
+) -> list[JudgedDrop]:
     """Judges plans of drops, stores each verdict, and moves each plan to passed or refused.
 
     Args:
@@ -43,10 +68,10 @@ def gate_drops(
     if not plans:
         return []
     items, now = context.files.items.of([plan.id for plan in plans]), context.clock.now()
-    evidence = []
-    for plan in plans:
-        context.progress(f"gate: proving {len(plan.chunks)} chunks of {plan.table}")
-        evidence.append(DropLook(context, plan, items[plan.id], force).facts())
+    looks, evidence = [DropLook(context, plan, items[plan.id], force) for plan in plans], []
+    for look in looks:
+        context.progress(f"gate: proving {len(look.plan.chunks)} chunks of {look.plan.table}")
+        evidence.append(look.facts())
     verdicts: dict[str, GateResult] = {}
     failure = "the gate gave no verdict"
     try:
@@ -72,7 +97,10 @@ def gate_drops(
         answer if isinstance(answer, Plan) else replace(plan, note=str(answer))
         for plan, answer in zip(plans, answers, strict=True)
     ]
-    return list(zip(moved, judged, strict=True))
+    return [
+        JudgedDrop(plan, verdict, look.apart)
+        for plan, verdict, look in zip(moved, judged, looks, strict=True)
+    ]
 
 
 @dataclass
@@ -85,6 +113,7 @@ class DropLook:
     force: Force | None = None
     unreadable: list[str] = field(default_factory=list)
     cold_unreadable: list[str] = field(default_factory=list)
+    apart: dict[str, Deferral] = field(default_factory=dict)
 
     def _read(self, read: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
@@ -109,6 +138,8 @@ class DropLook:
             "not_durable": self._read(self._not_durable, everything),
             "rows_differ": self._read(self._rows_differ, everything),
         }
+        for fact, reason in _APART.items():
+            self.apart |= dict.fromkeys(measures[fact], reason)
         measures |= {"unreadable": self.unreadable, "cold_unreadable": self.cold_unreadable}
         facts: dict[str, int | float | bool | str] = {k: len(v) for k, v in measures.items()}
         facts["digest_matches"] = (
@@ -220,8 +251,9 @@ class DropLook:
     def _not_durable(self) -> list[str]:
         if not self._is_gated:
             return []
-        deferred = positions(self.context, self._table.sync, self._tracking, self._chunks())
-        return [f"{d.chunk}: {d.reason} {d.detail}".strip() for d in deferred.values()]
+        waiting = positions(self.context, self._table.sync, self._tracking, self._chunks())
+        self.apart |= {name: deferred.reason for name, deferred in waiting.items()}
+        return [f"{d.chunk}: {d.reason} {d.detail}".strip() for d in waiting.values()]
 
     def _rows_differ(self) -> list[str]:
         """Chunks whose rows at the planned snapshot are not exactly those that cold has now."""

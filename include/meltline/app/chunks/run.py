@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meltline.app.chunks.drop import DroppedChunks, begun_drops, drop_chunks
-from meltline.app.chunks.gate import gate_drops
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, missing_tables
 from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
 from meltline.app.chunks.policies import TIME_TO_REGRET
 from meltline.app.chunks.proofs import due_to_tier, tier
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
+from meltline.app.chunks.rounds import DropRound, JudgedPlans
 from meltline.app.chunks.tracking import Tracking, chunk_lock, track
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_datable
@@ -131,24 +131,14 @@ class ChunkRun:
     def gate_drops(self) -> None:
         """Proves plans, or refuses them."""
         plans = self._plans((PlanState.PLANNED, PlanState.PASSED))
-        self._note_gated([plan for plan, _ in gate_drops(self.context, plans, self.force)])
+        self._note_judged(self._round.judge(plans))
 
     def drop_chunks(self) -> None:
         """Carries out what passed; what was overtaken is planned and proved anew, once."""
-        results = drop_chunks(self.context, self._plans(_APPLICABLE), self.force)
-        self.summary.with_plans([result.plan for result in results])
-        overtaken = [r.plan for r in results if isinstance(r.error, PlanStale)]
-        done = [r for r in results if not isinstance(r.error, PlanStale)]
-        again = [plan for old in overtaken for plan in self._replanned(old, one_by_one=False)]
-        second = self._carried_out(again)
-        for result in second:
-            if isinstance(result.error, PlanStale):  # busy to the last: each chunk by itself
-                self.summary.with_plans([result.plan])
-                alone = self._replanned(result.plan, one_by_one=True)
-                done += self._carried_out(alone)
-            else:
-                done.append(result)
-        self._note_dropped(done)
+        carried = self._round.carry_out(self._plans(_APPLICABLE))
+        self.summary.with_plans([result.plan for result in carried.overtaken])
+        self._note_judged(carried.judged)
+        self._note_dropped(carried.done)
 
     def report_chunks(self) -> None:
         """Says of each table what came of the run: `chunks status` shows it."""
@@ -242,33 +232,14 @@ class ChunkRun:
         plans = RunPlans.of(self.context, self.request.run_id, PlanKind.DROP_CHUNKS)
         return plans.work(states, self.batch)
 
-    def _replanned(self, overtaken: Plan, *, one_by_one: bool) -> list[Plan]:
-        """What is left of a plan that the table has overtaken, proved anew."""
-        tables = chunked_tables(self.context, only=[overtaken.table_uuid])
-        plans: list[Plan] = []
-        for table in tables:
-            wishes = [{c} for c in overtaken.chunks] if one_by_one else [set(overtaken.chunks)]
-            for wish in wishes:
-                drops = plan_drops(
-                    self.context,
-                    table,
-                    self._tracked(table),
-                    run_id=f"{overtaken.run_id}",
-                    as_of=overtaken.as_of,
-                    force=self.force,
-                    only=wish,
-                )
-                self._defer(table.state.name, drops.deferred, only=overtaken.chunks)
-                plans += [drops.plan.plan] if drops.plan else []
-        judged = gate_drops(self.context, plans, self.force)
-        self._note_gated([plan for plan, _ in judged])
-        return [plan for plan, _ in judged if plan.state in _APPLICABLE]
+    @property
+    def _round(self) -> DropRound:
+        return DropRound(self.context, self.force)
 
-    def _carried_out(self, plans: Sequence[Plan]) -> list[DroppedChunks]:
-        return drop_chunks(self.context, plans, self.force)
-
-    def _note_gated(self, plans: Sequence[Plan]) -> None:
-        self.summary.gated(plans)
+    def _note_judged(self, judged: JudgedPlans) -> None:
+        self.summary.gated(judged.plans)
+        for table, deferred in judged.deferred:
+            self._defer(table, deferred)
 
     def _note_dropped(self, results: Sequence[DroppedChunks]) -> None:
         self.results += results
@@ -285,15 +256,12 @@ class ChunkRun:
             self.summary.add(plan.table, **counts)
             self.summary.notices.append(f"{plan.table}: {times_of(result)}")
 
-    def _defer(
-        self, table: TableName, deferred: Sequence[Deferred], only: Sequence[str] | None = None
-    ) -> None:
+    def _defer(self, table: TableName, deferred: Sequence[Deferred]) -> None:
         """Notes what waits; of a chunk the latest reason, as where each step is a process."""
         lines = {(line["table"], line["chunk"]): line for line in self.summary.deferred}
         for d in deferred:
-            if only is None or d.chunk in only:
-                words = {"chunk": d.chunk, "reason": str(d.reason), "detail": d.detail}
-                lines[str(table), d.chunk] = {"table": str(table), **words}
+            words = {"chunk": d.chunk, "reason": str(d.reason), "detail": d.detail}
+            lines[str(table), d.chunk] = {"table": str(table), **words}
         self.summary.deferred = list(lines.values())
 
 

@@ -1,0 +1,120 @@
+"""Plans of drops are judged and carried out; one chunk stops no other.
+
+What a gate finds wrong with single chunks is planned anew without these; what a table has overtaken
+is planned anew as it is now, and, where that happens again, chunk by chunk.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from meltline.app.chunks.drop import DroppedChunks, drop_chunks
+from meltline.app.chunks.gate import JudgedDrop, judge_drops
+from meltline.app.chunks.lookups import HotTable, chunked_tables
+from meltline.app.chunks.plan_drops import Force, plan_drops
+from meltline.app.chunks.tracking import track
+from meltline.app.gate.gate import reasons
+from meltline.app.safety.stored_plans import end_plan
+from meltline.app.services import RunContext
+from meltline.domain.chunks.durability import Deferred
+from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.errors import PlanStale
+from meltline.domain.iceberg.names import TableName
+
+_APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
+
+
+@dataclass
+class JudgedPlans:
+    """Plans after their gates, and the chunks that are left alone."""
+
+    plans: list[Plan] = field(default_factory=list)
+    deferred: list[tuple[TableName, Sequence[Deferred]]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> list[Plan]:
+        """Those that may be carried out."""
+        return [plan for plan in self.plans if plan.state in _APPLICABLE]
+
+
+@dataclass
+class CarriedOut:
+    """What became of plans.
+
+    Attributes:
+        done: Those that came to an end, well or not.
+        overtaken: Those in whose place others were made; `judged` has these.
+    """
+
+    done: list[DroppedChunks] = field(default_factory=list)
+    overtaken: list[DroppedChunks] = field(default_factory=list)
+    judged: JudgedPlans = field(default_factory=JudgedPlans)
+
+
+@dataclass(frozen=True)
+class DropRound:
+    """Judges and carries out plans of drops; `force` is a person's word for unproved chunks."""
+
+    context: RunContext
+    force: Force | None
+
+    def judge(self, plans: Sequence[Plan]) -> JudgedPlans:
+        """Proves plans; of one that single chunks forbid the others are proved once more."""
+        judged = JudgedPlans()
+        for drop in judge_drops(self.context, plans, self.force):
+            rest = set(drop.plan.chunks) - drop.apart.keys()
+            if drop.plan.state is not PlanState.REFUSED or not drop.apart or not rest:
+                judged.plans.append(drop.plan)
+                continue
+            found = reasons(drop.verdict)
+            judged.plans.append(end_plan(self.context.control.plans, drop.plan, found))
+            judged.deferred.append((drop.plan.table, _apart(drop, found)))
+            anew = self._planned_anew(drop.plan, [rest], judged)
+            judged.plans += [d.plan for d in judge_drops(self.context, anew, self.force)]
+        return judged
+
+    def carry_out(self, plans: Sequence[Plan]) -> CarriedOut:
+        """Drops what has passed; twice what the table overtakes is planned and proved anew."""
+        carried = CarriedOut()
+        for one_by_one in (False, True):
+            results = drop_chunks(self.context, plans, self.force)
+            overtaken = [r for r in results if isinstance(r.error, PlanStale)]
+            carried.done += [r for r in results if not isinstance(r.error, PlanStale)]
+            carried.overtaken += overtaken
+            plans = []
+            for result in overtaken:
+                chunks = result.plan.chunks
+                wishes = [{chunk} for chunk in chunks] if one_by_one else [set(chunks)]
+                anew = self._planned_anew(result.plan, wishes, carried.judged)
+                again = self.judge(anew)
+                carried.judged.plans += again.plans
+                carried.judged.deferred += again.deferred
+                plans = [*plans, *again.passed]
+        carried.done += drop_chunks(self.context, plans, self.force)
+        return carried
+
+    def _planned_anew(
+        self, old: Plan, wishes: Sequence[Collection[str]], judged: JudgedPlans
+    ) -> list[Plan]:
+        """Plans of some chunks of an older plan, as the table is now; what waits is noted."""
+        plans: list[Plan] = []
+        for table in chunked_tables(self.context, only=[old.table_uuid]):
+            for wish in wishes:
+                hot = HotTable.of(self.context, table.state)
+                (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
+                drops = plan_drops(
+                    self.context,
+                    table,
+                    track(self.context, hot, tracked, table.sync),
+                    run_id=old.run_id,
+                    as_of=old.as_of,
+                    force=self.force,
+                    only=wish,
+                )
+                waiting = [d for d in drops.deferred if d.chunk in old.chunks]
+                judged.deferred.append((table.state.name, waiting))
+                plans += [drops.plan.plan] if drops.plan else []
+        return plans
+
+
+def _apart(drop: JudgedDrop, found: str) -> list[Deferred]:
+    return [Deferred(name, reason, found) for name, reason in sorted(drop.apart.items())]

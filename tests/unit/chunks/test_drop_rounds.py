@@ -1,0 +1,72 @@
+"""One chunk never stops the rest: what a gate finds wrong with it holds back it alone (LT-21)."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from meltline.app.chunks.run import ChunkRun, run_chunks
+from meltline.app.services import RunContext
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.sync import RowDigest
+from meltline.domain.iceberg.names import TableName
+from meltline.ports.chunks import ChunkRows
+from tests.lake.chunk_tables import day_name
+from tests.unit.chunks.tiers import Tiers
+
+
+@dataclass(frozen=True)
+class OddCold:
+    """Cold, one chunk of which somebody has changed."""
+
+    inner: ChunkRows
+    chunk: str
+
+    def digests(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        layout: ChunkLayout,
+        chunks: Collection[str] | None,
+        only_files: Collection[str] | None = None,
+    ) -> Mapping[str, RowDigest]:
+        digests = dict(self.inner.digests(table, snapshot_id, layout, chunks, only_files))
+        if table.catalog == "ice" and self.chunk in digests:
+            rows = digests[self.chunk]
+            digests[self.chunk] = replace(rows, checksum=rows.checksum + 1)
+        return digests
+
+    def files(
+        self, table: TableName, snapshot_id: int, layout: ChunkLayout, chunks: Collection[str]
+    ) -> Mapping[str, Collection[str]]:
+        return self.inner.files(table, snapshot_id, layout, chunks)
+
+
+def odd(tiers: Tiers, chunk: str) -> RunContext:
+    services = tiers.lake.services()
+    assert services.chunk_rows is not None
+    return replace(services, chunk_rows=OddCold(services.chunk_rows, chunk))
+
+
+def reasons(run: ChunkRun) -> dict[str, str]:
+    return {line["chunk"]: line["reason"] for line in run.summary.deferred}
+
+
+def test_a_chunk_with_other_rows_in_cold_waits_and_all_others_go() -> None:
+    tiers = Tiers()
+    tiers.add_policy()
+    run = run_chunks(odd(tiers, day_name(1)), tiers.lake.request("a"), at_once=True)
+    statuses = tiers.statuses()
+    assert [statuses[day_name(day)] for day in range(3)] == ["dropped", "active", "dropped"]
+    assert reasons(run)[day_name(1)] == "ROWS_DIFFER"
+    assert not any(t.refused or t.skipped or t.failed for t in run.summary.tables.values())
+
+
+def test_where_no_chunk_is_right_the_plan_is_refused_and_nothing_goes() -> None:
+    tiers = Tiers()
+    tiers.add_policy()
+    first = run_chunks(tiers.lake.services(), tiers.lake.request("a"), at_once=True)
+    assert [r.plan.state for r in first.results] == ["applied"]
+    tiers.lake.on(11)
+    run = run_chunks(odd(tiers, day_name(3)), tiers.lake.request("b"), at_once=True)
+    assert tiers.statuses()[day_name(3)] == "tiered"
+    (table,) = run.summary.tables.values()
+    assert "rows_differ" in table.refused
