@@ -28,6 +28,15 @@ from meltline.ports.catalogs import (
     TableEdit,
     TableMove,
 )
+from meltline.ports.chunk_ledger import (
+    ChunkLedger,
+    ChunkPolicyLedger,
+    ChunkPolicyReader,
+    ChunkReader,
+    ChunkSum,
+    SyncLedger,
+    SyncReader,
+)
 from meltline.ports.chunks import (
     ChunkDropper,
     ChunkFileReader,
@@ -40,15 +49,6 @@ from meltline.ports.chunks import (
     Replicator,
 )
 from meltline.ports.control.audit import AuditEntry, AuditLog
-from meltline.ports.control.chunks import (
-    ChunkLedger,
-    ChunkPolicyLedger,
-    ChunkPolicyReader,
-    ChunkReader,
-    ChunkSum,
-    SyncLedger,
-    SyncReader,
-)
 from meltline.ports.control.claims import (
     Claim,
     ClaimLedger,

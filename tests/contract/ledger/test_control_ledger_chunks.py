@@ -1,37 +1,40 @@
-"""Every control ledger: chunks, their replication, their policies, and plans that drop them."""
+"""Every control ledger: chunks, how they are stamped, moved and added up."""
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
-from threading import Barrier
-from typing import Any, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy import create_engine, text
 
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
-from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
-from meltline.domain.chunks.ranges import UNBOUNDED, Horizon, Unit
-from meltline.domain.chunks.sync import Position, SyncState, TableSync, TrackedTable
-from meltline.domain.deletion.plan import PlanKind
-from meltline.domain.errors import CommitConflict, InvalidHorizons, MeltlineError, PolicyExists
+from meltline.domain.chunks.ranges import UNBOUNDED, Unit
+from meltline.domain.chunks.sync import Position, TrackedTable
+from meltline.domain.errors import CommitConflict, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChunkSum, ControlLedger
+from tests.contract.ledger.chunk_rows import (
+    DAYS,
+    ELSEWHERE,
+    HEAD,
+    NEXT,
+    TIERED,
+    a_chunk,
+    a_tracked_table,
+    at_once,
+    statements,
+    track,
+)
 from tests.contract.ledger.control_ledgers import (
-    CHUNK_TABLES,
     HUGE,
     MANY,
     NOW,
     ODD_NAMES,
-    SQL,
     OpenSql,
     Shop,
-    a_plan,
-    add_plan,
     ledger,
     open_sql,
     postgres_server,
@@ -40,80 +43,6 @@ from tests.contract.ledger.control_ledgers import (
 )
 
 __all__ = ["ledger", "open_sql", "postgres_server", "shop", "url"]
-
-DAYS = ChunkLayout(TimeColumn("ts", 3, ColumnKind.TIMESTAMPTZ, "", "timestamptz"), Unit.DAY)
-START = datetime(2026, 1, 1, tzinfo=UTC)
-HEAD = Position(1, 10, HUGE)
-NEXT = Position(1, 11, -HUGE - 1)
-ELSEWHERE = Position(1, 11, 5)
-
-
-def a_tracked_table(uuid: str = "u-1", **changes: object) -> TrackedTable:
-    tracked = TrackedTable(uuid, TableName.parse("lake.air.flights"), DAYS, HEAD)
-    return replace(tracked, **changes)  # type: ignore[arg-type]
-
-
-def a_chunk(day: int = 0, uuid: str = "u-1", **changes: object) -> Chunk:
-    start = START + timedelta(days=day)
-    chunk = Chunk(uuid, Unit.DAY.label(start), start, start + timedelta(days=1))
-    chunk = replace(chunk, rows=5, bytes=50, files=1, last_write=7, last_write_snapshot=HUGE)
-    return replace(chunk, **changes)  # type: ignore[arg-type]
-
-
-def a_sync(uuid: str = "u-1", **changes: object) -> TableSync:
-    table, cold = TableName.parse("lake.air.flights"), TableName.parse("cold.synced.flights")
-    sync = TableSync(uuid, table, cold, 1, SyncState.STREAMING, NOW, committed=HEAD, heartbeat=NOW)
-    return replace(sync, **changes)  # type: ignore[arg-type]
-
-
-def a_policy(
-    type: PolicyType = PolicyType.TIERING, tier: str = "", drop: str = "", uuid: str = "u-1"
-) -> ChunkPolicy:
-    tier_after, drop_after = (Horizon.parse(age) if age else None for age in (tier, drop))
-    return ChunkPolicy(0, uuid, type, tier_after, drop_after, NOW, "me")
-
-
-def track(ledger: ControlLedger, *chunks: Chunk, uuid: str = "u-1") -> TrackedTable:
-    tracked = a_tracked_table(uuid)
-    ledger.chunks.advance(None, tracked, chunks)
-    return tracked
-
-
-Answer = TypeVar("Answer")
-
-
-def at_once(shop: Shop, *works: Callable[[ControlLedger], Answer]) -> list[Answer | MeltlineError]:
-    """What several people get who do something at the same moment, each on a handle of theirs."""
-    start = Barrier(len(works), timeout=60)
-
-    def outcome(work: Callable[[ControlLedger], Answer]) -> Answer | MeltlineError:
-        handle = shop.handle()
-        handle.database.is_prepared()
-        start.wait()
-        try:
-            return work(handle)
-        except MeltlineError as refused:
-            return refused
-
-    with ThreadPoolExecutor(len(works)) as pool:
-        runs = [pool.submit(outcome, work) for work in works]
-        return [run.result(timeout=60) for run in runs]
-
-
-@contextmanager
-def statements() -> Iterator[list[str]]:
-    """What the engines are told meanwhile, without the begin of a transaction."""
-    texts: list[str] = []
-
-    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        if not statement.startswith(("BEGIN", "SET LOCAL")):
-            texts.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield texts
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -257,9 +186,6 @@ def test_ten_thousand_chunks_are_stored_read_and_moved_with_few_statements(
     assert list(stored) == [after for _, after in moves] + chunks[MANY:]
 
 
-TIERED: dict[str, Any] = {"status": ChunkStatus.TIERED, "tiered_at": NOW}
-
-
 @pytest.mark.parametrize(
     "stamp",
     [
@@ -385,195 +311,3 @@ def test_the_sums_are_answered_from_an_index_alone(url: str, open_sql: OpenSql) 
         steps = connection.execute(text(f"EXPLAIN QUERY PLAN {query}")).all()
     engine.dispose()
     assert [step[-1] for step in steps] == ["SCAN chunks USING COVERING INDEX ix_chunks_sums"]
-
-
-def test_a_tables_replication_comes_back_as_it_was_stored(
-    shop: Shop, ledger: ControlLedger
-) -> None:
-    full = a_sync(
-        table=TableName.parse(ODD_NAMES[1]),
-        cold=TableName.parse(ODD_NAMES[2]),
-        state=SyncState.FAILED,
-        reason="DIVERGED",
-        detail="a corrupt \x01 file, it's ж",
-        cold_snapshot=-HUGE - 1,
-        behind=HUGE,
-        allowed_deletes=(HUGE, -HUGE - 1),
-        kept_deletes=(1,),
-    )
-    first = TableSync("u-2", full.table, full.cold, 1, SyncState.COPYING, NOW)
-    for sync in (first, full):
-        ledger.syncs.save(None, sync)
-    assert list(shop.handle().syncs.all()) == [full, first]
-    assert list(ledger.syncs.all(["u-2"])) == [first] and list(ledger.syncs.all(())) == []
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [
-        None,
-        a_sync(generation=2),
-        a_sync(state=SyncState.LAGGING),
-        a_sync(committed=None),
-        a_sync(committed=ELSEWHERE),
-        a_sync(committed=replace(HEAD, generation=2)),
-        a_sync(heartbeat=None),
-        a_sync(heartbeat=NOW + timedelta(milliseconds=1)),
-        a_sync("u-2"),
-    ],
-    ids=["nothing", "generation", "state", "none", "place", "counted", "no beat", "beat", "gone"],
-)
-def test_replication_that_was_changed_meanwhile_is_left_as_it_is(
-    ledger: ControlLedger, seen: TableSync | None
-) -> None:
-    ledger.syncs.save(None, a_sync())
-    uuid = seen.table_uuid if seen else "u-1"
-    with pytest.raises(CommitConflict) as refused:
-        ledger.syncs.save(seen, a_sync(uuid, committed=NEXT))
-    assert refused.value.object == "lake.air.flights"
-    assert list(ledger.syncs.all()) == [a_sync()]
-
-
-def test_replication_goes_on_from_what_was_read_in_whatever_zone_and_to_the_millisecond(
-    ledger: ControlLedger,
-) -> None:
-    first = a_sync(committed=None, heartbeat=None)
-    zone = timezone(timedelta(hours=5))
-    second = a_sync(heartbeat=NOW.astimezone(zone) + timedelta(microseconds=7))
-    ledger.syncs.save(None, first)
-    ledger.syncs.save(first, second)
-    ledger.syncs.save(second, a_sync(committed=NEXT, behind=2))
-    assert list(ledger.syncs.all()) == [a_sync(committed=NEXT, behind=2)]
-
-
-def test_of_two_passes_of_replication_one_goes_on(shop: Shop, ledger: ControlLedger) -> None:
-    ledger.syncs.save(None, a_sync())
-    ends = (NEXT, ELSEWHERE)
-    answers = at_once(
-        shop, *(lambda h, at=at: h.syncs.save(a_sync(), a_sync(committed=at)) for at in ends)
-    )
-    (winner,) = [at for at, answer in zip(ends, answers, strict=True) if answer is None]
-    assert {type(answer) for answer in answers} == {type(None), CommitConflict}
-    assert [sync.committed for sync in ledger.syncs.all()] == [winner]
-
-
-def test_policies_come_back_under_numbers_that_are_never_given_again(
-    shop: Shop, ledger: ControlLedger
-) -> None:
-    tiered = PolicyType.TIERED_RETENTION
-    full = replace(
-        a_policy(tiered, "36 hours", "3 months"),
-        max_lateness=timedelta(days=4, milliseconds=1),
-        keep_latest=2,
-        who="it's ж",
-    )
-    first = ledger.chunk_policies.add(full)
-    second = ledger.chunk_policies.add(a_policy(PolicyType.RETENTION, drop="2w", uuid="u-2"))
-    assert first == replace(full, id=first.id) and first.id > 0
-    assert list(shop.handle().chunk_policies.all()) == [first, second]
-    assert list(ledger.chunk_policies.all(["u-2", "u-9"])) == [second]
-    assert list(ledger.chunk_policies.all([])) == []
-    assert not ledger.chunk_policies.remove("u-2", tiered)
-    assert ledger.chunk_policies.remove("u-2", PolicyType.RETENTION)
-    assert not ledger.chunk_policies.remove("u-2", PolicyType.RETENTION)
-    third = ledger.chunk_policies.add(a_policy(tier="1y", uuid="u-2"))
-    assert first.id < second.id < third.id
-    assert list(ledger.chunk_policies.all()) == [first, third]
-
-
-@pytest.mark.parametrize(
-    ("policy", "error"),
-    [
-        (a_policy(tier="5d"), PolicyExists),
-        (a_policy(PolicyType.TIERED_RETENTION, "5d", "30d"), PolicyExists),
-        (a_policy(PolicyType.RETENTION, drop="7d"), InvalidHorizons),
-    ],
-)
-def test_a_policy_that_contradicts_one_that_came_meanwhile_is_refused(
-    ledger: ControlLedger, policy: ChunkPolicy, error: type[MeltlineError]
-) -> None:
-    """H8, LT-35: in whatever order, and whoever comes first."""
-    track(ledger)
-    first = ledger.chunk_policies.add(a_policy(tier="7d"))
-    with pytest.raises(error) as refused:
-        ledger.chunk_policies.add(policy)
-    assert refused.value.object == "lake.air.flights"
-    assert list(ledger.chunk_policies.all()) == [first]
-    elsewhere = ledger.chunk_policies.add(replace(policy, table_uuid="u-2"))
-    assert list(ledger.chunk_policies.all()) == [first, elsewhere]
-
-
-@pytest.mark.parametrize(
-    ("policies", "error"),
-    [
-        ((a_policy(tier="7d"), a_policy(tier="8d")), PolicyExists),
-        (
-            (a_policy(tier="7d"), a_policy(PolicyType.TIERED_RETENTION, "7d", "9d")),
-            PolicyExists,
-        ),
-        ((a_policy(tier="7d"), a_policy(PolicyType.RETENTION, drop="6d")), InvalidHorizons),
-    ],
-    ids=["of one type", "that say the same", "that contradict each other"],
-)
-def test_of_two_policies_that_are_added_at_once_one_comes_first(
-    shop: Shop,
-    ledger: ControlLedger,
-    policies: Sequence[ChunkPolicy],
-    error: type[MeltlineError],
-) -> None:
-    works = [lambda handle, policy=policy: handle.chunk_policies.add(policy) for policy in policies]
-    answers = at_once(shop, *works)
-    (stored,) = ledger.chunk_policies.all()
-    assert stored in answers
-    assert {type(answer) for answer in answers} == {ChunkPolicy, error}
-
-
-def test_whatever_is_written_of_chunks_is_the_newest_time(
-    shop: Shop, ledger: ControlLedger
-) -> None:
-    writes: list[Callable[[], object]] = [
-        lambda: track(ledger, a_chunk()),
-        lambda: ledger.chunks.move([(a_chunk(), a_chunk(**TIERED))]),
-        lambda: ledger.syncs.save(None, a_sync()),
-        lambda: ledger.chunk_policies.add(a_policy(tier="7d")),
-        lambda: ledger.chunk_policies.remove("u-1", PolicyType.TIERING),
-        lambda: ledger.chunks.forget("u-1"),
-    ]
-    for write in writes:
-        shop.clock.moment += timedelta(days=1)
-        write()
-        assert ledger.database.newest_time() == shop.clock.moment
-
-
-def test_a_plan_that_drops_chunks_comes_back_with_their_names(
-    shop: Shop, ledger: ControlLedger
-) -> None:
-    names = ("2026-01-05", "2026-01-06T07")
-    plan = a_plan(kind=PlanKind.DROP_CHUNKS, chunks=names, heads={"main": HUGE}, files=2)
-    assert add_plan(ledger, plan) == plan
-    stored = shop.handle().plans.get(plan.id)
-    assert stored == plan and stored.digest_of([]) == plan.digest_of([])
-
-
-@pytest.mark.parametrize("url", SQL, indirect=True)
-def test_plans_of_a_ledger_that_knew_no_chunks_are_read_as_they_were(
-    url: str, open_sql: OpenSql
-) -> None:
-    ledger = open_sql(url)
-    ledger.database.prepare()
-    plans = [add_plan(ledger, a_plan(kind=kind, refs=("q1",))) for kind in PlanKind]
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        for table in CHUNK_TABLES:
-            connection.execute(text(f"DROP TABLE {table}"))
-        connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0020'"))
-    engine.dispose()
-    old = open_sql(url)
-    assert not old.database.is_prepared()
-    old.database.prepare()
-    assert old.plans.current([plan.id for plan in plans]) == {plan.id: plan for plan in plans}
-    assert all(plan.chunks == () for plan in old.plans.find())
-    track(old, a_chunk())
-    assert old.chunks.of("u-1") == {a_chunk().name: a_chunk()}
-    assert list(old.chunk_policies.all()) == [] and list(old.syncs.all()) == []

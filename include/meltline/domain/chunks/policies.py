@@ -1,4 +1,4 @@
-"""Policies that flag and drop chunks by age, and which of them fit together (LT-5, LT-24, LT-35)."""
+"""Policies that flag and drop chunks by age, and which fit together (LT-5, LT-24, LT-35)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

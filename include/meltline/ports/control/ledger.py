@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from meltline.ports.chunk_ledger import ChunkLedger, ChunkPolicyLedger, SyncLedger
 from meltline.ports.control.audit import AuditLog
-from meltline.ports.control.chunks import ChunkLedger, ChunkPolicyLedger, SyncLedger
 from meltline.ports.control.claims import ClaimLedger, VetoLedger
 from meltline.ports.control.copies import ArchivedLedger, CopyLedger
 from meltline.ports.control.database import LedgerDatabase
