@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine, event
 
-from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
