@@ -4,8 +4,9 @@ Each action takes a number to choose with; where it does not fit, nothing happen
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from typing import Any
 
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
@@ -36,7 +37,8 @@ from tests.lives.watched_lake import HOLD
 WRITES = (
     "append", "append", "append_across", "append_across", "append_late", "append_late",
     "append_without_time", "move_row", "update_rows", "delete_row", "merge", "compact",
-    "compact_all", "rewrite_manifests", "evolve", "rename", "cut_anew", "tag",
+    "compact_all", "rewrite_manifests", "evolve", "rename", "cut_anew",
+    "cut_coarsely", "tag",
 )  # fmt: skip
 OTHERS = (
     "rollback", "rollback", "expire_partition", "clone", "drop_table",
@@ -168,9 +170,7 @@ class ChunkEngines:
         table.cut_anew(chosen(("hour", "day"), number))
 
     def cut_coarsely(self, table: ChunkTable, number: int) -> None:
-        """Partitions become longer than chunks: not among what happens by chance, while a copy of
-        such a table stops for good once chunks of it were dropped.
-        """
+        """Partitions become longer than chunks."""
         table.cut_anew("month")
 
     def tag(self, table: ChunkTable, number: int) -> None:
@@ -256,11 +256,13 @@ class ChunkEngines:
         return chosen(chunks, number) if chunks else ""
 
 
-def _long(id: int, name: str) -> dict[str, object]:
+def _long(id: int, name: str) -> dict[str, Any]:
     return {"id": id, "name": name, "required": False, "type": "long"}
 
 
-def _with_schema(change):  # type: ignore[no-untyped-def]
+def _with_schema(
+    change: Callable[[list[dict[str, Any]], int], list[dict[str, Any]]],
+) -> Callable[[Document], None]:
     def edit(document: Document) -> None:
         new = document["last-column-id"] + 1
         newest = document["schemas"][-1]

@@ -52,7 +52,7 @@ class Bystander:
 
     acts_at: int
     about: str
-    act: Callable[[], None]
+    act: Callable[[], object]
     has_acted: bool = False
     calls: list[str] = field(default_factory=list)
 

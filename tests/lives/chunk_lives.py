@@ -1,5 +1,6 @@
 """Random lives of a table that is cut into chunks: `tests.lives.chunked_lake` says what holds."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -186,7 +187,7 @@ class ChunkLives(RecordedLife):
     def _process(self, line: tuple[str, int], after: bool) -> ChunkProcess:
         return ChunkProcess(line[1], after, line[0], lake=self.lake)
 
-    def _beside(self, moment: tuple[str, int], act) -> RunContext:  # type: ignore[no-untyped-def]
+    def _beside(self, moment: tuple[str, int], act: Callable[[], object]) -> RunContext:
         return Bystander(moment[1], moment[0], act).of(self.lake, self.lake.services())
 
     # --- what always holds ---------------------------------------------------------------------
