@@ -348,3 +348,36 @@ def test_of_a_ledger_that_knows_nothing_of_a_drop_no_row_of_cold_is_lost(
     assert len(lake.cold("t")) == len(kept) + 2
     lake.policy("t", PolicyType.TIERING)
     assert set(lake.run("t").summary.tables) and lake.cold("t") == lake.both("t")
+
+
+def test_late_rows_that_a_lost_ledger_cannot_tell_from_dropped_ones_wait_for_a_person(
+    tmp_path: Path,
+) -> None:
+    """The way out that is named is one: as late rows they are copied, and cold keeps the rest."""
+    lake = ChunkLake.empty(tmp_path)
+    lake.synced("t", *OLD, *YOUNG, type=PolicyType.RETENTION)
+    lake.run("t")
+    kept = lake.cold("t")
+    late = lake.insert("t", OLD[0])
+    restore(lake, None)
+    lake.w.init(lake.now, adopt=True)
+    lake.sync("t")
+    done = lake.replicate("t")
+    assert done.error and done.sync.reason == Deferral.DIVERGED
+    assert f"take the rows of {lake.day(OLD[0])} out of hot" in done.error.next
+    assert lake.cold("t") == kept
+    of_day = f"ts < TIMESTAMP '{lake.day(OLD[1])} 00:00:00'"
+    lake.w.sql(
+        f"CREATE TABLE {{aside}} USING iceberg AS SELECT * FROM {{t}} WHERE {of_day}",
+        f"DELETE FROM {{t}} WHERE {of_day}",
+    )
+    lake.sync("t")
+    lake.follow("t")
+    lake.w.sql("INSERT INTO {t} SELECT * FROM {aside}")
+    lake.follow("t")
+    assert ids(lake.cold("t")) == sorted([*ids(kept), *late])
+    assert lake.statuses("t")[lake.day(OLD[0])] == "reopened"
+    lake.policy("t", PolicyType.RETENTION)
+    lake.run("t")
+    assert ids(lake.cold("t")) == sorted([*ids(kept), *late])
+    assert lake.hot_days("t") == lake.days(*YOUNG)

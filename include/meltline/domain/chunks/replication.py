@@ -59,6 +59,10 @@ class ColdFile:
     file: ChunkFile
     is_ours: bool
 
+    def is_copy_after(self, base: int | None) -> bool:
+        """Whether replication wrote it after some sequence number; None is none."""
+        return self.is_ours and base is not None and self.file.sequence_number > base
+
 
 @dataclass(frozen=True)
 class LeavingFiles:

@@ -1,6 +1,6 @@
 """What cold has, and what of it nobody else has: that never leaves it (LT-26)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,13 +9,20 @@ from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.replication import ColdFile, LeavingFiles, leaving_files
-from meltline.domain.chunks.sync import SYNC_COMMIT, SYNC_DROPPED, TableSync, read_dropped
+from meltline.domain.chunks.sync import (
+    SYNC_COMMIT,
+    SYNC_DROPPED,
+    RowDigest,
+    TableSync,
+    read_dropped,
+)
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import TableMetadata
 
 EVERYTHING = 1 << 62
 """A sequence number for chunks of which all that cold has is the only copy."""
 _SHOWN = 3
+Digests = Mapping[str, RowDigest]
 
 
 @dataclass(frozen=True)
@@ -40,15 +47,36 @@ class ColdContent:
         }
 
     def unknown_drops(self) -> Mapping[str, int]:
-        """Chunks that cold says it alone has, hot has no rows of, and the ledger knows no drop of.
+        """Chunks that cold says it alone has, and the ledger knows no drop of.
 
-        A ledger that was lost, or an old backup of one, leaves them: cold's word is enough.
+        A ledger that was lost, or an old backup of one, leaves them. Cold's word is enough where
+        hot has no rows of them, or exactly those that came to cold after it.
         """
-        chunks = self.tracking.chunks
+        found, resident = {}, {}
+        for name, base in self._told.items():
+            chunk = self.tracking.chunks.get(name)
+            if chunk is None or not (chunk.files or chunk.was_dropped):
+                found[name] = base
+            elif not (chunk.was_dropped or self._is_known(name)):
+                resident[name] = base
+        return found | self._with_late_rows_alone(resident)
+
+    def _with_late_rows_alone(self, told: Mapping[str, int]) -> dict[str, int]:
+        """Those of some chunks of which hot has the rows that cold was given after its word."""
+        layout = self.tracking.table.layout
+        late = []
+        for cold in self._files if told else ():
+            names = layout.names(cold.file.times)
+            if names and all(cold.is_copy_after(told.get(name)) for name in names):
+                late.append(cold.file.path)
+        if not late:
+            return {}
+        hot, cold_rows = self._rows_of(told)
+        late_rows = self._cold_digests(told, only_files=late)
         return {
             name: base
-            for name, base in self._told.items()
-            if name not in chunks or not (chunks[name].files or chunks[name].was_dropped)
+            for name, base in told.items()
+            if name in hot and hot[name] == late_rows.get(name) != cold_rows.get(name)
         }
 
     @cached_property
@@ -84,15 +112,9 @@ class ColdContent:
         head = self.synced.state.current_snapshot
         if head is None:
             return LeavingFiles((), replaced or frozenset(), ())
-        reader, layout = self.context.cold_chunk_files, self.tracking.table.layout
-        assert reader is not None  # there is a cold tier
-        files = [
-            ColdFile(file, _is_ours(self.synced.state, file.snapshot_id))
-            for file in reader.live(head, layout)
-            if file.kind is FileKind.DATA
-        ]
+        layout = self.tracking.table.layout
         resident = {chunk.name for chunk in self.tracking.chunks.values() if chunk.files}
-        leaving = leaving_files(layout, files, replaced, dropped, resident)
+        leaving = leaving_files(layout, self._files, replaced, dropped, resident)
         if leaving.mixed:
             raise diverged(
                 self.sync.table,
@@ -109,28 +131,58 @@ class ColdContent:
         then the ledger knows the very same word. Without that, of a ledger that was lost, nothing
         may leave cold unless hot has the same rows.
         """
-        for name in sorted(self._told.keys() - dropped.keys()):
-            if self._is_known(name) or (replaced is not None and name not in replaced):
-                continue
-            chunk = self.tracking.chunks.get(name)
-            if chunk is None or not chunk.files or self._has_other_rows(name):
+        unknown = {
+            name
+            for name in self._told.keys() - dropped.keys()
+            if not self._is_known(name) and (replaced is None or name in replaced)
+        }
+        if not unknown:
+            return
+        hot, cold = self._rows_of(unknown)
+        for name in sorted(unknown):
+            if name not in hot or hot[name] != cold.get(name):
                 raise diverged(
                     self.sync.table,
                     f"chunk {name} was dropped from hot, and this ledger does not know of it; hot "
                     "has no rows of it, or others than cold",
+                    f"take the rows of {name} out of hot into another table, say "
+                    f"`meltline chunks sync {self.sync.table}`, replicate, and put them back: "
+                    "they are late rows then, and cold keeps what it has",
                 )
 
-    def _has_other_rows(self, name: str) -> bool:
-        """Whether hot and cold have other rows of a chunk."""
-        rows, layout = self.context.chunk_rows, self.tracking.table.layout
-        head, cold = self.tracking.head, self.synced.state.current_snapshot_id
+    # --- what is read ----------------------------------------------------------------------------
+
+    @cached_property
+    def _files(self) -> Sequence[ColdFile]:
+        """Cold's live data files."""
+        head = self.synced.state.current_snapshot
+        reader, layout = self.context.cold_chunk_files, self.tracking.table.layout
+        assert reader is not None  # there is a cold tier
+        return [
+            ColdFile(file, _is_ours(self.synced.state, file.snapshot_id))
+            for file in (reader.live(head, layout) if head else ())
+            if file.kind is FileKind.DATA
+        ]
+
+    def _rows_of(self, names: Collection[str]) -> tuple[Digests, Digests]:
+        """What hot and cold have of some chunks."""
+        rows, head = self.context.chunk_rows, self.tracking.head
         assert rows is not None  # there is a cold tier
-        if head is None or cold is None:
-            return True
-        hot_table = self.tracking.hot.state.name
-        hot_rows = rows.digests(hot_table, head.snapshot_id, layout, {name})
-        cold_rows = rows.digests(self.sync.cold, cold, layout, {name})
-        return hot_rows.get(name) != cold_rows.get(name)
+        if head is None:
+            return {}, {}
+        layout, hot = self.tracking.table.layout, self.tracking.hot.state.name
+        return rows.digests(hot, head.snapshot_id, layout, names), self._cold_digests(names)
+
+    def _cold_digests(
+        self, names: Collection[str], only_files: Collection[str] | None = None
+    ) -> Digests:
+        rows, cold = self.context.chunk_rows, self.synced.state.current_snapshot_id
+        assert rows is not None  # there is a cold tier
+        if cold is None:
+            return {}
+        layout = self.tracking.table.layout
+        digests: Digests = rows.digests(self.sync.cold, cold, layout, names, only_files=only_files)
+        return digests
 
 
 def _is_ours(cold: TableMetadata, snapshot_id: int) -> bool:

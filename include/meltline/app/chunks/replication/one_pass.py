@@ -233,7 +233,7 @@ class Pass:
         return names
 
     def _take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:
-        """Has the ledger know what cold alone has, where hot has none of it."""
+        """Has the ledger know what cold alone has, beside rows that came to hot since."""
         layout, uuid = tracking.table.layout, tracking.table.table_uuid
         now, ledger = self.context.clock.now(), self.context.control.chunks
         known = {n: tracking.chunks.get(n) or new_chunk(layout, uuid, n) for n in unknown}
@@ -376,7 +376,8 @@ def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:
     """A chunk that was dropped before this ledger began; nobody knows by which commit."""
     return replace(
         chunk,
-        status=ChunkStatus.DROPPED,
+        status=ChunkStatus.REOPENED if chunk.files else ChunkStatus.DROPPED,
+        tiered_at=None,
         dropped_at=now,
         cold_base=base,
         drops=(ChunkDrop(UNKNOWN_DROP, 0, base),),

@@ -15,7 +15,7 @@ def refusal(reason: str, message: str, **words: str) -> SyncRefused:
     return error
 
 
-def diverged(table: TableName, detail: str) -> SyncRefused:
+def diverged(table: TableName, detail: str, way_out: str = "") -> SyncRefused:
     """Hot and cold do not go on from each other: nobody but a person may begin anew."""
     return refusal(
         Deferral.DIVERGED,
@@ -23,7 +23,7 @@ def diverged(table: TableName, detail: str) -> SyncRefused:
         object=str(table),
         expected="a main line that goes on from what cold has",
         found=detail,
-        next=_BEGIN_ANEW.format(table),
+        next=way_out or _BEGIN_ANEW.format(table),
     )
 
 
