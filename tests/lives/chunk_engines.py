@@ -187,10 +187,11 @@ class ChunkEngines:
         to = chosen(known, number)
         table.rollback(to)
         accepted = self.lake.accepted
-        there = {*table.rows_now(), *self.lake.cold_rows()}
+        self.lake.in_cold = set(self.lake.cold_rows())  # a pass may have mirrored deletes by now
+        there = {*table.rows_now(), *self.lake.in_cold}
         accepted.rows = set(accepted.at[to]) & there
         accepted.at[to] = frozenset(accepted.rows)
-        accepted.unsure = (accepted.unsure | set(self.lake.cold_rows())) - accepted.rows
+        accepted.unsure = (accepted.unsure | self.lake.in_cold) - accepted.rows
 
     def expire_partition(self, table: ChunkTable, number: int) -> None:
         """Another tool takes a chunk's files; what becomes of cold's copy a person may decide."""
