@@ -2,7 +2,6 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
-from tests.mutation.busy_tables import BUSY_TABLES
 from tests.mutation.chunks import CHUNKS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
@@ -14,7 +13,7 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
-from tests.mutation.writers import WRITERS
+from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
 CHAIN = "tests/unit/plan/test_chain.py"

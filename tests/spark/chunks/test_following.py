@@ -278,7 +278,7 @@ def test_a_large_delete_by_others_waits_for_a_person_who_has_it_mirrored_or_kept
 def test_small_deletes_by_others_are_mirrored_unasked_and_our_own_drop_never_is(
     careful: ChunkLake,
 ) -> None:
-    """H-2 of the facts: the drop takes more than a fifth, and is no delete."""
+    """Our own drop is never mirrored, though it takes more than a fifth, and is no delete."""
     careful.synced("own", *OLD, 5, *YOUNG, type=PolicyType.RETENTION)
     gone = careful.hot("own")[-1]
     careful.w.sql(f"DELETE FROM {{own}} WHERE id = {gone[0]}")

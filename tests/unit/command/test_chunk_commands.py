@@ -1,4 +1,4 @@
-"""Commands about chunks that start no JVM: policies with their preview, status, list, doctor."""
+"""Commands about chunks that start no JVM: policies, status, list, doctor (LT-34)."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which chunks are due to be dropped, and why others are left alone."""
+"""Which chunks are due to be dropped, and why others are left alone (LT-4, LT-32)."""
 
 from collections.abc import Mapping
 from datetime import timedelta

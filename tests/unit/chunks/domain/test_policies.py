@@ -1,4 +1,4 @@
-"""Policies of chunks: which fit together, in whatever order they are added."""
+"""Policies of chunks: which fit together, in whatever order (LT-5, LT-24, LT-35)."""
 
 from datetime import timedelta
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""Stamping chunks with commits: on both sides of what moves, and on nothing that did not change."""
+"""Stamping chunks with commits: on both sides of what moves, and on nothing else (LT-2, LT-14)."""
 
 import pytest
 
