@@ -266,7 +266,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: the gate does not compare positions", LOOK,
-        " for d in deferred.values()]\n", " for d in deferred.values() if not d.reason]\n", GATE,
+        " for d in waiting.values()]\n", " for d in waiting.values() if not d.reason]\n", GATE,
     ),
     Mutation(
         "chunks: the gate does not compare rows", LOOK,
@@ -309,5 +309,35 @@ CHUNKS = (
             ("not_durable", "planned chunks that are not in cold up to their last write"),
             ("rows_differ", "planned chunks whose rows, nulls or checksum cold has not"),
         )
+    ),
+    Mutation(
+        "chunks: one that differs stops all others", "app/chunks/rounds.py",
+        "            if drop.plan.state is not PlanState.REFUSED or not drop.apart or not rest:\n", "            if True:\n",
+        ("tests/unit/chunks/test_drop_rounds.py",),
+    ),
+    Mutation(
+        "chunks: a rollback undoes no drop", "app/chunks/tracking.py",
+        "    return oldest is None or oldest.sequence_number > drop.sequence_number\n", "    return True\n",
+        ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    Mutation(
+        "chunks: what a drop has only prepared counts as dropped", "domain/chunks/chunk.py",
+        "        return self.drops[-1].base if self.drops else self.cold_base\n", "        return self.cold_base\n",
+        ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    Mutation(
+        "chunks: a lost ledger asks cold for nothing", "app/chunks/replication/one_pass.py",
+        "        if unknown := cold.unknown_drops():\n", "        if unknown := dict[str, int]():\n",
+        ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    Mutation(
+        "chunks: the ledger does not note what a drop prepares", "app/chunks/drop.py",
+        "        if not all(self.context.control.chunks.move(moves)):\n", "        if False:\n",
+        ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    Mutation(
+        "chunks: what a person has cold keep is noted after the copy", "app/chunks/replication/one_pass.py",
+        "        self._mark_dropped(tracking, dict.fromkeys(emptied, newest))\n", "",
+        ("tests/unit/chunks/test_only_copies.py",),
     ),
 )  # fmt: skip
