@@ -217,10 +217,10 @@ def _read_anew(
     kept = {
         name: replace(chunk, rows=0, bytes=0, files=0, spans=0)
         for name, chunk in chunks.items()
-        if chunk.was_dropped
+        if chunk.drops
     }
     if head is None:
-        return kept
+        return {name: _as_main_says(hot, chunk) for name, chunk in kept.items()}
     live = context.chunk_files.live(head, layout)
     everything = SnapshotChange(head.snapshot_id, "append", place, {}, added=live)
     named = {name: new_chunk(layout, uuid, name) for name in _names(layout, live)}
@@ -228,26 +228,35 @@ def _read_anew(
     after = stamped(
         layout, uuid, {**named, **whole}, [everything], generation=generation, dropped_by={}
     )
-    undone = {name: _without_undone(hot, after[name]) for name in kept}
-    return after | undone
+    return after | {name: _as_main_says(hot, after[name]) for name in kept}
 
 
 def _names(layout: ChunkLayout, files: Sequence[ChunkFile]) -> set[str]:
     return {name for times in {f.times for f in files} for name in layout.names(times) or ()}
 
 
-def _without_undone(hot: HotTable, chunk: Chunk) -> Chunk:
-    """A dropped chunk without the drops that main does not come from any more.
+def _as_main_says(hot: HotTable, chunk: Chunk) -> Chunk:
+    """A chunk that was dropped once, by those of its drops that main comes from.
 
-    Where none is left, hot has the whole of it again. What cold alone has is then as it was after
-    the last drop that is left: late rows that came after it are hot's as well.
+    Where there is none, hot has the whole of it. Else cold alone has what it had after the last of
+    them, and late rows that came after it are hot's as well. Where main was set to a drop again,
+    cold was brought to something else in between, and its base has to be noted anew.
     """
-    drops = tuple(drop for drop in chunk.drops if _is_in_force(hot, drop))
-    if len(drops) == len(chunk.drops):
-        return chunk
-    if not drops:  # `cold_base` stays: by it cold's own word about the drop is known
-        return replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None, drops=())
-    return replace(chunk, drops=drops, cold_base=drops[-1].base)
+    drops = tuple(_judged(drop, is_in_force=_is_in_force(hot, drop)) for drop in chunk.drops)
+    in_force = [drop for drop in drops if not drop.is_undone]
+    if not in_force:  # `cold_base` stays: by it cold's own word about the drop is known
+        status = ChunkStatus.ACTIVE
+    else:
+        is_empty = not (chunk.files or chunk.spans)
+        status = ChunkStatus.DROPPED if is_empty else ChunkStatus.REOPENED
+    tiered_at = chunk.tiered_at if in_force else None
+    return replace(chunk, status=status, drops=drops, tiered_at=tiered_at)
+
+
+def _judged(drop: ChunkDrop, *, is_in_force: bool) -> ChunkDrop:
+    if is_in_force and drop.is_undone:
+        return replace(drop, is_undone=False, base=None)
+    return replace(drop, is_undone=not is_in_force)
 
 
 def _is_in_force(hot: HotTable, drop: ChunkDrop) -> bool:

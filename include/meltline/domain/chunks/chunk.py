@@ -50,12 +50,15 @@ class ChunkDrop:
     Attributes:
         snapshot_id: The commit that took its files out of main.
         sequence_number: Of that commit.
-        base: Cold's newest sequence number at that time; None where nothing was synced.
+        base: Cold's newest sequence number at that time; None where nobody has noted it.
+        is_undone: Whether main does not come from it any more. It stays known: main may be set to
+            it again.
     """
 
     snapshot_id: int
     sequence_number: int
     base: int | None
+    is_undone: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Chunk:
         tiered_at: When it was proved; None while it is not.
         dropped_at: When it was dropped last; None if never.
         drop_plan: The plan that dropped it last.
-        drops: All drops since hot had the whole of it, oldest first.
+        drops: All drops of it, oldest first.
         dropped_rows: How many rows left hot by it; `dropped_bytes` likewise.
         cold_base: The newest sequence number in cold when a drop of it was prepared last, made or
             not: what cold says of itself by then.
@@ -123,9 +126,15 @@ class Chunk:
 
         Later ones are late rows, which hot has as well. None where nobody has noted it.
         """
-        if not self.was_dropped:
-            return None
-        return self.drops[-1].base if self.drops else self.cold_base
+        bases = [drop.base for drop in self.drops if not drop.is_undone]
+        return bases[-1] if bases and self.was_dropped else None
+
+    def with_base(self, base: int) -> "Chunk":
+        """The chunk with what cold has by now noted as the only copy, where nobody has yet."""
+        last = [drop for drop in self.drops if not drop.is_undone][-1]
+        noted = replace(last, base=base)
+        drops = tuple(noted if drop == last else drop for drop in self.drops)
+        return replace(self, drops=drops, cold_base=base)
 
     def written(self, change: SnapshotChange, generation: int) -> "Chunk":
         """The chunk after a commit that may have changed its rows: it is proved no more (H7)."""

@@ -1,6 +1,7 @@
 """The control ledger's tables of chunks, of their replication and of their policies."""
 
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Table, Text, UniqueConstraint
 from sqlalchemy.engine import Dialect
@@ -56,11 +57,11 @@ class Duration(TypeDecorator[timedelta]):
         return None if millis is None else millis * _MILLISECOND
 
 
-def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | None]]:
-    return [[drop.snapshot_id, drop.sequence_number, drop.base] for drop in drops]
+def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | bool | None]]:
+    return [[drop.snapshot_id, drop.sequence_number, drop.base, drop.is_undone] for drop in drops]
 
 
-def _load_drops(raw: list[list[int]]) -> tuple[ChunkDrop, ...]:
+def _load_drops(raw: list[list[Any]]) -> tuple[ChunkDrop, ...]:
     return tuple(ChunkDrop(*parts) for parts in raw)
 
 

@@ -1,5 +1,6 @@
 """What cold has, and what of it nobody else has: that never leaves it (LT-26)."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,13 +53,14 @@ class ColdContent:
         A ledger that was lost, or an old backup of one, leaves them. Cold's word is enough where
         hot has no rows of them, or exactly those that came to cold after it.
         """
-        found, resident = {}, {}
+        found: dict[str, int] = {}
+        resident: dict[str, int] = {}
         for name, base in self._told.items():
             chunk = self.tracking.chunks.get(name)
-            if chunk is None or not (chunk.files or chunk.was_dropped):
+            if chunk is None:
                 found[name] = base
             elif not (chunk.was_dropped or self._is_known(name)):
-                resident[name] = base
+                (resident if chunk.files else found)[name] = base
         return found | self._with_late_rows_alone(resident)
 
     def _with_late_rows_alone(self, told: Mapping[str, int]) -> dict[str, int]:
@@ -88,6 +90,24 @@ class ColdContent:
                 self.sync.table, f"{SYNC_DROPPED} of {self.sync.cold}: {error}"
             ) from error
 
+    def rows_of_nobody_else(self) -> dict[str, int]:
+        """Rows of chunks that hot has nothing of and that were never dropped: others emptied them.
+
+        By chunk; a file of several counts for the first.
+        """
+        layout, rows = self.tracking.table.layout, Counter[str]()
+        for cold in self._files:
+            names = layout.names(cold.file.times) or ()
+            chunks = [self.tracking.chunks.get(name) for name in names]
+            if names and not any(c and (c.files or c.spans or c.was_dropped) for c in chunks):
+                rows[next(iter(names))] += cold.file.rows
+        return dict(rows)
+
+    @property
+    def rows(self) -> int:
+        """How many rows cold has, row deletes of hot not counted."""
+        return sum(cold.file.rows for cold in self._files)
+
     def words(self, dropped: Mapping[str, int]) -> Mapping[str, int]:
         """What cold is to say from now on that it alone has.
 
@@ -100,7 +120,7 @@ class ColdContent:
     def _is_known(self, name: str) -> bool:
         """Whether the ledger has the very word that cold has about a chunk that hot has."""
         chunk = self.tracking.chunks.get(name)
-        return chunk is not None and bool(chunk.files) and chunk.cold_base == self._told[name]
+        return chunk is not None and chunk.cold_base == self._told[name]
 
     def leaving(self, replaced: frozenset[str] | None, dropped: Mapping[str, int]) -> LeavingFiles:
         """The files that leave where chunks are replaced; None is every chunk.

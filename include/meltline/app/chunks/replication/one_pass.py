@@ -5,7 +5,7 @@ changed is taken anew as a whole, so that it does not matter how often and by wh
 they did. What cold has by then and its position are one commit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -29,7 +29,7 @@ from meltline.app.chunks.tracking import (
 )
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
-from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
+from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import (
     LeavingFiles,
     backlog_of,
@@ -50,6 +50,7 @@ from meltline.domain.chunks.sync import (
     written_dropped,
 )
 from meltline.domain.errors import CommitConflict, MeltlineError, SyncRefused
+from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import CopyOutcome, CopyRequest
 
@@ -166,6 +167,10 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if unknown := cold.unknown_drops():
             tracking = self._take_up(tracking, unknown)
+        tracking = self._with_bases(tracking, newest_in(synced))
+        cold = ColdContent(self.context, self.sync, synced, tracking)
+        if emptied := self._emptied(cold):
+            tracking = self._mark_dropped(tracking, dict.fromkeys(emptied, newest_in(synced)))
             cold = ColdContent(self.context, self.sync, synced, tracking)
         dropped = cold.dropped
         leaving = cold.leaving(None, dropped)
@@ -186,13 +191,12 @@ class Pass:
         foreign = self._foreign(changes)
         self.changes = sum(not change.rewrites_only for change in foreign)
         self._require_small(foreign)
-        kept = self._kept(layout, foreign)
+        kept = self._kept(tracking, foreign)
         mirrored = [c for c in foreign if c.snapshot_id not in self.sync.kept_deletes]
         backlog = backlog_of(layout, mirrored)
         cold = ColdContent(self.context, self.sync, synced, tracking)
-        newest = int(synced.document["last-sequence-number"])
-        emptied = [name for name in kept if not tracking.chunks[name].files]
-        dropped = cold.dropped | dict.fromkeys(emptied, newest)
+        kept_bases = dict.fromkeys(kept, newest_in(synced))
+        dropped = cold.dropped | kept_bases
         leaving, replaced = LeavingFiles((), frozenset(), ()), backlog.replaced
         if replaced is None or replaced:
             leaving = cold.leaving(replaced, dropped)
@@ -200,7 +204,7 @@ class Pass:
         request = self._request(cold, head, replaced, leaving, dropped)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
         # Before anybody sees the copy: what died in between would have cold forget its word.
-        self._mark_dropped(tracking, dict.fromkeys(emptied, newest))
+        self._mark_dropped(tracking, kept_bases)
         return self._carried_out(request)
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
@@ -218,19 +222,71 @@ class Pass:
                 raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
         return foreign
 
-    def _kept(self, layout: ChunkLayout, changes: Sequence[SnapshotChange]) -> set[str]:
-        """Chunks of deletes by others that cold keeps by a person's word."""
-        kept = [c for c in changes if c.snapshot_id in self.sync.kept_deletes]
-        names: set[str] = set()
-        for change in kept:
+    def _kept(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> set[str]:
+        """Chunks of deletes by others that cold keeps by a person's word.
+
+        Raises:
+            SyncRefused: One of them was not emptied: what hot has left of it, cold has as well.
+        """
+        layout, names = tracking.table.layout, set[str]()
+        later: set[int] = set()
+        for change in reversed(changes):
+            if change.snapshot_id not in self.sync.kept_deletes:
+                later.add(change.snapshot_id)
+                continue
             touched = change.touched(layout)
-            if touched is None or not empties_only(change):
+            if touched is None or not empties_only(change) or self._left(tracking, touched, later):
                 raise self._diverged(
-                    f"snapshot {change.snapshot_id} deletes rows inside of files: cold cannot keep "
-                    "these as they were; let it mirror them, or roll hot back"
+                    f"snapshot {change.snapshot_id} leaves some rows of its chunks: cold cannot "
+                    "keep the others apart from these; let it mirror them, or roll hot back"
                 )
             names |= touched
         return names
+
+    def _left(self, tracking: Tracking, chunks: Collection[str], later: Collection[int]) -> bool:
+        """Whether hot has files of chunks that were there before some commits."""
+        head, layout = self.hot.state.current_snapshot, tracking.table.layout
+        if head is None or not any(tracking.chunks[name].files for name in chunks):
+            return False
+        live = self.context.chunk_files.live(head, layout)
+        return any(
+            file.snapshot_id not in later and not set(chunks).isdisjoint(names)
+            for file in live
+            if (names := layout.names(file.times)) is not None and file.kind is FileKind.DATA
+        )
+
+    def _emptied(self, cold: ColdContent) -> list[str]:
+        """Chunks that others emptied while nobody looked, and that a person has cold keep.
+
+        Raises:
+            SyncRefused: They are much of cold, and nobody has decided.
+        """
+        rows, most = cold.rows_of_nobody_else(), self.context.config.chunks.max_foreign_deletes
+        if self.deletes is Deletes.KEEP:
+            return sorted(rows)
+        if self.deletes is Deletes.MIRROR or sum(rows.values()) <= most * cold.rows:
+            return []
+        raise refusal(
+            LARGE_DELETES,
+            f"cold has {sum(rows.values())} of {cold.rows} rows in chunks that hot has nothing of "
+            "any more, more than replication takes out of it unasked",
+            object=str(self.sync.cold),
+            expected=f"at most {most:.0%} of the rows (chunks.max-foreign-deletes)",
+            found=f"chunks {', '.join(sorted(rows)[:_SHOWN])}",
+            next=deletes_way_out(self.hot.state.name),
+        )
+
+    def _with_bases(self, tracking: Tracking, newest: int) -> Tracking:
+        """Notes what cold has by now as the only copy of dropped chunks, where nobody has yet."""
+        chunks = [
+            chunk
+            for chunk in tracking.chunks.values()
+            if chunk.was_dropped and chunk.only_copy_base is None and chunk.drops
+        ]
+        noted = {chunk.name: chunk.with_base(newest) for chunk in chunks}
+        if not all(self.context.control.chunks.move([(c, noted[c.name]) for c in chunks])):
+            raise self._diverged("a chunk was written while it was noted what cold has")
+        return replace(tracking, chunks={**tracking.chunks, **noted})
 
     def _take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:
         """Has the ledger know what cold alone has, beside rows that came to hot since."""
@@ -244,23 +300,35 @@ class Pass:
             raise self._diverged("a chunk was written while cold's word about it was read")
         return replace(tracking, chunks={**tracking.chunks, **taken})
 
-    def _mark_dropped(self, tracking: Tracking, bases: Mapping[str, int]) -> None:
+    def _mark_dropped(self, tracking: Tracking, bases: Mapping[str, int]) -> Tracking:
         """Chunks that others emptied, and that cold keeps, count as dropped."""
-        now, moves = self.context.clock.now(), []
+        now, marked = self.context.clock.now(), dict[str, Chunk]()
         for name, base in bases.items():
-            chunk = tracking.chunks[name]
+            layout, uuid = tracking.table.layout, tracking.table.table_uuid
+            chunk = tracking.chunks.get(name) or new_chunk(layout, uuid, name)
+            if chunk.was_dropped:
+                continue
             at = self.hot.state.snapshots.get(chunk.last_write_snapshot or 0)
-            number = at.sequence_number if at else 0
-            drop = ChunkDrop(chunk.last_write_snapshot or 0, number, base)
-            gone = replace(
+            drop = ChunkDrop(at.snapshot_id, at.sequence_number, base) if at else _unknown(base)
+            is_empty = not (chunk.files or chunk.spans)
+            marked[name] = replace(
                 chunk,
-                status=ChunkStatus.DROPPED,
+                status=ChunkStatus.DROPPED if is_empty else ChunkStatus.REOPENED,
                 dropped_at=now,
                 cold_base=base,
                 drops=(*chunk.drops, drop),
             )
-            moves += [(chunk, gone)] if chunk.is_resident else []
-        self.context.control.chunks.move(moves)
+        new = [
+            replace(c, cold_base=None, drops=())
+            for n, c in marked.items()
+            if n not in tracking.chunks
+        ]
+        ledger = self.context.control.chunks
+        ledger.advance(tracking.table, tracking.table, new)
+        before = {**tracking.chunks, **{chunk.name: chunk for chunk in new}}
+        if not all(ledger.move([(before[name], marked[name]) for name in marked])):
+            raise self._diverged("a chunk was written while it was noted what cold keeps")
+        return replace(tracking, chunks={**tracking.chunks, **marked})
 
     def _require_small(self, changes: Sequence[SnapshotChange]) -> None:
         """Refuses deletes by others that would take much of cold, until a person decides."""
@@ -380,5 +448,14 @@ def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:
         tiered_at=None,
         dropped_at=now,
         cold_base=base,
-        drops=(ChunkDrop(UNKNOWN_DROP, 0, base),),
+        drops=(*chunk.drops, _unknown(base)),
     )
+
+
+def _unknown(base: int) -> ChunkDrop:
+    return ChunkDrop(UNKNOWN_DROP, 0, base)
+
+
+def newest_in(synced: SyncedTable) -> int:
+    """Cold's newest sequence number: whatever it has by now bears none that is higher."""
+    return int(synced.document["last-sequence-number"])

@@ -132,7 +132,7 @@ def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
         location = tier.catalog.location(sync.cold)
     except TableNotFound as missing:
         chunks = context.control.chunks.of(hot.state.uuid).values()
-        if sync.committed is not None or any(chunk.was_dropped for chunk in chunks):
+        if sync.committed is not None or any(c.only_copy_base for c in chunks):
             raise SyncRefused(
                 f"{sync.cold} is gone, and had rows of {hot.state.name} that hot may not have",
                 object=str(sync.cold),
