@@ -322,7 +322,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: what a drop has only prepared counts as dropped", "domain/chunks/chunk.py",
-        "        return self.drops[-1].base if self.drops else self.cold_base\n", "        return self.cold_base\n",
+        "        return bases[-1] if bases and self.was_dropped else None\n", "        return self.cold_base if self.was_dropped else None\n",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
     Mutation(
@@ -337,7 +337,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: what a person has cold keep is noted after the copy", "app/chunks/replication/one_pass.py",
-        "        self._mark_dropped(tracking, dict.fromkeys(emptied, newest))\n", "",
+        "        self._keeper.mark_dropped(tracking, kept_bases)\n", "",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
 )  # fmt: skip

@@ -5,22 +5,19 @@ changed is taken anew as a whole, so that it does not matter how often and by wh
 they did. What cold has by then and its position are one commit.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
+from meltline.app.chunks.replication.kept_chunks import KeptChunks
 from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.refusals import (
-    deletes_way_out,
     diverged,
-    refusal,
 )
 from meltline.app.chunks.replication.synced_table import SyncedTable, carry_shape, open_synced
 from meltline.app.chunks.tracking import (
-    UNKNOWN_DROP,
     Tracking,
     changes_of,
     own_drop,
@@ -28,17 +25,13 @@ from meltline.app.chunks.tracking import (
     track,
 )
 from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import (
     LeavingFiles,
     backlog_of,
-    empties_only,
-    rows_removed,
 )
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
-    LARGE_DELETES,
     SYNC_DROPPED,
     SYNC_GENERATION,
     SYNC_PLACE,
@@ -50,8 +43,7 @@ from meltline.domain.chunks.sync import (
     written_dropped,
 )
 from meltline.domain.errors import CommitConflict, MeltlineError, SyncRefused
-from meltline.domain.iceberg.files import FileKind
-from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import CopyOutcome, CopyRequest
 
 _SHOWN = 3
@@ -157,6 +149,10 @@ class Pass:
             raise self._diverged(tracking.diverged)
         return tracking
 
+    @property
+    def _keeper(self) -> KeptChunks:
+        return KeptChunks(self.context, self.hot, self.sync, self.deletes)
+
     def _diverged(self, detail: str) -> SyncRefused:
         return diverged(self.hot.state.name, detail)
 
@@ -166,11 +162,12 @@ class Pass:
         """Everything that hot has, verified before anybody sees it (H1, H2)."""
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if unknown := cold.unknown_drops():
-            tracking = self._take_up(tracking, unknown)
-        tracking = self._with_bases(tracking, newest_in(synced))
+            tracking = self._keeper.take_up(tracking, unknown)
+        tracking = self._keeper.with_bases(tracking, newest_in(synced))
         cold = ColdContent(self.context, self.sync, synced, tracking)
-        if emptied := self._emptied(cold):
-            tracking = self._mark_dropped(tracking, dict.fromkeys(emptied, newest_in(synced)))
+        if emptied := self._keeper.emptied(cold):
+            bases = dict.fromkeys(emptied, newest_in(synced))
+            tracking = self._keeper.mark_dropped(tracking, bases)
             cold = ColdContent(self.context, self.sync, synced, tracking)
         dropped = cold.dropped
         leaving = cold.leaving(None, dropped)
@@ -190,8 +187,8 @@ class Pass:
             changes = changes_of(self.context.chunk_files, layout, since, committed.place + 1)
         foreign = self._foreign(changes)
         self.changes = sum(not change.rewrites_only for change in foreign)
-        self._require_small(foreign)
-        kept = self._kept(tracking, foreign)
+        self.sync = self._keeper.decided(foreign)
+        kept = self._keeper.kept(tracking, foreign)
         mirrored = [c for c in foreign if c.snapshot_id not in self.sync.kept_deletes]
         backlog = backlog_of(layout, mirrored)
         cold = ColdContent(self.context, self.sync, synced, tracking)
@@ -204,7 +201,7 @@ class Pass:
         request = self._request(cold, head, replaced, leaving, dropped)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
         # Before anybody sees the copy: what died in between would have cold forget its word.
-        self._mark_dropped(tracking, kept_bases)
+        self._keeper.mark_dropped(tracking, kept_bases)
         return self._carried_out(request)
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
@@ -221,137 +218,6 @@ class Pass:
                 at = f"snapshot {change.snapshot_id}"
                 raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
         return foreign
-
-    def _kept(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> set[str]:
-        """Chunks of deletes by others that cold keeps by a person's word.
-
-        Raises:
-            SyncRefused: One of them was not emptied: what hot has left of it, cold has as well.
-        """
-        layout, names = tracking.table.layout, set[str]()
-        later: set[int] = set()
-        for change in reversed(changes):
-            if change.snapshot_id not in self.sync.kept_deletes:
-                later.add(change.snapshot_id)
-                continue
-            touched = change.touched(layout)
-            if touched is None or not empties_only(change) or self._left(tracking, touched, later):
-                raise self._diverged(
-                    f"snapshot {change.snapshot_id} leaves some rows of its chunks: cold cannot "
-                    "keep the others apart from these; let it mirror them, or roll hot back"
-                )
-            names |= touched
-        return names
-
-    def _left(self, tracking: Tracking, chunks: Collection[str], later: Collection[int]) -> bool:
-        """Whether hot has files of chunks that were there before some commits."""
-        head, layout = self.hot.state.current_snapshot, tracking.table.layout
-        if head is None or not any(tracking.chunks[name].files for name in chunks):
-            return False
-        live = self.context.chunk_files.live(head, layout)
-        return any(
-            file.snapshot_id not in later and not set(chunks).isdisjoint(names)
-            for file in live
-            if (names := layout.names(file.times)) is not None and file.kind is FileKind.DATA
-        )
-
-    def _emptied(self, cold: ColdContent) -> list[str]:
-        """Chunks that others emptied while nobody looked, and that a person has cold keep.
-
-        Raises:
-            SyncRefused: They are much of cold, and nobody has decided.
-        """
-        rows, most = cold.rows_of_nobody_else(), self.context.config.chunks.max_foreign_deletes
-        if self.deletes is Deletes.KEEP:
-            return sorted(rows)
-        if self.deletes is Deletes.MIRROR or sum(rows.values()) <= most * cold.rows:
-            return []
-        raise refusal(
-            LARGE_DELETES,
-            f"cold has {sum(rows.values())} of {cold.rows} rows in chunks that hot has nothing of "
-            "any more, more than replication takes out of it unasked",
-            object=str(self.sync.cold),
-            expected=f"at most {most:.0%} of the rows (chunks.max-foreign-deletes)",
-            found=f"chunks {', '.join(sorted(rows)[:_SHOWN])}",
-            next=deletes_way_out(self.hot.state.name),
-        )
-
-    def _with_bases(self, tracking: Tracking, newest: int) -> Tracking:
-        """Notes what cold has by now as the only copy of dropped chunks, where nobody has yet."""
-        chunks = [
-            chunk
-            for chunk in tracking.chunks.values()
-            if chunk.was_dropped and chunk.only_copy_base is None and chunk.drops
-        ]
-        noted = {chunk.name: chunk.with_base(newest) for chunk in chunks}
-        if not all(self.context.control.chunks.move([(c, noted[c.name]) for c in chunks])):
-            raise self._diverged("a chunk was written while it was noted what cold has")
-        return replace(tracking, chunks={**tracking.chunks, **noted})
-
-    def _take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:
-        """Has the ledger know what cold alone has, beside rows that came to hot since."""
-        layout, uuid = tracking.table.layout, tracking.table.table_uuid
-        now, ledger = self.context.clock.now(), self.context.control.chunks
-        known = {n: tracking.chunks.get(n) or new_chunk(layout, uuid, n) for n in unknown}
-        new = [chunk for name, chunk in known.items() if name not in tracking.chunks]
-        ledger.advance(tracking.table, tracking.table, new)
-        taken = {name: _dropped_before(chunk, unknown[name], now) for name, chunk in known.items()}
-        if not all(ledger.move([(known[name], taken[name]) for name in taken])):
-            raise self._diverged("a chunk was written while cold's word about it was read")
-        return replace(tracking, chunks={**tracking.chunks, **taken})
-
-    def _mark_dropped(self, tracking: Tracking, bases: Mapping[str, int]) -> Tracking:
-        """Chunks that others emptied, and that cold keeps, count as dropped."""
-        now, marked = self.context.clock.now(), dict[str, Chunk]()
-        for name, base in bases.items():
-            layout, uuid = tracking.table.layout, tracking.table.table_uuid
-            chunk = tracking.chunks.get(name) or new_chunk(layout, uuid, name)
-            if chunk.was_dropped:
-                continue
-            at = self.hot.state.snapshots.get(chunk.last_write_snapshot or 0)
-            drop = ChunkDrop(at.snapshot_id, at.sequence_number, base) if at else _unknown(base)
-            is_empty = not (chunk.files or chunk.spans)
-            marked[name] = replace(
-                chunk,
-                status=ChunkStatus.DROPPED if is_empty else ChunkStatus.REOPENED,
-                dropped_at=now,
-                cold_base=base,
-                drops=(*chunk.drops, drop),
-            )
-        new = [
-            replace(c, cold_base=None, drops=())
-            for n, c in marked.items()
-            if n not in tracking.chunks
-        ]
-        ledger = self.context.control.chunks
-        ledger.advance(tracking.table, tracking.table, new)
-        before = {**tracking.chunks, **{chunk.name: chunk for chunk in new}}
-        if not all(ledger.move([(before[name], marked[name]) for name in marked])):
-            raise self._diverged("a chunk was written while it was noted what cold keeps")
-        return replace(tracking, chunks={**tracking.chunks, **marked})
-
-    def _require_small(self, changes: Sequence[SnapshotChange]) -> None:
-        """Refuses deletes by others that would take much of cold, until a person decides."""
-        decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
-        most = self.context.config.chunks.max_foreign_deletes
-        for change in changes:
-            removed = rows_removed(change)
-            rows = _rows_before(self.hot.state, change)
-            if change.snapshot_id in decided or not removed or removed <= most * rows:
-                continue
-            if self.deletes is not None:
-                self.sync = self.deletes.said_of(self.sync, change.snapshot_id)
-                continue
-            what = "empties partitions" if empties_only(change) else "deletes rows"
-            raise refusal(
-                LARGE_DELETES,
-                f"snapshot {change.snapshot_id} of {self.hot.state.name} {what}: {removed} of "
-                f"{rows} rows, more than replication mirrors unasked",
-                object=f"{self.hot.state.name}@{change.snapshot_id}",
-                expected=f"at most {most:.0%} of the rows (chunks.max-foreign-deletes)",
-                found=f"{removed} of {rows} rows",
-                next=deletes_way_out(self.hot.state.name),
-            )
 
     def _request(
         self,
@@ -430,30 +296,6 @@ class Pass:
         if position is not None:
             keep_from(context, self.hot, position.snapshot_id)
         return after
-
-
-def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:
-    """The table's rows before a commit, by its parent's totals; none where nobody counted them."""
-    snapshot = hot.snapshots[change.snapshot_id]
-    parent = hot.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
-    total = parent.summary.get("total-records", "") if parent else ""
-    return int(total) if total.isdecimal() else 0
-
-
-def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:
-    """A chunk that was dropped before this ledger began; nobody knows by which commit."""
-    return replace(
-        chunk,
-        status=ChunkStatus.REOPENED if chunk.files else ChunkStatus.DROPPED,
-        tiered_at=None,
-        dropped_at=now,
-        cold_base=base,
-        drops=(*chunk.drops, _unknown(base)),
-    )
-
-
-def _unknown(base: int) -> ChunkDrop:
-    return ChunkDrop(UNKNOWN_DROP, 0, base)
 
 
 def newest_in(synced: SyncedTable) -> int:
