@@ -87,7 +87,8 @@ class Process:
         archive: Any = MemoryArchive(  # type: ignore[arg-type]
             catalog, store["store"], tier.warehouse, services.clock, services.control.copies
         )
-        told: Any = ColdTier(catalog=catalog, editor=catalog, registrar=catalog, warehouse=tier.warehouse, **store)  # type: ignore[arg-type]
+        catalogs: Any = dict.fromkeys(("catalog", "editor", "registrar"), catalog)
+        told: Any = ColdTier(**catalogs, warehouse=tier.warehouse, **store)  # type: ignore[arg-type]
         return {"cold": told, "archive": archive}
 
     def _require_alive(self) -> None:

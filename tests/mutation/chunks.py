@@ -5,7 +5,8 @@
 from tests.mutation.mutation import Mutation
 
 DURABLE, DUE, STAMPS = (
-    (f"tests/unit/chunks/domain/test_{name}.py",) for name in ("durability", "due_chunks", "stamping")
+    (f"tests/unit/chunks/domain/test_{name}.py",)
+    for name in ("durability", "due_chunks", "stamping")
 )
 GATE = ("tests/unit/chunks/test_drop_gate.py",)
 LOOK = "app/chunks/gate.py"

@@ -1,4 +1,4 @@
-"""Which chunk is dropped, and which waits for what reason, on real tables (LT-7 to LT-26, LT-29, LT-33)."""
+"""Which chunk is dropped, which waits and why, on real tables (LT-7 to LT-26, LT-29, LT-33)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

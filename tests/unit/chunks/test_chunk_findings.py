@@ -14,7 +14,7 @@ from meltline.app.run_request import RunRequest
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import Deletes
 from meltline.domain.iceberg.files import FileKind
-from tests.lake.chunk_tables import ChunkTable, chunk_table, reading
+from tests.chunks.chunk_tables import ChunkTable, chunk_table, reading
 from tests.lake.lake import Lake
 
 DROPS = PolicyWish(PolicyType.TIERED_RETENTION, tier_after="7d", drop_after="90d")

@@ -23,7 +23,7 @@ from meltline.domain.chunks.sync import SyncState
 from meltline.domain.deletion.plan import PlanState
 from meltline.ports import RunRecord
 from meltline.ports.chunks import DropOutcome, DropRequest
-from tests.lake.chunk_tables import ChunkTable, chunk_table, day_name, reading
+from tests.chunks.chunk_tables import ChunkTable, chunk_table, day_name, reading
 from tests.lake.lake import DAY, T0, Lake
 
 NAME = "lake.air.t"

@@ -26,7 +26,7 @@ from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChunkRows
 from meltline.testing.chunks.rows import data_bytes
-from tests.lake.chunk_tables import (
+from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     EQUALITY,
     MERGE_ON_READ,

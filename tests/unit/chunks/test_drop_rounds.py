@@ -9,7 +9,7 @@ from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import ChunkRows
-from tests.lake.chunk_tables import day_name
+from tests.chunks.chunk_tables import day_name
 from tests.unit.chunks.tiers import Tiers
 
 

@@ -26,7 +26,7 @@ from meltline.domain.errors import CommitConflict, LateDataRejected
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import DropRequest
 from meltline.testing.chunks.rows import Row, chunk_of
-from tests.lake.chunk_tables import AT, DAILY, ChunkTable, chunk_table, day_name, reading
+from tests.chunks.chunk_tables import AT, DAILY, ChunkTable, chunk_table, day_name, reading
 from tests.lake.lake import T0, Lake
 from tests.unit.chunks.chunks import DAYS, a_change, a_file
 

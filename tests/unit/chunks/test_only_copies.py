@@ -8,7 +8,7 @@ import pytest
 from meltline.app.chunks.replication.declare import stop_sync
 from meltline.domain.chunks.sync import Deletes
 from meltline.ports.chunks import DropOutcome, DropRequest
-from tests.lake.chunk_tables import day_name, reading
+from tests.chunks.chunk_tables import day_name, reading
 from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 

@@ -12,9 +12,9 @@ from meltline.app.chunks.run import run_chunks
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SYNC_DROPPED, Deletes, SyncState
-from tests.lake.chunk_tables import ChunkTable, reading, values_of
-from tests.lives.chunk_kills import ChunkProcess
-from tests.lives.chunked_lake import ChunkedLake
+from tests.chunks.chunk_kills import ChunkProcess
+from tests.chunks.chunk_tables import ChunkTable, reading, values_of
+from tests.chunks.chunked_lake import ChunkedLake
 
 DAYS = 6
 

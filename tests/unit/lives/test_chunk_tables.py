@@ -20,7 +20,7 @@ from meltline.testing.chunks import (
     MemoryReplicator,
     TableWriter,
 )
-from tests.lake.chunk_tables import (
+from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     DAILY,
     EQUALITY,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
+from tests.chunks.chunk_lives import ChunkLives
 from tests.lake.wrong_clocks import WrongClocks
-from tests.lives.chunk_lives import ChunkLives
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.lives.recorded import (
     KEPT,

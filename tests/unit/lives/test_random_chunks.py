@@ -2,7 +2,7 @@
 accepted, and nothing unproven is dropped without force. `MELTLINE_EXAMPLES=2000` looks longer.
 """
 
-from tests.lives.chunk_lives import ChunkLives
+from tests.chunks.chunk_lives import ChunkLives
 from tests.lives.recorded import live
 from tests.seeds import beginnings, examples
 

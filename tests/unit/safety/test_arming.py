@@ -31,7 +31,7 @@ from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CatalogUnlistable, LedgerOutOfStep, NotArmed, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import DeleteOutcome
-from tests.lake.chunk_tables import ChunkTable, chunk_table, reading
+from tests.chunks.chunk_tables import ChunkTable, chunk_table, reading
 from tests.lake.lake import ROOMY, WAREHOUSE, Lake
 from tests.lake.swept import Swept, a_lake
 from tests.lives.restored_ledgers import backup_of, restore

@@ -1,4 +1,4 @@
-"""Random lives of a table that is cut into chunks: `tests.lives.chunked_lake` says what holds."""
+"""Random lives of a table that is cut into chunks: `tests.chunks.chunked_lake` says what holds."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +15,10 @@ from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.services import RunContext
 from meltline.domain.chunks.sync import Deletes, SyncState
 from meltline.domain.errors import LockHeld, MeltlineError
+from tests.chunks.chunk_engines import OTHERS, PEOPLE, WRITES, ChunkEngines
+from tests.chunks.chunk_kills import Bystander, ChunkProcess
+from tests.chunks.chunked_lake import ChunkedLake
 from tests.lake.lake import DAY, MINUTE, T0
-from tests.lives.chunk_engines import OTHERS, PEOPLE, WRITES, ChunkEngines
-from tests.lives.chunk_kills import Bystander, ChunkProcess
-from tests.lives.chunked_lake import ChunkedLake
 from tests.lives.kills import Killed
 from tests.lives.recorded import RecordedLife, initialize, rule
 

@@ -18,7 +18,7 @@ from meltline.domain.errors import (
     PolicyExists,
 )
 from meltline.testing.chunks.rows import Row
-from tests.lake.chunk_tables import (
+from tests.chunks.chunk_tables import (
     AT,
     COPY_ON_WRITE,
     EQUALITY,
@@ -28,8 +28,8 @@ from tests.lake.chunk_tables import (
     by_chunk,
     reading,
 )
+from tests.chunks.chunked_lake import ChunkedLake
 from tests.lake.lake import DAY, T0, Table
-from tests.lives.chunked_lake import ChunkedLake
 from tests.lives.oracle import Document
 from tests.lives.random_commands import Commands, chosen
 from tests.lives.watched_lake import HOLD

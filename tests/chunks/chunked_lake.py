@@ -24,7 +24,7 @@ from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.ports.chunks import ChunkDropper, DropOutcome, DropRequest
 from meltline.testing.chunks.commits import load_rows
 from meltline.testing.chunks.rows import Row, chunk_of
-from tests.lake.chunk_tables import DAILY, ChunkTable, by_chunk, chunk_table
+from tests.chunks.chunk_tables import DAILY, ChunkTable, by_chunk, chunk_table
 from tests.lives.watched_changes import is_dropped
 from tests.lives.watched_lake import WatchedLake
 
