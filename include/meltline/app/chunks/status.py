@@ -1,17 +1,19 @@
 """How chunks stand, from the ledger alone: one query for all tables, however many (LT-16)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
-from meltline.domain.chunks.durability import Deferred, is_gated, not_durable, old_enough
+from meltline.domain.chunks.durability import Deferred, is_gated, not_durable
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
+from meltline.domain.units import format_instant
 from meltline.ports import ChunkSum
 
 NOT_SYNCED = "NONE"
@@ -135,10 +137,13 @@ class ChunkLine:
 
     Attributes:
         waits: The reason; None where none is known.
+        kept_by: Of a dropped one, the tags and branches of hot that still have its bytes, each with
+            its end.
     """
 
     chunk: Chunk
     waits: Deferred | None
+    kept_by: tuple[str, ...] = ()
 
 
 def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
@@ -166,19 +171,25 @@ def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
         if chunk.spans:
             spans = f"{chunk.spans} data files reach into other chunks"
             waits = Deferred(chunk.name, Deferral.SPANS_CHUNKS, spans)
-        lines.append(ChunkLine(chunk, waits))
+        lines.append(ChunkLine(chunk, waits, _kept_by(hot.state, chunk)))
     return lines
+
+
+def _kept_by(state: TableMetadata, chunk: Chunk) -> tuple[str, ...]:
+    """The refs beside main that stand before a chunk's last drop: they read it still."""
+    drops = [drop for drop in chunk.drops if not drop.is_undone]
+    if not (chunk.was_dropped and drops):
+        return ()
+    kept = []
+    for ref in sorted(state.refs.values(), key=lambda ref: ref.name):
+        snapshot = state.snapshots.get(ref.snapshot_id)
+        if ref.name != MAIN and snapshot and snapshot.sequence_number < drops[-1].sequence_number:
+            end = snapshot.instant_of_age(ref.max_ref_age_ms)
+            until = f"until {format_instant(end)}" if end else "for ever"
+            kept.append(f"{'branch' if ref.is_branch else 'tag'} {ref.name} {until}")
+    return tuple(kept)
 
 
 def _must_be_durable(sync: TableSync | None, policies: Sequence[ChunkPolicy]) -> bool:
     types = [policy.type for policy in policies] or [PolicyType.RETENTION]
     return any(is_gated(sync, type) for type in types)
-
-
-def due_by_age(
-    chunks: Mapping[str, Chunk], policy: ChunkPolicy, as_of: datetime
-) -> Sequence[Chunk]:
-    """Chunks past a policy's drop age: what a person is shown beforehand."""
-    if policy.drop_after is None:
-        return []
-    return old_enough(chunks, policy.drop_after.before(as_of))

@@ -83,7 +83,9 @@ def _chunk_row(line: ChunkLine) -> list[str]:
     chunk, waits = line.chunk, line.waits
     return [
         chunk.name,
-        str(chunk.status),
+        f"{chunk.status}, bytes kept by {'; '.join(line.kept_by)}"
+        if line.kept_by
+        else str(chunk.status),
         str(chunk.rows),
         format_size(chunk.bytes),
         str(chunk.files),
@@ -110,5 +112,6 @@ def _document(line: ChunkLine) -> dict[str, object]:
         "tiered_at": chunk.tiered_at,
         "dropped_at": chunk.dropped_at,
         "drop_plan": chunk.drop_plan or None,
+        "kept_by": list(line.kept_by),
         "waits": {"reason": str(waits.reason), "detail": waits.detail} if waits else None,
     }
