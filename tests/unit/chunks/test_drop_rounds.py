@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from meltline.app.chunks.drop import drop_chunks
 from meltline.app.chunks.run import ChunkRun, run_chunks
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import ChunkLayout
@@ -70,3 +71,18 @@ def test_where_no_chunk_is_right_the_plan_is_refused_and_nothing_goes() -> None:
     assert tiers.statuses()[day_name(3)] == "tiered"
     (table,) = run.summary.tables.values()
     assert "rows_differ" in table.refused
+
+
+def test_what_others_do_to_cold_between_gate_and_drop_nobody_has_judged() -> None:
+    tiers = Tiers()
+    tiers.add_policy()
+    run = ChunkRun(tiers.lake.services(), tiers.lake.request("a"), at_once=True)
+    for step in (run.replicate_to_cold, run.evaluate_chunks, run.plan_drops, run.gate_drops):
+        step()
+    tiers.compact_cold(5)
+    (plan,) = run.planned
+    context = run.context
+    (dropped,) = drop_chunks(context, [context.control.plans.get(plan.id)])
+    assert "others have changed cold" in str(dropped.error)
+    assert tiers.statuses()[day_name(0)] == "tiered"
+    assert tiers.run("next")[day_name(0)] == "dropped"

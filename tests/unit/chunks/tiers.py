@@ -13,7 +13,7 @@ from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SYNC_DROPPED, Deletes, SyncState
 from tests.chunks.chunk_kills import ChunkProcess
-from tests.chunks.chunk_tables import ChunkTable, reading, values_of
+from tests.chunks.chunk_tables import ChunkTable, day_name, reading, values_of
 from tests.chunks.chunked_lake import ChunkedLake
 
 DAYS = 6
@@ -71,6 +71,13 @@ class Tiers:
 
     def die_at(self, call: str, number: int) -> ChunkProcess:
         return ChunkProcess(number, False, call, lake=self.lake)
+
+    def compact_cold(self, day: int) -> None:
+        """What cold's owner does, who alone may."""
+        (entry,) = self.lake.cold.listing().entries
+        self.lake.catalogs["ice"] = self.lake.cold
+        ChunkTable(self.lake, entry.name).compact_chunks(day_name(day))
+        del self.lake.catalogs["ice"]
 
     def told(self) -> dict[str, int]:
         """What cold says of itself."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.listings import Listings
 from meltline.app.catalog.tables import retention_of
-from meltline.app.chunks.gate import DropLook
+from meltline.app.chunks.gate import COLD_SNAPSHOT, DropLook
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
@@ -29,12 +29,14 @@ from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import Deferred, is_gated
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
+    SYNC_COMMIT,
     SYNC_DROPPED,
     TableSync,
     read_dropped,
     written_dropped,
 )
 from meltline.domain.clock import CLOCK_TOLERANCE
+from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import GateNotPassed, MeltlineError, PlanStale
 from meltline.domain.iceberg.files import PlannedFile
@@ -169,13 +171,48 @@ class _Drop:
             raise _stale(plan, "a hold has been put on the table since")
         if look.written_since():
             raise _stale(plan, "a chunk was written since the gate")
-        policy = self.table.drop_policy
-        gated = policy is None or is_gated(self.table.sync, policy.type)
-        chunks = [tracking.chunks[name] for name in plan.chunks]
-        if gated and self.force is None:
-            for deferred in positions(context, self.table.sync, tracking, chunks).values():
-                raise _stale(plan, f"{deferred.chunk}: {deferred.reason} {deferred.detail}")
+        if self.force is None:
+            self._require_due([tracking.chunks[name] for name in plan.chunks], tracking)
+        if verdict is not None:
+            self._require_cold_as_judged(verdict)
         RunEpoch(context).require()
+
+    def _require_due(self, chunks: Sequence[Chunk], tracking: Tracking) -> None:
+        """A policy that was changed or forgotten since, or a sync that is behind, stops it."""
+        policy, sync = self.table.drop_policy, self.table.sync
+        if policy is None or policy.drop_after is None:
+            raise _stale(self.plan, "its policy was forgotten since the gate")
+        cutoff = policy.drop_after.before(self.plan.as_of)
+        if any(chunk.end is None or chunk.end > cutoff for chunk in chunks):
+            raise _stale(self.plan, "its policy lets less go since the gate")
+        if is_gated(sync, policy.type):
+            for deferred in positions(self.context, sync, tracking, chunks).values():
+                raise _stale(self.plan, f"{deferred.chunk}: {deferred.reason} {deferred.detail}")
+
+    def _require_cold_as_judged(self, verdict: GateResult) -> None:
+        """What others have done to cold since the gate nobody has judged."""
+        judged = next((h.observed for h in verdict.held if h.fact == COLD_SNAPSHOT), "0")
+        cold = self._cold() if judged != "0" else None
+        if cold is None:
+            return
+        for snapshot in cold.table.state.ancestry(cold.snapshot_id):
+            if str(snapshot.snapshot_id) == judged:
+                return
+            if SYNC_COMMIT not in snapshot.summary:
+                raise _stale(self.plan, f"others have changed cold: {snapshot.snapshot_id}")
+        raise _stale(self.plan, f"cold does not come from {judged}, whose rows were compared")
+
+    def _cold(self) -> ColdSide | None:
+        """Cold as it is now; None where nothing was ever copied, and, by force, where it is odd."""
+        sync = self.table.sync
+        if sync is None or sync.committed is None:
+            return None
+        try:
+            return ColdSide.read(self.context, sync)
+        except MeltlineError:
+            if self.force is None:
+                raise
+            return None
 
     def _tracked(self) -> Tracking:
         table = self.table
@@ -190,10 +227,9 @@ class _Drop:
         cold has of them up to now is ever taken for a copy of what hot has. The ledger first: a
         word in cold that it has not counts as that of a lost ledger.
         """
-        sync = self.table.sync
-        if sync is None or sync.committed is None:
+        sync, cold = self.table.sync, self._cold()
+        if sync is None or cold is None:
             return
-        cold = ColdSide.read(self.context, sync)
         base = int(cold.table.document["last-sequence-number"])
         moves = [
             (chunk, replace(chunk, cold_base=base))

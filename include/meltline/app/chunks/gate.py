@@ -26,6 +26,8 @@ from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.units import format_files
 from meltline.ports import PlanTransition
 
+COLD_SNAPSHOT = "cold_snapshot"
+"""The fact that says of which snapshot of cold the rows were compared."""
 _EXAMPLES = 5
 _APART = {
     "rows_differ": Deferral.ROWS_DIFFER,
@@ -114,6 +116,7 @@ class DropLook:
     unreadable: list[str] = field(default_factory=list)
     cold_unreadable: list[str] = field(default_factory=list)
     apart: dict[str, Deferral] = field(default_factory=dict)
+    cold_snapshot: int = 0
 
     def _read(self, read: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
@@ -146,6 +149,7 @@ class DropLook:
             plan.digest_of(self.items) == plan.digest and len(self.items) == plan.files
         )
         facts["share_allowed"] = self._read(self._share_allowed, -1.0)
+        facts[COLD_SNAPSHOT] = self.cold_snapshot
         facts["chunks_proved"] = 0 if listed is None else len(plan.chunks)
         examples = {
             fact: tuple(sorted(examples_of)[:_EXAMPLES]) for fact, examples_of in measures.items()
@@ -278,6 +282,7 @@ class DropLook:
         assert sync is not None and rows is not None
         layout = self._table.tracked.layout
         cold = ColdSide.read(self.context, sync)
+        self.cold_snapshot = cold.snapshot_id
         again = [c for c in self._chunks() if c.status is ChunkStatus.REOPENED]
         whole = set(self.plan.chunks) - {chunk.name for chunk in again}
         digests = dict(rows.digests(sync.cold, cold.snapshot_id, layout, whole))

@@ -90,6 +90,11 @@ class HeldExpectation:
     expectation: str
     observed: str
 
+    @property
+    def fact(self) -> str:
+        """What it asks about."""
+        return self.expectation.partition(" ")[0]
+
 
 @dataclass(frozen=True)
 class GateResult:
