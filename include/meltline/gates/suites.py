@@ -187,7 +187,11 @@ def drop_suite(_: Limits) -> Suite:
             _none("cold_unreadable", "whether cold cannot be read now, or is not what was left"),
             _none("rows_differ", "planned chunks whose rows, nulls or checksum cold has not"),
             _at_least("share_allowed", 0, "what is left of the share of the table that may go"),
-            _at_least("cold_snapshot", 0, "whose rows were compared; 0 where none had to be"),
+            _at_least(
+                "cold_snapshot",
+                0,
+                "the snapshot of cold whose rows were compared; 0 where none had to be",
+            ),
             _at_least("chunks_proved", 1, "chunks whose files were read afresh for this proof"),
         ),
     )
