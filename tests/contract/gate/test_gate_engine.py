@@ -82,6 +82,24 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_needed": 0,
         "planned_not_deep": 0,
     },
+    PlanKind.DROP_CHUNKS: {
+        "digest_matches": True,
+        "unreadable": 0,
+        "base_lost": 0,
+        "chunks_written_since": 0,
+        "planned_held": 0,
+        "chunks_young": 0,
+        "chunks_latest": 0,
+        "chunks_without_time": 0,
+        "files_differ": 0,
+        "files_reaching_beyond": 0,
+        "not_durable": 0,
+        "cold_unreadable": 0,
+        "rows_differ": 0,
+        "share_allowed": 0.2,
+        "cold_snapshot": 8_518_028_792_290_965_937,
+        "chunks_proved": 3,
+    },
 }
 EVERY_QUESTION = [(kind, fact) for kind, facts in GOOD.items() for fact in facts]
 # Just beyond each bound that is not zero to zero.
@@ -92,6 +110,9 @@ BEYOND: dict[str, list[Any]] = {
     "growth": [5.01, -1],
     "tables_read": [0],
     "manifests_read": [-1],
+    "share_allowed": [-0.0001, -1],
+    "cold_snapshot": [-1],
+    "chunks_proved": [0, -1],
 }
 VIOLATIONS = [
     (kind, fact, value)
