@@ -163,7 +163,8 @@ def _write_hours(tiers: _Tiers, count: int) -> None:
     spark, name = tiers.bench.spark, str(tiers.name())
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP, value DOUBLE, place STRING) USING iceberg"
-        " PARTITIONED BY (hours(ts)) TBLPROPERTIES ('format-version'='2')"
+        " PARTITIONED BY (hours(ts)) TBLPROPERTIES ('format-version'='2',"
+        " 'write.spark.fanout.enabled'='false', 'write.distribution-mode'='hash')"
     )
     start = int(_START.timestamp())
     spark.sql(
