@@ -27,6 +27,7 @@ from meltline.ports import (
     PathResolver,
     ProofCache,
     Replicator,
+    RollupEngine,
     RowComparer,
     Sweeper,
 )
@@ -122,6 +123,7 @@ class RunContext(ReadContext):
         rows: Reads rows on both sides.
         prepare_cold: Makes the cold catalog where it is not there yet.
         replicator: Copies chunks to cold; `chunk_rows` reads them, `dropper` takes them out of hot.
+        rollups: Aggregates them.
     """
 
     files: FileLedger
@@ -135,6 +137,7 @@ class RunContext(ReadContext):
     replicator: Replicator | None = field(default=None, kw_only=True)
     chunk_rows: ChunkRows | None = field(default=None, kw_only=True)
     dropper: ChunkDropper | None = field(default=None, kw_only=True)
+    rollups: RollupEngine | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -350,6 +350,18 @@ class SyncRefused(MeltlineError):
     reason = ""
 
 
+class RollupInvalid(UsageInvalid):
+    """A rollup cannot be declared, refreshed or dropped like that."""
+
+
+class RollupNotFound(UsageInvalid):
+    """There is no rollup of that name."""
+
+
+class RollupRefused(MeltlineError):
+    """A rollup cannot be refreshed as it, or its source, is."""
+
+
 class LateDataRejected(MeltlineError):
     """A statement reaches into ranges of time that were dropped: none of it was carried out."""
 

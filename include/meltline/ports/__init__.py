@@ -142,6 +142,13 @@ from meltline.ports.readers import (
     SnapshotReader,
     SqlEngine,
 )
+from meltline.ports.rollups import (
+    RefreshOutcome,
+    RollupEngine,
+    RollupLedger,
+    RollupReader,
+    RollupRefresh,
+)
 from meltline.ports.storage import UsageQuery, UsageTotals, UsedFile
 from meltline.ports.stores import (
     DeleteOutcome,
@@ -260,11 +267,16 @@ __all__ = [
     "PurgeVeto",
     "ReadColumn",
     "ReadRows",
+    "RefreshOutcome",
     "RegistrationLedger",
     "RegistrationReader",
     "Rejection",
     "RememberedMetadata",
     "Replicator",
+    "RollupEngine",
+    "RollupLedger",
+    "RollupReader",
+    "RollupRefresh",
     "RowComparer",
     "RowSample",
     "RunLog",

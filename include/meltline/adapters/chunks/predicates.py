@@ -168,10 +168,7 @@ def near_chunks(layout: ChunkLayout, value: str, chunks: Collection[str]) -> str
         value: The column, and nothing made of it.
         chunks: Their names.
     """
-    parts = [
-        f"({value} >= {_literal(layout, span.start)} AND {value} < {_literal(layout, span.end)})"
-        for span in pruning_ranges(layout, chunks)
-    ]
+    parts = [within(layout, value, span) for span in pruning_ranges(layout, chunks)]
     if UNBOUNDED in chunks:
         if _is_written(layout):
             return "TRUE"  # what is not written as the pattern says may sort anywhere
@@ -180,10 +177,19 @@ def near_chunks(layout: ChunkLayout, value: str, chunks: Collection[str]) -> str
     return f"({' OR '.join(parts)})" if parts else "FALSE"
 
 
+def within(layout: ChunkLayout, value: str, times: TimeRange) -> str:
+    """Whether a value lies in some times; null of what has none."""
+    start, end = _literal(layout, times.start), _literal(layout, times.end)
+    return f"({value} >= {start} AND {value} < {end})"
+
+
 def pruning_ranges(layout: ChunkLayout, chunks: Collection[str]) -> Sequence[TimeRange]:
     """The chunks' times in so few ranges that every file can be held against all of them."""
-    bounded = [name for name in chunks if name != UNBOUNDED]
-    ranges = merged(layout.unit.range(name) for name in bounded)
+    return few_ranges(merged(layout.unit.range(name) for name in chunks if name != UNBOUNDED))
+
+
+def few_ranges(ranges: Sequence[TimeRange]) -> Sequence[TimeRange]:
+    """Ranges in order, joined over the shortest gaps until there are few of them."""
     if len(ranges) <= _MOST_RANGES:
         return ranges
     gaps = sorted(

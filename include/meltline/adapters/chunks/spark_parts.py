@@ -7,9 +7,10 @@ from pyspark.sql import SparkSession
 
 from meltline.adapters.chunks.dropper import JvmChunkDropper
 from meltline.adapters.chunks.replicator import SparkReplicator
+from meltline.adapters.chunks.rollup_engine import SparkRollups
 from meltline.adapters.chunks.rows import SparkChunkRows
 from meltline.config.load import CatalogConfig
-from meltline.ports import ChunkDropper, ChunkRows, Replicator
+from meltline.ports import ChunkDropper, ChunkRows, Replicator, RollupEngine
 
 
 class ChunkParts(TypedDict):
@@ -18,6 +19,7 @@ class ChunkParts(TypedDict):
     replicator: Replicator
     chunk_rows: ChunkRows
     dropper: ChunkDropper
+    rollups: RollupEngine
 
 
 def spark_parts(spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> ChunkParts:
@@ -26,4 +28,5 @@ def spark_parts(spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> C
         "replicator": SparkReplicator(spark, catalogs),
         "chunk_rows": SparkChunkRows(spark, catalogs),
         "dropper": JvmChunkDropper(spark, catalogs),
+        "rollups": SparkRollups(spark, catalogs),
     }

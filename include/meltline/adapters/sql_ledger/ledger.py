@@ -15,6 +15,7 @@ from meltline.adapters.sql_ledger.parts.locks import LockRows
 from meltline.adapters.sql_ledger.parts.observations import ObservationRows
 from meltline.adapters.sql_ledger.parts.plans import PlanRows
 from meltline.adapters.sql_ledger.parts.policies import LeaseRows, PolicyRows
+from meltline.adapters.sql_ledger.parts.rollups import RollupRows
 from meltline.adapters.sql_ledger.parts.runs import (
     AuditRows,
     RunRows,
@@ -73,4 +74,5 @@ def sql_control_ledger(
         chunks=TrackedRows(database),
         syncs=SyncRows(database),
         chunk_policies=ChunkPolicyRows(database),
+        rollups=RollupRows(database),
     )

@@ -16,6 +16,7 @@ from meltline.ports.control.policies import LeaseLedger, PolicyLedger
 from meltline.ports.control.runs import RunLog, StatementLog, StorageHistory, SwitchLedger
 from meltline.ports.control.tables import PlaceLedger, RegistrationLedger
 from meltline.ports.control.verdicts import VerdictLedger
+from meltline.ports.rollups import RollupLedger
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,4 @@ class ControlLedger:
     chunks: ChunkLedger
     syncs: SyncLedger
     chunk_policies: ChunkPolicyLedger
+    rollups: RollupLedger

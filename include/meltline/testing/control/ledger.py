@@ -18,6 +18,7 @@ from meltline.testing.control.decisions import (
 from meltline.testing.control.locks import MemoryLockRows
 from meltline.testing.control.plans import MemoryPlans, MemoryVerdicts
 from meltline.testing.control.policies import MemoryLeases, MemoryPolicies
+from meltline.testing.control.rollups import MemoryRollups
 from meltline.testing.control.runs import (
     MemoryAudit,
     MemoryRuns,
@@ -74,4 +75,5 @@ def memory_control_ledger(
         chunks=chunks,
         syncs=MemorySyncs(state),
         chunk_policies=MemoryChunkPolicies(state, chunks),
+        rollups=MemoryRollups(state),
     )

@@ -1,0 +1,266 @@
+"""Aggregates buckets through Spark: on a branch of the rollup's table, published at once.
+
+What is stale is aggregated anew, held against what the table has, and only buckets that differ are
+written: a commit that touched one row of a day rewrites that row's hour. A refresh that is killed
+at any line leaves the table as it was.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
+from uuid import uuid4
+
+from pyspark import StorageLevel
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
+from meltline.adapters.chunks.pinned import PinnedTables
+from meltline.adapters.chunks.predicates import few_ranges, within
+from meltline.adapters.chunks.rows import refusing
+from meltline.adapters.spark.session import spark_identifier
+from meltline.config.load import CatalogConfig
+from meltline.domain.chunks.columns import ColumnKind, TimeColumn
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.ranges import TimeRange, Unit
+from meltline.domain.chunks.rollup import ROLLUP_COMMIT, ROLLUP_HEAD, RollupQuery
+from meltline.domain.discretion import discreet
+from meltline.domain.errors import NameConflict, RollupInvalid
+from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.grammar.rollups import SOURCE_VIEW
+from meltline.ports.rollups import RefreshOutcome, RollupRefresh
+
+_FILE = "_meltline_file"
+_TRANSFORMS = {unit: f"{unit}s" for unit in Unit}
+_ONE_FILE_AT_A_TIME = {"distribution-mode": "hash", "fanout-enabled": "false"}
+
+
+class SparkRollups:
+    """The port `RollupEngine`."""
+
+    def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
+        """Takes a session of this process, and what its catalogs stand for."""
+        self._spark = spark
+        self._catalogs = catalogs
+        self._tables = PinnedTables(spark, catalogs)
+
+    def create(
+        self,
+        table: TableName,
+        query: RollupQuery,
+        source: TableName,
+        partition: Unit,
+        properties: Mapping[str, str],
+    ) -> None:
+        """Makes the table by the schema of the aggregation's answer. See the port.
+
+        Raises:
+            RollupInvalid: Spark cannot read the aggregation over that source.
+            NameConflict: Another table has the name.
+        """
+        try:
+            rows = self._tables.frame(self._tables.load(source))
+            with _view(rows) as name:
+                schema: Any = self._spark.sql(query.sql.replace(SOURCE_VIEW, name))._jdf.schema()
+            words = ", ".join(f"'{key}' = '{text}'" for key, text in properties.items())
+            cut = f"{_TRANSFORMS[partition]}({quote_part(query.bucket_column)})"
+            self._spark.sql(
+                f"CREATE TABLE {spark_identifier(self._catalogs, table)} ({schema.toDDL()}) "
+                f"USING iceberg PARTITIONED BY ({cut}) TBLPROPERTIES ({words})"
+            )
+        except PySparkException as error:
+            raise _refused(table, source, error) from error
+
+    def refresh(self, refresh: RollupRefresh) -> RefreshOutcome | None:
+        """Writes to a branch, and publishes it by one compare-and-set. See the port.
+
+        Raises:
+            SyncRefused: The engine cannot read or write one of the tables.
+            MeltlineError: Nobody knows what became of the publication.
+        """
+        branch = ColdBranch(self._tables, refresh.table, refresh.base)
+        try:
+            with refusing(refresh.table, refresh.snapshot_id):
+                branch.open()
+                outcome = self._carried_out(refresh, branch)
+            head = str(-1 if branch.head is None else branch.head)
+            branch.publish({**refresh.properties, ROLLUP_HEAD: head})
+        except MovedOn:
+            branch.abandon()
+            return None
+        except BaseException:
+            branch.abandon()
+            raise
+        return outcome
+
+    def _carried_out(self, refresh: RollupRefresh, branch: ColdBranch) -> RefreshOutcome:
+        if refresh.stale.ranges == ():
+            return RefreshOutcome((), 0, 0)
+        with _Aggregation(self._tables, refresh, branch).rows() as change:
+            return self._written(refresh, branch, change)
+
+    def _written(
+        self, refresh: RollupRefresh, branch: ColdBranch, change: "_Change"
+    ) -> RefreshOutcome:
+        """What comes is first: a commit on the branch that has added nothing is taken back."""
+        summary = {ROLLUP_COMMIT: str(refresh.snapshot_id)}
+        written = 0
+        if change.rows is not None:
+            options = {f"snapshot-property.{key}": text for key, text in summary.items()}
+            options |= _ONE_FILE_AT_A_TIME
+            self._tables.append(refresh.table, branch.table, BRANCH, change.rows, options)
+            written = branch.appended()
+        if change.files:
+            layout = _bucket_layout(branch, refresh.query)
+            branch.remove(Removal(change.files, layout, few_ranges(change.ranges), summary))
+        return RefreshOutcome(change.buckets, written, len(change.files))
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a refresh has to write.
+
+    Attributes:
+        buckets: Those whose rows differ, in order; `ranges` is the times that they are.
+        files: The rollup's data files that have rows of these.
+        rows: What takes their place; None where nothing does.
+    """
+
+    buckets: Sequence[datetime]
+    ranges: Sequence[TimeRange]
+    files: Sequence[str]
+    rows: DataFrame | None
+
+
+@dataclass(frozen=True)
+class _Aggregation:
+    """The buckets of one refresh, as they are to be and as they stand."""
+
+    tables: PinnedTables
+    refresh: RollupRefresh
+    branch: ColdBranch
+
+    @contextmanager
+    def rows(self) -> Iterator[_Change]:
+        """What differs; what was aggregated is kept for as long as it is written."""
+        with self._aggregated() as new:
+            kept = new.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                yield self._change(kept)
+            finally:
+                kept.unpersist()
+
+    @contextmanager
+    def _aggregated(self) -> Iterator[DataFrame]:
+        refresh, tables = self.refresh, self.tables
+        source = tables.load(refresh.source)
+        if refresh.snapshot_id is None:
+            rows = tables.frame(source).limit(0)
+        else:
+            rows = tables.frame(tables.pinned(source, refresh.snapshot_id))
+        time = quote_part(str(source.schema().findColumnName(refresh.layout.column.field_id)))
+        rows = rows.where(self._within(refresh.layout, time))
+        with _view(rows) as name:
+            yield tables.spark.sql(refresh.query.sql.replace(SOURCE_VIEW, name))
+
+    def _within(self, layout: ChunkLayout, column: str) -> str:
+        """The stale times: a few more, but none of a frozen bucket, nor rows without a time."""
+        stale = self.refresh.stale
+        frozen = [within(layout, column, times) for times in stale.frozen]
+        parts = [f"{column} IS NOT NULL"]
+        if stale.ranges is not None:
+            parts.append(_any(within(layout, column, r) for r in few_ranges(stale.ranges)))
+        if frozen:
+            parts.append(f"NOT {_any(frozen)}")
+        return " AND ".join(parts)
+
+    def _change(self, new: DataFrame) -> _Change:
+        old = self._standing()
+        columns = new.columns
+        bucket = self.refresh.query.bucket_column
+        if old is None:
+            differing = new.select(bucket)
+        else:
+            plain = old.select(*columns)
+            differing = new.exceptAll(plain).union(plain.exceptAll(new)).select(bucket)
+        buckets = sorted(row[0].astimezone(UTC) for row in differing.distinct().collect())
+        if not buckets:
+            return _Change((), (), (), None)
+        chosen = F.col(bucket).isin(buckets)
+        width = self.refresh.query.width
+        parts, files = [new.where(chosen)], list[str]()
+        if old is not None:
+            files = [row[0] for row in old.where(chosen).select(_FILE).distinct().collect()]
+            # A file may hold other buckets too: those shorter than an hour, or what an owner has
+            # compacted. They stay as they are.
+            beside = self._all().where(F.col(_FILE).isin(files)).where(~chosen)
+            parts.append(beside.select(*columns))
+        ranges = width.whole(TimeRange(start, width.after(start)) for start in buckets)
+        return _Change(buckets, ranges, sorted(files), reduce(DataFrame.unionAll, parts))
+
+    def _standing(self) -> DataFrame | None:
+        """The rollup's rows of the same times."""
+        if self.branch.head is None:
+            return None
+        query = self.refresh.query
+        layout = _bucket_layout(self.branch, query)
+        return self._all().where(self._within(layout, quote_part(query.bucket_column)))
+
+    def _all(self) -> DataFrame:
+        assert self.branch.head is not None  # there are rows
+        pinned = self.tables.pinned(self.branch.table, self.branch.head)
+        return self.tables.frame(pinned).select("*", F.col("_file").alias(_FILE))
+
+
+def _bucket_layout(branch: ColdBranch, query: RollupQuery) -> ChunkLayout:
+    """The rollup's own table is cut by its buckets."""
+    field = branch.table.schema().findField(query.bucket_column)
+    column = TimeColumn(query.bucket_column, int(field.fieldId()), ColumnKind.TIMESTAMPTZ)
+    return ChunkLayout(column, query.width.partition)
+
+
+def _any(parts: Iterator[str] | Sequence[str]) -> str:
+    """Whether any holds; halved again and again, since Spark reads no chain of thousands."""
+    texts = list(parts)
+    if not texts:
+        return "FALSE"
+    if len(texts) == 1:
+        return texts[0]
+    half = len(texts) // 2
+    return f"({_any(texts[:half])} OR {_any(texts[half:])})"
+
+
+@contextmanager
+def _view(rows: DataFrame) -> Iterator[str]:
+    """A view of some rows, under a name of its own."""
+    name = f"{SOURCE_VIEW}_{uuid4().hex}"
+    rows.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:  # a plan that was made of it keeps what it needs
+        rows.sparkSession.catalog.dropTempView(name)
+
+
+def _refused(table: TableName, source: TableName, error: PySparkException) -> Exception:
+    message = discreet(next(iter(str(error).strip().splitlines()), type(error).__name__))[:500]
+    if isinstance(error, AnalysisException) and error.getCondition() == (
+        "TABLE_OR_VIEW_ALREADY_EXISTS"
+    ):
+        return NameConflict(
+            f"{table} is there already",
+            object=str(table),
+            expected="a free name",
+            found="a table or a view",
+            next="choose another name for the rollup, or drop what has it",
+        )
+    return RollupInvalid(
+        f"the rollup's query cannot be carried out over {source}",
+        object=str(table),
+        expected="a query that Spark can read over the source's columns",
+        found=message,
+        next="mend the query; docs/rollups.md says what it may be",
+    )

@@ -1,0 +1,1 @@
+"""Rollups: declared, refreshed bucket by bucket, and what of a table waits for them."""

@@ -1,0 +1,326 @@
+"""Rollups are declared and dropped by people; so are ranges that are to be aggregated anew."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.catalog.resolve import load_table, require_changeable
+from meltline.app.chunks.late_data import dropped_on
+from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.replication.declare import LayoutWish, stop_sync, tracked_or_new
+from meltline.app.chunks.rollups.refresh import (
+    RefreshedRollup,
+    RollupLook,
+    query_of,
+    refresh_rollup,
+    rollup_lock,
+    rollup_of,
+)
+from meltline.app.chunks.tracking import chunk_lock
+from meltline.app.drop.drop import drop
+from meltline.app.ground.audit_log import audit
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.chunks.buckets import BucketWidth, without
+from meltline.domain.chunks.columns import ColumnKind
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.ranges import TimeRange, merged
+from meltline.domain.chunks.rollup import (
+    ROLLUP_OF,
+    TABLE_PREFIX,
+    Rollup,
+    RollupQuery,
+)
+from meltline.domain.chunks.sync import SyncState
+from meltline.domain.errors import (
+    CommitConflict,
+    RollupInvalid,
+    RollupNotFound,
+    TableNotFound,
+)
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.units import counted
+from meltline.grammar.rollups import rollup_query
+
+_NAME = re.compile(r"[A-Za-z_]\w{0,99}")
+_TIMED = (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMPTZ)
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class RollupWish:
+    """A rollup, as a person declares it.
+
+    Attributes:
+        width: How long its buckets are; empty where the query alone says it.
+        source: The table that it aggregates, in parts as written; empty where the query says it.
+        depends_on: Rollups to be refreshed before it; that which it reads is always among them.
+    """
+
+    name: str
+    query: str
+    width: str = ""
+    source: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CreatedRollup:
+    """A rollup that stands, what its first refresh did, and what is risky about it."""
+
+    rollup: Rollup
+    refreshed: RefreshedRollup
+    notices: Sequence[str]
+
+
+def create_rollup(
+    context: RunContext, wish: RollupWish, resolve: Callable[[tuple[str, ...]], TableName]
+) -> CreatedRollup:
+    """Declares a rollup and aggregates all that hot has.
+
+    Args:
+        context: The ports.
+        wish: What a person says.
+        resolve: Completes a table's name as the session does.
+
+    Raises:
+        RollupInvalid: It cannot be refreshed by parts, contradicts itself, or Spark refuses it.
+        RollupNotFound: It depends on one that there is not.
+        NameConflict: There is one of that name, or another table has the name of its own.
+        NotChunked: Its source cannot be cut into chunks by time.
+        CatalogReadOnly: The source is not in a catalog that Meltline may change.
+    """
+    engine = context.rollups
+    assert engine is not None  # whoever declares has an engine
+    _require_name(wish.name)
+    known = context.control.rollups.all()
+    query = rollup_query(wish.query)
+    below, source = _source(known, query, resolve)
+    _require_same_source(wish, below, source, resolve)
+    hot = HotTable.load(context, source)
+    require_changeable(context, ObjectName(source.catalog, source.namespace, source.name))
+    layout = _layout(context, hot)
+    _require_fits(wish, query, layout)
+    rollup = Rollup(
+        id=0,
+        name=wish.name,
+        table=replace(source, name=f"{TABLE_PREFIX}{wish.name}"),
+        table_uuid="",
+        source=source,
+        source_uuid=hot.state.uuid,
+        query=wish.query,
+        width=str(query.width),
+        bucket_column=query.bucket_column,
+        depends_on=_dependencies(known, wish, below),
+        created_at=context.clock.now(),
+        who=context.who,
+    )
+    with rollup_lock(context, wish.name):
+        engine.create(
+            rollup.table,
+            query_of(known, rollup),
+            source,
+            query.width.partition,
+            {ROLLUP_OF: rollup.source_uuid},
+        )
+        made = replace(rollup, table_uuid=load_table(context, rollup.table).uuid)
+        stored = context.control.rollups.add(made)
+    audit(context, "create rollup", wish.name, detail=f"of {source}, by {query.width}")
+    refreshed = refresh_rollup(context, wish.name)
+    return CreatedRollup(stored, refreshed, _notices(context, hot, stored))
+
+
+def _require_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise RollupInvalid(
+            f"{name!r} cannot be the name of a rollup",
+            object=name,
+            expected="letters, digits and underscores, of which the first is no digit",
+            found=name,
+            next="choose another name",
+        )
+
+
+def _source(
+    known: Sequence[Rollup],
+    query: RollupQuery,
+    resolve: Callable[[tuple[str, ...]], TableName],
+) -> tuple[Rollup | None, TableName]:
+    """What a query reads: a rollup, by the name of its table alone, else any table."""
+    for rollup in known:
+        if query.source[-1] == rollup.table.name and query.source[:-1] in ((), ("public",)):
+            return rollup, rollup.table
+    name = resolve(query.source)
+    return next((rollup for rollup in known if rollup.table == name), None), name
+
+
+def _require_same_source(
+    wish: RollupWish,
+    below: Rollup | None,
+    source: TableName,
+    resolve: Callable[[tuple[str, ...]], TableName],
+) -> None:
+    """Of a rollup over a rollup the source may name the table at the bottom, as its makers do."""
+    if not wish.source or below is not None:
+        return
+    if (named := resolve(wish.source)) != source:
+        raise RollupInvalid(
+            f"rollup {wish.name} names another source than its query reads",
+            object=wish.name,
+            expected=str(source),
+            found=str(named),
+            next="name the table that the query reads, or leave it out",
+        )
+
+
+def _layout(context: RunContext, hot: HotTable) -> ChunkLayout:
+    with chunk_lock(context, hot.state.uuid):
+        return tracked_or_new(context, hot, LayoutWish()).layout
+
+
+def _require_fits(wish: RollupWish, query: RollupQuery, layout: ChunkLayout) -> None:
+    column = layout.column
+    if query.time_column.lower() != column.name.lower() or column.kind not in _TIMED:
+        raise RollupInvalid(
+            f"rollup {wish.name} has its buckets by another column than its source has its chunks",
+            object=wish.name,
+            expected=f"buckets of {column.name}, a date or a timestamp",
+            found=f"buckets of {query.time_column}; {column.name} is of type {column.type}",
+            next="put the column into time_bucket by which the table is cut into chunks",
+        )
+    try:
+        width = BucketWidth.parse(wish.width) if wish.width else query.width
+    except ValueError as error:
+        raise _contradiction(wish, query, str(error)) from error
+    if width != query.width:
+        raise _contradiction(wish, query, str(width))
+
+
+def _contradiction(wish: RollupWish, query: RollupQuery, actual: str) -> RollupInvalid:
+    return RollupInvalid(
+        f"rollup {wish.name} has buckets of another width than its query",
+        object=wish.name,
+        expected=f"{query.width}, as the query says",
+        found=actual,
+        next="say the same width twice, or leave it out",
+    )
+
+
+def _dependencies(
+    known: Sequence[Rollup], wish: RollupWish, below: Rollup | None
+) -> tuple[str, ...]:
+    names = {rollup.name for rollup in known}
+    if missing := sorted(set(wish.depends_on) - names):
+        raise RollupNotFound(
+            f"rollup {wish.name} depends on one that there is not",
+            object=wish.name,
+            expected=", ".join(sorted(names)) or "a rollup; there is none",
+            found=", ".join(missing),
+            next="declare what it depends on first",
+        )
+    return tuple(sorted({*wish.depends_on, *([below.name] if below else [])}))
+
+
+def _notices(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[str]:
+    notices = []
+    if dropped := dropped_on(context, hot.state):
+        chunks = counted(len(dropped[1]), "chunk")
+        notices.append(
+            f"{chunks} of {hot.state.name} were dropped before: their buckets are not in it"
+        )
+    drops = [p.drop_after for p in context.control.chunk_policies.all([hot.state.uuid])]
+    length = rollup.buckets.after(rollup.created_at) - rollup.created_at
+    for horizon in drops:
+        if horizon and horizon.rough < length:
+            notices.append(
+                f"a bucket is longer than drop after {horizon}: chunks wait until theirs is over"
+            )
+    return notices
+
+
+def drop_rollup(context: ReadContext, name: str) -> Rollup:
+    """Forgets a rollup and drops its table, which `undrop` can bring back.
+
+    Raises:
+        RollupNotFound: There is none of that name.
+        RollupInvalid: Another one depends on it.
+        MeltlineError: Its table cannot be dropped.
+    """
+    rollup = rollup_of(context, name)
+    above = [r.name for r in context.control.rollups.all() if name in r.depends_on]
+    if above:
+        raise RollupInvalid(
+            f"other rollups depend on {name}",
+            object=name,
+            expected="a rollup that no other reads",
+            found=", ".join(above),
+            next="drop these first",
+        )
+    with rollup_lock(context, name):
+        _drop_table(context, rollup)
+        context.control.rollups.remove(name)
+    audit(context, "drop rollup", name, detail=str(rollup.table))
+    return rollup
+
+
+def _drop_table(context: ReadContext, rollup: Rollup) -> None:
+    """Its table, if it is still there and still its own."""
+    try:
+        state = load_table(context, rollup.table)
+    except TableNotFound:
+        return
+    if state.uuid != rollup.table_uuid:
+        return
+    for sync in context.control.syncs.all([state.uuid]):
+        if sync.state is not SyncState.STOPPED:
+            stop_sync(context, rollup.table)
+    drop(context, str(rollup.table), ObjectKind.TABLE)
+
+
+def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) -> int:
+    """Has the next refresh aggregate a range's buckets anew; those that are frozen stay.
+
+    Returns:
+        How many these are.
+
+    Raises:
+        RollupNotFound: There is none of that name.
+        RollupInvalid: The range is none.
+        CommitConflict: Others have changed the rollup each time.
+    """
+    for _ in range(_TRIES):
+        rollup = rollup_of(context, name)
+        width = rollup.buckets
+        try:
+            wanted = width.whole([_range(name, start, end)])
+        except OverflowError as error:
+            raise _no_range(name, start, end) from error
+        open_ranges = without(wanted, RollupLook.take(context, rollup).stale.frozen)
+        after = replace(rollup, invalidated=tuple(merged((*rollup.invalidated, *open_ranges))))
+        if context.control.rollups.save(rollup, after):
+            audit(context, "invalidate rollup", name, detail=f"{start} to {end}")
+            return width.count(open_ranges)
+    raise CommitConflict(
+        f"rollup {name} was changed by others, {_TRIES} times in a row",
+        object=name,
+        expected="the rollup as it was read",
+        found="a newer one each time",
+        next="say it again",
+    )
+
+
+def _range(name: str, start: datetime, end: datetime) -> TimeRange:
+    if start >= end:
+        raise _no_range(name, start, end)
+    return TimeRange(start, end)
+
+
+def _no_range(name: str, start: datetime, end: datetime) -> RollupInvalid:
+    return RollupInvalid(
+        f"there are no buckets of {name} in that range",
+        object=name,
+        expected="a begin, and an end after it, within the calendar",
+        found=f"{start} to {end}",
+        next="say it again",
+    )

@@ -1,0 +1,260 @@
+"""Refreshing rollups: buckets whose source has changed are aggregated anew, and no other."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from meltline.app.chunks.late_data import dropped_on
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.rollups.rollup_table import NO_SNAPSHOT, RollupTable
+from meltline.app.chunks.tracking import changes_of, own_drop
+from meltline.app.ground.preconditions import require_go
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.chunks.layout import SnapshotChange
+from meltline.domain.chunks.ranges import TimeRange, merged
+from meltline.domain.chunks.rollup import (
+    ROLLUP_OF,
+    ROLLUP_SNAPSHOT,
+    Rollup,
+    RollupQuery,
+    StaleBuckets,
+    changed_ranges,
+    gone_ranges,
+    in_order,
+    stale_buckets,
+)
+from meltline.domain.errors import (
+    CommitConflict,
+    LockHeld,
+    MeltlineError,
+    RollupNotFound,
+    RollupRefused,
+    Stopped,
+)
+from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.grammar.rollups import rollup_query
+from meltline.ports import Lock, RollupRefresh
+
+_TRIES = 5
+_LEASE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True)
+class RefreshedRollup:
+    """What became of a rollup.
+
+    Attributes:
+        is_refreshed: Whether there was anything to do.
+        buckets: How many have other rows now.
+        rows: How many were written, those beside them in the same files among them.
+        everything: Whether all buckets were aggregated that are not frozen.
+        missed: Frozen buckets whose source has changed: nobody aggregates them anew (LT-30).
+        seconds: How long it took.
+        error: Why it stands as it did before; None where it does not.
+    """
+
+    rollup: Rollup
+    is_refreshed: bool = False
+    buckets: int = 0
+    rows: int = 0
+    everything: bool = False
+    missed: int = 0
+    seconds: float = 0.0
+    error: MeltlineError | None = None
+
+
+def refresh_rollups(context: RunContext, rollups: Iterable[Rollup]) -> list[RefreshedRollup]:
+    """Refreshes rollups, each after those that it depends on; what stops one stops no other."""
+    refreshed = []
+    for rollup in in_order(rollups):
+        context.progress(f"rollup: {rollup.name} of {rollup.source}")
+        try:
+            refreshed.append(refresh_rollup(context, rollup.name))
+        except (LockHeld, Stopped) as waiting:  # nothing is wrong with it
+            refreshed.append(RefreshedRollup(rollup, error=waiting))
+        except MeltlineError as error:
+            _note_problem(context, rollup.name, error)
+            refreshed.append(RefreshedRollup(rollup, error=error))
+    return refreshed
+
+
+def refresh_rollup(context: RunContext, name: str) -> RefreshedRollup:
+    """Brings one rollup up to its source's head.
+
+    Raises:
+        RollupNotFound: There is none of that name.
+        RollupRefused: Its source, or its own table, is not what it was.
+        CommitConflict: Somebody else wrote to its table at each try.
+        MeltlineError: Whatever reading and the engine raise.
+    """
+    require_go(context.control.switch)
+    began = time.monotonic()
+    with rollup_lock(context, name):
+        for _ in range(_TRIES):
+            refreshed = _refreshed(context, rollup_of(context, name))
+            if refreshed is not None:
+                return replace(refreshed, seconds=time.monotonic() - began)
+    raise CommitConflict(
+        f"others wrote to the table of rollup {name}, {_TRIES} times in a row",
+        object=name,
+        expected="its table as it was when the refresh began",
+        found="a newer one each time",
+        next="find out who writes there: nobody but a refresh should",
+    )
+
+
+def rollup_lock(context: ReadContext, name: str) -> AbstractContextManager[Lock]:
+    """Of those who declare, refresh and drop a rollup one goes on. Raises LockHeld."""
+    wait = context.config.limits.lock_wait
+    return context.control.locks.take(f"rollup {name}", context.who, wait=wait, lease=_LEASE)
+
+
+def rollup_of(context: ReadContext, name: str) -> Rollup:
+    """A rollup by its name. Raises RollupNotFound."""
+    known = context.control.rollups.all()
+    for rollup in known:
+        if rollup.name == name:
+            return rollup
+    raise RollupNotFound(
+        f"there is no rollup {name}",
+        object=name,
+        expected=", ".join(rollup.name for rollup in known) or "a rollup; there is none",
+        found="none",
+        next="`meltline rollups list`; `SELECT lakets.create_rollup(…)` declares one",
+    )
+
+
+def query_of(known: Iterable[Rollup], rollup: Rollup) -> RollupQuery:
+    """A rollup's query, averages over those of another one by their parts."""
+    below = next((r for r in known if r.table_uuid == rollup.source_uuid), None)
+    return rollup_query(rollup.query, rollup_query(below.query).averages if below else ())
+
+
+def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
+    """One try; None where the rollup's table has moved on meanwhile."""
+    engine = context.rollups
+    assert engine is not None  # a run has an engine
+    look = RollupLook.take(context, rollup)
+    if look.is_fresh:
+        return _noted(context, rollup, RefreshedRollup(rollup), look)
+    head = look.source.state.current_snapshot_id
+    outcome = engine.refresh(
+        RollupRefresh(
+            query=query_of(context.control.rollups.all(), rollup),
+            source=look.source.state.name,
+            snapshot_id=head,
+            layout=look.source.tracked.layout,
+            table=look.own.state.name,
+            base=look.own.state.metadata_location,
+            stale=look.stale,
+            properties={
+                ROLLUP_OF: rollup.source_uuid,
+                ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head),
+            },
+        )
+    )
+    if outcome is None:
+        return None
+    done = RefreshedRollup(
+        rollup,
+        is_refreshed=True,
+        buckets=len(outcome.buckets),
+        rows=outcome.rows,
+        everything=look.stale.ranges is None,
+        missed=rollup.buckets.count(look.stale.missed),
+    )
+    return _noted(context, rollup, done, look)
+
+
+def _noted(
+    context: ReadContext, rollup: Rollup, done: RefreshedRollup, look: "RollupLook"
+) -> RefreshedRollup:
+    """Stores that it was done. What a person has said meanwhile is kept for the next time."""
+    (now,) = (r for r in context.control.rollups.all() if r.name == rollup.name)
+    after = replace(
+        now,
+        source=look.source.state.name,
+        invalidated=() if now.invalidated == rollup.invalidated else now.invalidated,
+        missed=tuple(merged((*now.missed, *look.stale.missed))),
+        last_refreshed_at=context.clock.now(),
+        problem="",
+    )
+    context.control.rollups.save(now, after)
+    return replace(done, rollup=after)
+
+
+def _note_problem(context: ReadContext, name: str, error: MeltlineError) -> None:
+    for rollup in context.control.rollups.all():
+        if rollup.name == name:
+            why = f"{error.message} ({error.found})" if error.found else error.message
+            context.control.rollups.save(rollup, replace(rollup, problem=why))
+
+
+@dataclass(frozen=True)
+class RollupLook:
+    """A rollup, its source and its own table at one time, and what has to be done.
+
+    Attributes:
+        is_known: Whether what the source did since the last refresh can be told.
+        stale: Our own drops make nothing stale: their rows outlive the source here (LT-27).
+    """
+
+    rollup: Rollup
+    source: ChunkedTable
+    own: RollupTable
+    is_known: bool
+    stale: StaleBuckets
+
+    @classmethod
+    def take(cls, context: ReadContext, rollup: Rollup) -> "RollupLook":
+        """Looks now.
+
+        Raises:
+            RollupRefused: The source, or the rollup's own table, is not there.
+            MetadataUnreadable: A manifest cannot be read.
+        """
+        own = RollupTable.load(context, rollup)
+        source = _source(context, rollup)
+        hot = HotTable.of(context, source.state)
+        since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
+        changed = None if since is None else changed_ranges(_changes(context, source, since))
+        gone = _gone(context, source, own)
+        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, gone)
+        return cls(rollup, source, own, since is not None, stale)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the rollup is at the source's head, and nobody has said that it is not."""
+        is_at_head = self.own.snapshot_id == self.source.state.current_snapshot_id
+        return self.is_known and is_at_head and self.stale.ranges == ()
+
+
+def _source(context: ReadContext, rollup: Rollup) -> ChunkedTable:
+    for table in chunked_tables(context, only=[rollup.source_uuid]):
+        return table
+    raise RollupRefused(
+        f"{rollup.source}, the source of rollup {rollup.name}, is not there or not readable",
+        object=str(rollup.source),
+        expected=f"the registration {rollup.source_uuid}",
+        found="none that can be read",
+        next="the rollup keeps its rows; `meltline doctor` names tables that cannot be read",
+    )
+
+
+def _changes(
+    context: ReadContext, source: ChunkedTable, since: Sequence[Snapshot]
+) -> list[SnapshotChange]:
+    layout, plans = source.tracked.layout, context.control.plans
+    changes = changes_of(context.chunk_files, layout, since, 0)
+    return [c for c in changes if own_drop(plans, c, source.state.uuid) is None]
+
+
+def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
+    """Times of which the source, or the rollup itself, has not all rows any more."""
+    gone = []
+    for state in (source.state, own.state):
+        if dropped := dropped_on(context, state):
+            gone += gone_ranges(*dropped)
+    return gone

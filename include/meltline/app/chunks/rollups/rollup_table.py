@@ -1,0 +1,77 @@
+"""A rollup's own table: up to where it is refreshed, and whether it is as a refresh left it."""
+
+from dataclasses import dataclass
+
+from meltline.app.catalog.resolve import load_table
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.rollup import ROLLUP_HEAD, ROLLUP_OF, ROLLUP_SNAPSHOT, Rollup
+from meltline.domain.chunks.sync import DROP_PLAN
+from meltline.domain.errors import RollupRefused
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+
+NO_SNAPSHOT = -1
+"""Stands for a table without one."""
+
+
+@dataclass(frozen=True)
+class RollupTable:
+    """A rollup with its own table as it is now."""
+
+    rollup: Rollup
+    state: TableMetadata
+
+    @classmethod
+    def load(cls, context: ReadContext, rollup: Rollup) -> "RollupTable":
+        """Reads it anew.
+
+        Raises:
+            RollupRefused: Another table has its name.
+            TableNotFound: None has it.
+        """
+        state = load_table(context, rollup.table)
+        is_own = state.properties.get(ROLLUP_OF) == rollup.source_uuid
+        if state.uuid != rollup.table_uuid or not is_own:
+            raise RollupRefused(
+                f"{rollup.table} is not the table of rollup {rollup.name}",
+                object=str(rollup.table),
+                expected=f"the registration {rollup.table_uuid}, over {rollup.source_uuid}",
+                found=f"{state.uuid}, over {state.properties.get(ROLLUP_OF) or 'nothing'}",
+                next="bring its own table back under that name, or drop the rollup by "
+                f"`SELECT lakets.drop_rollup('{rollup.name}')` and declare it anew",
+            )
+        return cls(rollup, state)
+
+    @property
+    def was_refreshed(self) -> bool:
+        """Whether it says up to where."""
+        return self._number(ROLLUP_SNAPSHOT) is not None
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The source's snapshot up to which it is refreshed; None before the source's first."""
+        number = self._number(ROLLUP_SNAPSHOT)
+        return None if number == NO_SNAPSHOT else number
+
+    @property
+    def is_as_left(self) -> bool:
+        """Whether nobody has changed its rows since the last refresh, but for what has its leave.
+
+        A compaction changes none, and a drop of its old chunks is what a policy has asked for.
+        """
+        left, head = self._number(ROLLUP_HEAD), self.state.current_snapshot_id
+        if left is None:
+            return False
+        for snapshot in self.state.ancestry(head) if head is not None else ():
+            if snapshot.snapshot_id == left:
+                return True
+            if not _keeps_rows(snapshot):
+                return False
+        return head is None and left == NO_SNAPSHOT
+
+    def _number(self, key: str) -> int | None:
+        text = self.state.properties.get(key, "")
+        return int(text) if text.removeprefix("-").isdecimal() else None
+
+
+def _keeps_rows(snapshot: Snapshot) -> bool:
+    return snapshot.summary.get("operation") == "replace" or DROP_PLAN in snapshot.summary

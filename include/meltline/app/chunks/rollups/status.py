@@ -1,0 +1,84 @@
+"""How rollups stand, without an engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.rollups.refresh import RollupLook
+from meltline.app.chunks.rollups.rollup_table import RollupTable
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.columns import ColumnKind, TimeColumn
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.rollup import Rollup, in_order
+from meltline.domain.errors import MeltlineError
+
+
+@dataclass(frozen=True)
+class RollupLine:
+    """One rollup.
+
+    Attributes:
+        watermark: The begin of its newest bucket, or of that bucket's hour; None where it has none,
+            or nobody can tell.
+        lag: How many commits of its source it has not got; None where nobody can tell.
+        dirty: How many buckets the next refresh looks at; None is all that are not frozen.
+        frozen: How many ranges of buckets are frozen, each named by its begin and end.
+        missed: How many frozen buckets had rows that came too late for them.
+        order: In which place it is refreshed, from 1 on.
+        problem: Why it cannot be refreshed, or was not; empty where nothing is wrong.
+    """
+
+    rollup: Rollup
+    order: int
+    watermark: datetime | None = None
+    lag: int | None = None
+    dirty: int | None = None
+    frozen: tuple[tuple[datetime, datetime], ...] = ()
+    missed: int = 0
+    problem: str = ""
+
+
+def rollup_lines(context: ReadContext, rollups: Sequence[Rollup] | None = None) -> list[RollupLine]:
+    """Rollups in the order in which they are refreshed; None is all of them."""
+    chosen = context.control.rollups.all() if rollups is None else rollups
+    return [_line(context, rollup, place) for place, rollup in enumerate(in_order(chosen), 1)]
+
+
+def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
+    missed = rollup.buckets.count(rollup.missed)
+    try:
+        look = RollupLook.take(context, rollup)
+        hot = HotTable.of(context, look.source.state)
+        since = hot.since(look.own.snapshot_id) if look.own.was_refreshed else None
+        stale = look.stale
+        return RollupLine(
+            rollup,
+            order,
+            watermark=watermark(context, look.own),
+            lag=None if since is None else len(since),
+            dirty=None if stale.ranges is None else rollup.buckets.count(stale.ranges),
+            frozen=tuple((times.start, times.end) for times in stale.frozen),
+            missed=missed,
+            problem=rollup.problem,
+        )
+    except MeltlineError as error:
+        return RollupLine(rollup, order, missed=missed, problem=rollup.problem or error.message)
+
+
+def watermark(context: ReadContext, own: RollupTable) -> datetime | None:
+    """The begin of a rollup's newest bucket, by its partitions.
+
+    Raises:
+        MetadataUnreadable: A manifest cannot be read.
+    """
+    head = own.state.current_snapshot
+    if head is None:
+        return None
+    document = HotTable.of(context, own.state).document
+    schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
+    rollup = own.rollup
+    field = next(f for f in schema["fields"] if f["name"] == rollup.bucket_column)
+    column = TimeColumn(rollup.bucket_column, int(field["id"]), ColumnKind.TIMESTAMPTZ)
+    live = context.chunk_files.live(head, ChunkLayout(column, rollup.buckets.partition))
+    return max((f.times.range.start for f in live if f.times.range), default=None)

@@ -1,0 +1,99 @@
+"""Chunks that wait for a rollup: what they have is not in its buckets yet (ROLLUP_DIRTY).
+
+The planner goes by the stamps of the ledger, the gate by the manifests of each commit since the
+rollup was refreshed. A chunk is judged by its own buckets, and not by how far the rollup is.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from meltline.app.chunks.late_data import dropped_on
+from meltline.app.chunks.lookups import ChunkedTable, HotTable
+from meltline.app.chunks.rollups.refresh import RollupLook
+from meltline.app.chunks.rollups.rollup_table import RollupTable
+from meltline.app.chunks.tracking import Tracking
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.buckets import common, without
+from meltline.domain.chunks.chunk import Chunk, Deferral
+from meltline.domain.chunks.durability import Deferred
+from meltline.domain.chunks.ranges import TimeRange
+from meltline.domain.chunks.rollup import Rollup, gone_ranges, incomplete_buckets
+from meltline.domain.errors import MeltlineError
+
+
+def dirty_chunks(
+    context: ReadContext,
+    table: ChunkedTable,
+    tracking: Tracking,
+    chunks: Sequence[Chunk],
+    cutoff: datetime | None,
+) -> dict[str, Deferred]:
+    """Chunks with buckets that a rollup has not got, by name.
+
+    Args:
+        context: Where the rollups are.
+        table: The table.
+        tracking: All of its chunks, stamped up to main's head.
+        chunks: Those that would be dropped.
+        cutoff: Up to when chunks are old enough; None where age does not count.
+    """
+    dirty: dict[str, Deferred] = {}
+    for rollup in context.control.rollups.all([table.state.uuid]):
+        try:
+            reasons = _reasons(context, tracking, rollup, chunks, cutoff)
+        except (MeltlineError, OverflowError) as error:
+            reasons = {chunk.name: f"it cannot be told: {error}" for chunk in chunks}
+        for name, reason in reasons.items():
+            dirty[name] = Deferred(name, Deferral.ROLLUP_DIRTY, f"{rollup.name}: {reason}")
+    return dirty
+
+
+def _reasons(
+    context: ReadContext,
+    tracking: Tracking,
+    rollup: Rollup,
+    chunks: Sequence[Chunk],
+    cutoff: datetime | None,
+) -> dict[str, str]:
+    own, hot, width = RollupTable.load(context, rollup), tracking.hot, rollup.buckets
+    frozen = _frozen(context, hot, rollup)
+    open_chunks = [c for c in chunks if c.range and without([c.range], frozen)]
+    since = hot.since(own.snapshot_id) if own.was_refreshed else None
+    if since is None or not own.is_as_left:
+        return {c.name: "it has to be refreshed as a whole" for c in open_chunks}
+    later = {None, *(snapshot.snapshot_id for snapshot in since)}
+    written = [c.range for c in tracking.chunks.values() if c.last_write_snapshot in later]
+    dirty = width.whole(times for times in (*written, *rollup.invalidated) if times)
+    dirty = without(dirty, frozen)
+    reasons = {
+        chunk.name: "rows of its buckets were written since the last refresh"
+        for chunk in open_chunks
+        if chunk.range and common([chunk.range], dirty)
+    }
+    if cutoff is not None:
+        for name, bucket in incomplete_buckets(width, open_chunks, cutoff).items():
+            reasons[name] = f"its bucket goes on until {bucket.end:%Y-%m-%dT%H:%MZ}"
+    return reasons
+
+
+def _frozen(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[TimeRange]:
+    dropped = dropped_on(context, hot.state)
+    return rollup.buckets.whole(gone_ranges(*dropped)) if dropped else []
+
+
+def chunks_not_rolled_up(
+    context: ReadContext, table: ChunkedTable, planned: Mapping[str, TimeRange | None]
+) -> Collection[str]:
+    """Planned chunks with rows that a rollup has not got, by the manifests of all commits since.
+
+    Raises:
+        MeltlineError: A rollup or a manifest cannot be read.
+    """
+    behind: set[str] = set()
+    for rollup in context.control.rollups.all([table.state.uuid]):
+        stale = RollupLook.take(context, rollup).stale
+        for name, times in planned.items():
+            is_stale = stale.ranges is None or times is None or common([times], stale.ranges)
+            if is_stale and (times is None or without([times], stale.frozen)):
+                behind.add(name)
+    return behind

@@ -1,0 +1,309 @@
+"""Aggregations by buckets of time, as the source declares rollups by them, in Spark's words."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from meltline.domain.chunks.buckets import BucketWidth
+from meltline.domain.chunks.rollup import PARTS, RollupQuery
+from meltline.domain.errors import RollupInvalid
+
+SOURCE_VIEW = "meltline_rollup_source"
+"""What the aggregation reads from, in its text for Spark."""
+_ORIGIN_MICROS = 946_684_800_000_000  # 2000-01-01, whence buckets are counted
+_ORIGIN_MONTHS = 24_000
+_BUCKETS = ("time_bucket", "date_bin")
+_NOT_ONE_SELECT = ("with_", "with", "joins", "laterals", "limit", "offset", "distinct", "windows")
+_UNSTABLE = (
+    exp.CurrentTimestamp,
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.Rand,
+    exp.Uuid,
+    exp.Window,
+    exp.Subquery,
+)
+_UNSTABLE_NAMES = frozenset({"now", "random", "clock_timestamp", "gen_random_uuid", "timeofday"})
+_WIDE = exp.DataType.build("DECIMAL(38, 10)", dialect="spark")
+
+
+def rollup_query(text: str, averages: Collection[str] = ()) -> RollupQuery:
+    """Reads an aggregation, in the words of Postgres or else of Spark.
+
+    Args:
+        text: The query.
+        averages: Columns of its source that are averages with parts: an average over one of them
+            goes by the parts, since a mean of means weighs an hour of one row like one of many.
+
+    Raises:
+        RollupInvalid: It cannot be read; or is more than one table grouped by one bucket and
+            columns, with the same result whenever it is run.
+    """
+    select = _select(text)
+    source = _source(select, text)
+    bucket = _bucket(select, text)
+    width, time_column = _width(bucket, text)
+    bucket_column = _name_of(select, bucket, text)
+    _group(select, bucket, text)
+    _require_stable(select, text)
+    own_averages = _with_parts(select, _all_named(select, text))
+    _for_spark(select, bucket, width, time_column)
+    _by_parts(select, averages)
+    select.set("order", None)
+    select.set("from_" if "from_" in select.args else "from", exp.From(this=_view(select)))
+    return RollupQuery(
+        text=text,
+        sql=select.sql(dialect="spark"),
+        source=source,
+        bucket_column=bucket_column,
+        time_column=time_column,
+        width=width,
+        averages=own_averages,
+    )
+
+
+def _select(text: str) -> exp.Select:
+    statements: list[Any] = []
+    for dialect in ("postgres", "spark"):
+        try:
+            statements = [s for s in sqlglot.parse(text, read=dialect) if s is not None]
+            break
+        except SqlglotError as error:
+            reason = " ".join(str(error).split())[:200]
+    else:
+        _refuse(text, "a SELECT in the words of Postgres or Spark", reason)
+    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+        _refuse(text, "one SELECT", f"{len(statements)} statements or another one")
+    select = statements[0]
+    for part in _NOT_ONE_SELECT:
+        if select.args.get(part):
+            _refuse(text, "one table, grouped", f"{part.strip('_').upper()} in it")
+    return select
+
+
+def _from(select: exp.Select) -> Any:
+    return select.args.get("from_") or select.args.get("from")
+
+
+def _source(select: exp.Select, text: str) -> tuple[str, ...]:
+    origin = _from(select)
+    table = origin.this if origin is not None else None
+    if not isinstance(table, exp.Table) or not table.name:
+        _refuse(text, "FROM one table, by its name", "something else")
+    return tuple(part.name for part in table.parts)
+
+
+def _view(select: exp.Select) -> exp.Table:
+    """The view in the source's place, under the name by which its columns may be qualified."""
+    table = _from(select).this
+    return exp.Table(
+        this=exp.to_identifier(SOURCE_VIEW),
+        alias=exp.TableAlias(this=exp.to_identifier(table.alias_or_name)),
+    )
+
+
+def _bucket(select: exp.Select, text: str) -> exp.Expr:
+    buckets = [
+        projection.unalias()
+        for projection in select.expressions
+        if _is_bucket(projection.unalias())
+    ]
+    if len(buckets) != 1:
+        _refuse(text, "one column that is lakets.time_bucket('1 hour', TIME)", f"{len(buckets)}")
+    bucket: exp.Expr = buckets[0]
+    return bucket
+
+
+def _is_bucket(expression: exp.Expr) -> bool:
+    if isinstance(expression, exp.Dot):
+        return _is_bucket(expression.expression)
+    if isinstance(expression, exp.TimestampTrunc | exp.DateTrunc | exp.DateBin):
+        return True
+    return isinstance(expression, exp.Anonymous) and expression.name.lower() in _BUCKETS
+
+
+def _width(bucket: exp.Expr, text: str) -> tuple[BucketWidth, str]:
+    call = bucket.expression if isinstance(bucket, exp.Dot) else bucket
+    if isinstance(call, exp.TimestampTrunc | exp.DateTrunc):
+        length, column = call.args["unit"].name, call.this
+    else:
+        arguments = list(call.expressions) or [call.this, call.expression]
+        if len(arguments) != 2 or arguments[0] is None:
+            _refuse(text, "time_bucket(WIDTH, TIME): buckets are counted from 2000", call.sql())
+        length, column = _interval_text(arguments[0]), arguments[1]
+    column = _uncast(column)
+    if not isinstance(column, exp.Column):
+        _refuse(text, "a bucket of a column of times", column.sql())
+    try:
+        return BucketWidth.parse(length), column.name
+    except ValueError as error:
+        _refuse(text, "a width such as 1 hour", str(error))
+
+
+def _interval_text(expression: exp.Expr) -> str:
+    """`'1 hour'`, `'1 hour'::interval` and `INTERVAL '1 hour'` alike."""
+    expression = _uncast(expression)
+    if isinstance(expression, exp.Interval):
+        unit = expression.args.get("unit")
+        return f"{expression.this.name if expression.this else 1} {unit.name if unit else ''}"
+    return expression.name
+
+
+def _uncast(expression: exp.Expr) -> exp.Expr:
+    while isinstance(expression, exp.Cast | exp.Paren):
+        expression = expression.this
+    return expression
+
+
+def _name_of(select: exp.Select, bucket: exp.Expr, text: str) -> str:
+    for projection in select.expressions:
+        if projection.unalias() is bucket:
+            if isinstance(projection, exp.Alias):
+                return projection.alias
+            _refuse(text, "a name for the bucket: time_bucket(…) AS bucket", "none")
+    raise AssertionError("the bucket is one of the columns")
+
+
+def _group(select: exp.Select, bucket: exp.Expr, text: str) -> None:
+    """Each column is an aggregate or grouped by, and the bucket is among the latter.
+
+    Keys are spelled out: a source may have a column that is called as the bucket is.
+    """
+    group = select.args.get("group")
+    if group is None or any(part for name, part in group.args.items() if name != "expressions"):
+        _refuse(text, "GROUP BY the bucket and columns", "another one, or none")
+    keys = [_spelled_out(select, key) for key in group.expressions]
+    if bucket not in keys:
+        _refuse(text, "GROUP BY with the bucket among its columns", group.sql())
+    for projection in select.expressions:
+        if projection.unalias() not in keys and not _aggregates(projection):
+            _refuse(text, "columns that are aggregates or grouped by", projection.sql())
+    group.set("expressions", [key.copy() for key in keys])
+
+
+def _spelled_out(select: exp.Select, key: exp.Expr) -> exp.Expr:
+    """What a key of GROUP BY stands for: a place, a name, or itself."""
+    columns: list[exp.Expr] = select.expressions
+    if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.name) <= len(columns):
+        return columns[int(key.name) - 1].unalias()
+    if isinstance(key, exp.Column) and not key.table:
+        named = (p for p in columns if isinstance(p, exp.Alias) and p.alias == key.name)
+        return next((p.unalias() for p in named), key)
+    return key
+
+
+def _aggregates(expression: exp.Expr) -> bool:
+    return any(
+        isinstance(node, exp.AggFunc) or _own_name(node) in ("first", "last")
+        for node in expression.walk()
+    )
+
+
+def _own_name(node: exp.Expr) -> str:
+    """A function's name where sqlglot does not know it as one of its own."""
+    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def _require_stable(select: exp.Select, text: str) -> None:
+    for node in select.walk():
+        if isinstance(node, _UNSTABLE) or _own_name(node) in _UNSTABLE_NAMES:
+            _refuse(text, "the same result whenever it is run", node.sql())
+
+
+def _all_named(select: exp.Select, text: str) -> list[str]:
+    names = [projection.alias_or_name for projection in select.expressions]
+    if not all(names) or len({name.lower() for name in names}) != len(names):
+        _refuse(text, "a name of its own for each column: count(*) AS samples", ", ".join(names))
+    if odd := [name for name in names if name.endswith(PARTS)]:
+        _refuse(text, f"names that do not end in {' or '.join(PARTS)}", ", ".join(odd))
+    return names
+
+
+def _with_parts(select: exp.Select, names: Sequence[str]) -> tuple[str, ...]:
+    """Adds what an average is made of, so that rollups over this one can average by it."""
+    averages = []
+    for name, projection in zip(names, list(select.expressions), strict=True):
+        aggregates = [n for n in projection.walk() if isinstance(n, exp.AggFunc)]
+        if len(aggregates) != 1 or not isinstance(aggregates[0], exp.Avg):
+            continue
+        inner = aggregates[0].this
+        if isinstance(inner, exp.Distinct):
+            continue
+        averages.append(name)
+        for suffix, part in zip(PARTS, (exp.Sum, exp.Count), strict=True):
+            select.append("expressions", exp.alias_(part(this=inner.copy()), f"{name}{suffix}"))
+    return tuple(averages)
+
+
+# --- in Spark's words ----------------------------------------------------------------------------
+
+
+def _for_spark(select: exp.Select, bucket: exp.Expr, width: BucketWidth, time_column: str) -> None:
+    for node in list(_nodes(select)):
+        target = node.expression if isinstance(node, exp.Dot) else node
+        if node == bucket:
+            node.replace(_bucket_expression(width, time_column))
+        elif _own_name(target) in ("first", "last") and len(target.expressions) == 2:
+            name = "MIN_BY" if _own_name(target) == "first" else "MAX_BY"
+            node.replace(exp.Anonymous(this=name, expressions=target.expressions))
+        elif isinstance(node, exp.Cast) and _is_unbounded_decimal(node.to):
+            node.set("to", _WIDE.copy())
+        elif isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont):
+            column = node.expression.expressions[0].this  # Spark's other name for it is exact, too
+            node.replace(exp.Anonymous(this="PERCENTILE", expressions=[column, node.this.this]))
+
+
+def _by_parts(select: exp.Select, averages: Collection[str]) -> None:
+    """Averages over averages by their parts; a part of such a one, too."""
+    for node in list(select.find_all(exp.Avg, exp.Sum, exp.Count)):
+        column = node.this
+        if not isinstance(column, exp.Column) or column.name not in averages:
+            continue
+        total, count = (exp.Sum(this=exp.column(f"{column.name}{part}")) for part in PARTS)
+        if isinstance(node, exp.Avg):
+            node.replace(exp.Anonymous(this="TRY_DIVIDE", expressions=[total, count]))
+        elif _is_part(node):
+            node.replace(total if isinstance(node, exp.Sum) else count)
+
+
+def _is_part(node: exp.Expr) -> bool:
+    """Whether an aggregate is one that `_with_parts` has added, and none that somebody wrote."""
+    return isinstance(node.parent, exp.Alias) and node.parent.alias.endswith(PARTS)
+
+
+def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """All nodes but those within a call that is qualified: `lakets.first(…)` is one."""
+    yield from select.walk(prune=lambda node: isinstance(node, exp.Dot))
+
+
+def _is_unbounded_decimal(type: exp.DataType) -> bool:
+    """Postgres' `numeric` without a scale keeps all digits; Spark's would keep none of a part."""
+    return type.is_type(exp.DataType.Type.DECIMAL) and not type.expressions
+
+
+def _bucket_expression(width: BucketWidth, time_column: str) -> exp.Expr:
+    """The start of a value's bucket, as a timestamp in UTC, which the session's zone is."""
+    column = exp.column(time_column, quoted=True).sql(dialect="spark")
+    if width.months:
+        month = f"(YEAR({column}) * 12 + MONTH({column}) - 1 - {_ORIGIN_MONTHS})"
+        first = f"TRUNC(CAST({column} AS DATE), 'MM')"
+        text = f"CAST(ADD_MONTHS({first}, -PMOD({month}, {width.months})) AS TIMESTAMP)"
+    else:
+        micros = f"UNIX_MICROS(CAST({column} AS TIMESTAMP))"
+        length = round(width.span.total_seconds()) * 1_000_000
+        text = f"TIMESTAMP_MICROS({micros} - PMOD({micros} - {_ORIGIN_MICROS}, {length}))"
+    return sqlglot.parse_one(text, read="spark")
+
+
+def _refuse(text: str, expected: str, actual: str) -> NoReturn:
+    line = " ".join(text.split())
+    raise RollupInvalid(
+        "the query of the rollup is no aggregation by buckets that can be refreshed by parts",
+        object=line if len(line) <= 120 else f"{line[:119]}…",
+        expected=expected,
+        found=actual,
+        next="docs/rollups.md says what a rollup's query may be",
+    )
