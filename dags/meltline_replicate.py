@@ -5,7 +5,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 
-from meltline.app.run.steps import REPLICATE
+from meltline.app.run.steps import REFRESH, REPLICATE
 from meltline.orchestration.configuration import replicate_schedule
 from meltline.orchestration.form import form_field
 from meltline.orchestration.step_tasks import step_task
@@ -18,6 +18,9 @@ DOC = """
 A table that `meltline chunks sync TABLE` names is copied once as a whole, verified row for row, and
 from then on followed commit by commit: what was appended, changed and deleted. What our own drops
 took out of hot stays in cold. A run that finds nothing new ends green and says so.
+
+**Rollups** follow: of each, the buckets whose rows have changed are aggregated anew, in the order
+in which they depend on each other. Buckets whose source was dropped stay as they are.
 
 It runs every 15 minutes, or as the cron expression in `MELTLINE_REPLICATE_SCHEDULE` says, which the
 DAG processor reads. `meltline_chunks` copies first in any case, so chunks are dropped without this
@@ -53,8 +56,15 @@ with DAG(
         "execution_timeout": timedelta(hours=12),  # a first copy of a large table takes its time
     },
 ):
-    # The same step begins a run over chunks: here the run's record must be told that it ends.
-    replicate = step_task(REPLICATE, APPS, is_last=True, arguments=["--last"])
+    replicate = step_task(REPLICATE, APPS)
+    # The same steps begin a run over chunks: here the run's record must be told that it ends.
+    refresh = step_task(
+        REFRESH,
+        APPS,
+        is_last=True,
+        arguments=["--last"],
+        trigger_rule=TriggerRule.ALL_DONE,  # rollups are made of hot, whatever cold has
+    )
 
     @task(
         doc_md="Says what was copied; fails, naming each table whose copy has stopped.",
@@ -67,4 +77,4 @@ with DAG(
 
         return conclude(get_current_context())
 
-    replicate >> verdict()
+    replicate >> refresh >> verdict()

@@ -143,6 +143,14 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "run": "chunks.runs.run",
         },
     ),
+    "rollups": (
+        "Refresh tables of aggregates that outlive their source.",
+        {
+            "list": "chunks.rollups.list_rollups",
+            "refresh": "chunks.rollups.refresh",
+            "drop": "chunks.rollups.drop",
+        },
+    ),
     "consumer": (
         "Keep what a reader has still to read.",
         {

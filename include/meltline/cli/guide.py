@@ -20,7 +20,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     ),
     "Read and share": ("query", "sql", "clone", "share", "drop", "rename"),
     "The archive": ("cold",),
-    "Chunks by age": ("chunks",),
+    "Chunks by age": ("chunks", "rollups"),
     "Take charge": ("arm", "disarm", "approval", "stop", "go", "attach", "detach", "clock"),
 }
 """Commands of one kind, in the order in which a newcomer needs them."""

@@ -60,8 +60,7 @@ class RollupLake:
 
     def call(self, procedure: str, table: str, more: str) -> None:
         """A procedure of Iceberg's."""
-        w = self.lake.w
-        w.sql(f"CALL {w.catalog}.system.{procedure}(table => '{SPACE}.{table}', {more})")
+        self.lake.w.sql(f"CALL {procedure}(table => '{SPACE}.{table}', {more})")
 
     def rows(self, name: str, columns: str = "*") -> list[tuple[Any, ...]]:
         """A rollup's rows."""

@@ -13,6 +13,7 @@ from meltline.app.chunks.policies import TIME_TO_REGRET
 from meltline.app.chunks.proofs import due_to_tier, tier
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
+from meltline.app.chunks.rollups.refresh import RefreshedRollup, refresh_rollups
 from meltline.app.chunks.rounds import DropRound, JudgedPlans
 from meltline.app.chunks.tracking import Tracking, chunk_lock, track
 from meltline.app.ground.arming import ArmingCheck
@@ -24,6 +25,7 @@ from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.domain.chunks.durability import Deferred
+from meltline.domain.chunks.rollup import above
 from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import LockHeld, MeltlineError, PlanStale, RunNotFound
@@ -61,7 +63,7 @@ class ChunkRun:
         planned: What was planned last.
         planned_drops: The same by table, with what waits.
         results: What became of drops.
-        replicated: What became of passes of replication.
+        replicated: What became of passes of replication; `refreshed` what of rollups.
         deletes: What a person says about large deletes by others.
     """
 
@@ -73,6 +75,7 @@ class ChunkRun:
     planned_drops: list[PlannedDrops] = field(default_factory=list)
     results: list[DroppedChunks] = field(default_factory=list)
     replicated: list[Replicated] = field(default_factory=list)
+    refreshed: list[RefreshedRollup] = field(default_factory=list)
     deletes: Deletes | None = None
     summary: Summary = field(init=False)
 
@@ -108,6 +111,13 @@ class ChunkRun:
             self.summary.add(name, commits_followed=table.changes, rows_copied=table.rows)
             if table.error is not None:
                 self.summary.note_error(name, table.error)
+
+    def refresh_rollups(self) -> None:
+        """Brings rollups of these tables up to main, and those above them."""
+        known = self.context.control.rollups.all()
+        chosen = above(known, {table.state.uuid for table in self._tables()})
+        for done in refresh_rollups(self.context, chosen):
+            self._note_refreshed(done)
 
     def evaluate_chunks(self) -> None:
         """Finishes what an earlier run began, stamps chunks, and flags those that are proved."""
@@ -235,6 +245,19 @@ class ChunkRun:
     @property
     def _round(self) -> DropRound:
         return DropRound(self.context, self.force)
+
+    def _note_refreshed(self, done: RefreshedRollup) -> None:
+        table = done.rollup.table
+        self.refreshed.append(done)
+        if done.error is not None:
+            self.summary.note_error(table, done.error)
+            return
+        self.summary.add(table, buckets_refreshed=done.buckets)
+        if done.missed:
+            self.summary.notices.append(
+                f"{table}: rows came for {counted(done.missed, 'bucket')} whose source was dropped:"
+                " they keep their values"
+            )
 
     def _note_judged(self, judged: JudgedPlans) -> None:
         self.summary.gated(judged.plans)

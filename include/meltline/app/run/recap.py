@@ -47,6 +47,7 @@ _DEEDS = (
     _Deed("files_purged", "file", "bytes_purged", "deleted"),
     _Deed("commits_followed", "commit", "", "followed by cold"),
     _Deed("rows_copied", "row", "", "copied to cold"),
+    _Deed("buckets_refreshed", "bucket", "", "aggregated anew"),
     _Deed("chunks_tiered", "chunk", "", "proved to be in cold"),
     _Deed("chunks_dropped", "chunk", "bytes_dropped", "dropped from hot"),
 )

@@ -27,6 +27,7 @@ class TableResult:
     bytes_copied: int = 0
     commits_followed: int = 0
     rows_copied: int = 0
+    buckets_refreshed: int = 0
     chunks_tiered: int = 0
     chunks_dropped: int = 0
     bytes_dropped: int = 0
@@ -36,7 +37,14 @@ class TableResult:
     next: str = ""
 
 
-_OF_CHUNKS = ("commits_followed", "rows_copied", "chunks_tiered", "chunks_dropped", "bytes_dropped")
+_OF_CHUNKS = (
+    "commits_followed",
+    "rows_copied",
+    "buckets_refreshed",
+    "chunks_tiered",
+    "chunks_dropped",
+    "bytes_dropped",
+)
 
 
 def plan_line(plan: Plan) -> dict[str, Any]:

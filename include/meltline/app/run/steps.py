@@ -99,10 +99,18 @@ REPLICATE = Step(
     "replicate_to_cold",
     "Brings synced tables in cold up to hot's main line: not what our own drops took out.",
 )
+
+REFRESH = Step(
+    "refresh_rollups",
+    "Aggregates anew the buckets whose rows have changed, each rollup after those it reads.",
+)
+
+REPLICATE_STEPS = (REPLICATE, REFRESH)
 """A run of its own too, as often as a site wants."""
 
 CHUNK_STEPS = (
-    REPLICATE,  # what is judged is then what cold has now, however often the site replicates
+    # What is judged is then what cold and rollups have now, however often the site replicates.
+    *REPLICATE_STEPS,
     Step(
         "evaluate_chunks",
         "Stamps each chunk with its last write, and flags those that are proved to be in cold.",

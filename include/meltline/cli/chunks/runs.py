@@ -51,7 +51,7 @@ WAYS_OUT: Mapping[str, str] = {
     Deferral.ROWS_DIFFER: "find out who wrote to cold; `meltline chunks stop-sync {table}`, then "
     "`meltline chunks sync {table}`",
     Deferral.SPANS_CHUNKS: "have the table's engine rewrite these files by its partitions",
-    Deferral.ROLLUP_DIRTY: "refresh its rollups",
+    Deferral.ROLLUP_DIRTY: "`meltline rollups refresh`; `meltline rollups list` says what is wrong",
     Deferral.HELD: "`meltline hold list` says who holds it",
     Deferral.LATEST_KEPT: "its policy keeps them",
     Deferral.STRADDLES: "they are not whole past their age; rows without a time stay",

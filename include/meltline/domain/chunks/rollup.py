@@ -189,6 +189,17 @@ def in_order(rollups: Iterable[Rollup]) -> list[Rollup]:
     return ordered
 
 
+def above(rollups: Iterable[Rollup], sources: Collection[str]) -> list[Rollup]:
+    """Rollups over some registrations, and over these rollups, and so on."""
+    chosen: list[Rollup] = []
+    bases = set(sources)
+    for rollup in in_order(rollups):
+        if rollup.source_uuid in bases:
+            chosen.append(rollup)
+            bases.add(rollup.table_uuid)
+    return chosen
+
+
 def with_dependencies(rollups: Sequence[Rollup], name: str) -> list[Rollup]:
     """A rollup and all that it depends on."""
     by_name = {rollup.name: rollup for rollup in rollups}
