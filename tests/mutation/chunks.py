@@ -215,19 +215,27 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: what could not be read is as good as it can be", LOOK,
-        "self._read(self.written_since, everything)", "self._read(self.written_since, [])", GATE,
+        "self._read(self._written_since, everything)", "self._read(self._written_since, [])", GATE,
     ),
     Mutation(
         "chunks: a base that main has left is one", LOOK,
         "        return [] if self._tracking.hot.since(base) is not None and base else [str(base)]\n", "        return [] if base else [str(base)]\n", GATE,
     ),
     Mutation(
-        "chunks: what came after the plan removes nothing", LOOK,
-        "            files = (*change.added, *change.removed)\n            for", "            files = change.added\n            for", GATE,
+        "chunks: what came after the plan removes nothing", "app/chunks/tracking.py",
+        "{file.times for file in (*change.added, *change.removed)}", "{file.times for file in change.added}", GATE,
     ),
     Mutation(
-        "chunks: the gate does not ask what came after the plan", LOOK,
-        "        return sorted(touched)\n", "        return sorted(touched)[:0]\n", GATE,
+        "chunks: the gate does not ask what came after the plan", "app/chunks/tracking.py",
+        "    return sorted(touched)\n", "    return sorted(touched)[:0]\n", GATE,
+    ),
+    Mutation(
+        "chunks: nothing was written since a base that main has left", "app/chunks/tracking.py",
+        "    if since is None:\n        return sorted(chunks)\n", "    if since is None:\n        return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: a drop does not ask what came after its gate", "app/chunks/drop.py",
+        "        if written_since(context.chunk_files, tracking.hot, layout, base, plan.chunks):\n", "        if not layout:\n", GATE,
     ),
     Mutation(
         "chunks: the gate does not ask for holds", LOOK,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from meltline.app.chunks.drop import drop_chunks
 from meltline.app.chunks.gate import DropLook, gate_drops
 from meltline.app.chunks.lookups import HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force, plan_drops
@@ -21,7 +22,7 @@ from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.deletion.limits import ChunkSettings
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.errors import SyncRefused
+from meltline.domain.errors import PlanStale, SyncRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChunkRows
@@ -192,7 +193,32 @@ def test_a_base_that_main_has_left_forbids() -> None:
     planned.copy()
     planned.make_plan()
     planned.table.rollback(first)
-    assert "base_lost" in planned.failing()
+    assert {"base_lost", "chunks_written_since"} <= planned.failing()
+
+
+def test_after_a_base_that_main_has_left_every_chunk_counts_as_written() -> None:
+    planned = Planned()
+    first = planned.table.head
+    planned.table.append_rows(reading(20, 5.5))
+    planned.copy()
+    planned.make_plan()
+    planned.table.rollback(first)
+    services, chunks = planned.lake.services(), planned.plan.chunks
+    judged = DropLook(services, planned.plan, planned.items).facts()
+    assert judged.facts["chunks_written_since"] == len(chunks) > 0
+
+
+def test_a_drop_whose_base_main_leaves_after_the_gate_is_overtaken() -> None:
+    planned = Planned(wish=PolicyWish(PolicyType.RETENTION, drop_after="7d"), synced=False)
+    first = planned.table.head
+    planned.table.append_rows(reading(20, 5.5))
+    planned.make_plan()
+    services = planned.lake.services()
+    ((passed, _),) = gate_drops(services, [planned.plan])
+    planned.table.rollback(first)
+    (dropped,) = drop_chunks(services, [passed])
+    assert isinstance(dropped.error, PlanStale) and not dropped.chunks
+    assert dropped.error.found == "a chunk was written since the gate"
 
 
 def test_a_hold_forbids_forced_drops_too() -> None:

@@ -13,11 +13,11 @@ from datetime import datetime
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.listings import Listings
 from meltline.app.catalog.tables import retention_of
-from meltline.app.chunks.gate import COLD_SNAPSHOT, DropLook
+from meltline.app.chunks.gate import COLD_SNAPSHOT
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
-from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, track
+from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, track, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
@@ -166,10 +166,10 @@ class _Drop:
         verdict = context.control.verdicts.newest([plan.id]).get(plan.id)
         if refused := not_passed(plan, verdict, context.clock.now()):
             raise refused
-        look = DropLook(context, plan, self.items, self.force)
         if self.table.observed.held:
             raise _stale(plan, "a hold has been put on the table since")
-        if look.written_since():
+        layout, base = tracking.table.layout, plan.base_head
+        if written_since(context.chunk_files, tracking.hot, layout, base, plan.chunks):
             raise _stale(plan, "a chunk was written since the gate")
         if self.force is None:
             self._require_due([tracking.chunks[name] for name in plan.chunks], tracking)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, late_rows, only_copy_bases, positions
-from meltline.app.chunks.tracking import Tracking, changes_of
+from meltline.app.chunks.tracking import Tracking, written_since
 from meltline.app.gate.gate import reasons
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
@@ -131,7 +131,7 @@ class DropLook:
         listed = self._read(self._files_by_engine, None)
         measures: dict[str, Collection[str]] = {
             "base_lost": self._read(self._base_lost, [str(plan.base_head)]),
-            "chunks_written_since": self._read(self.written_since, everything),
+            "chunks_written_since": self._read(self._written_since, everything),
             "planned_held": self._read(self._held, [str(plan.table)]),
             "chunks_young": self._read(self._young, everything),
             "chunks_latest": self._read(self._latest, everything),
@@ -192,16 +192,13 @@ class DropLook:
         base = self.plan.base_head
         return [] if self._tracking.hot.since(base) is not None and base else [str(base)]
 
-    def written_since(self) -> list[str]:
-        """Planned chunks that a later commit may have touched; compactions count."""
-        since = self._tracking.hot.since(self.plan.base_head) or []
-        layout, planned = self._table.tracked.layout, set(self.plan.chunks)
-        touched: set[str] = set()
-        for change in changes_of(self.context.chunk_files, layout, since, 0):
-            files = (*change.added, *change.removed)
-            for names in (layout.names(times) for times in {f.times for f in files}):
-                touched |= planned if names is None else planned.intersection(names)
-        return sorted(touched)
+    def _written_since(self) -> list[str]:
+        files, hot, layout = (
+            self.context.chunk_files,
+            self._tracking.hot,
+            self._table.tracked.layout,
+        )
+        return written_since(files, hot, layout, self.plan.base_head, self.plan.chunks)
 
     def _held(self) -> list[str]:
         return [str(self._table.state.name)] if self._table.observed.held else []

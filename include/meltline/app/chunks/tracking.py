@@ -5,7 +5,7 @@ other. Where the line was left, by a rollback or a replaced table, nothing is kn
 person says how to go on, or, of a table that is not synced, everything is read anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -143,6 +143,28 @@ def changes_of(
     return [
         files.change(snapshot, layout, place) for place, snapshot in enumerate(snapshots, first)
     ]
+
+
+def written_since(
+    files: ChunkFileReader,
+    hot: HotTable,
+    layout: ChunkLayout,
+    base: int | None,
+    chunks: Collection[str],
+) -> list[str]:
+    """Which of some chunks a commit after a snapshot may have touched; compactions count.
+
+    All of them where main does not come from the snapshot: nobody knows what came after it.
+    """
+    since = None if base is None else hot.since(base)
+    if since is None:
+        return sorted(chunks)
+    touched: set[str] = set()
+    for change in changes_of(files, layout, since, 0):
+        times_of_files = {file.times for file in (*change.added, *change.removed)}
+        for names in map(layout.names, times_of_files):
+            touched |= set(chunks) if names is None else set(chunks).intersection(names)
+    return sorted(touched)
 
 
 def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan | None:
