@@ -258,6 +258,14 @@ CHUNKS = (
         "        return [name for name in self.plan.chunks if name in latest]\n", "        return [name for name in latest if name is None]\n", GATE,
     ),
     Mutation(
+        "chunks: the gate keeps the latest by the clock of another day", LOOK,
+        "policy.keep_latest, self.plan.as_of)", "policy.keep_latest, self.plan.as_of.replace(year=9999))", GATE,
+    ),
+    Mutation(
+        "chunks: in the gate an empty chunk is one of the latest", DURABILITY,
+        "c.start <= as_of and _has_files(c))", "c.start <= as_of)", GATE,
+    ),
+    Mutation(
         "chunks: rows without a time may go", LOOK,
         "[c for c in everything if self._end(c) is None]", "[c for c in everything if not c]", GATE,
     ),

@@ -87,6 +87,11 @@ class Planned:
         (verdict,) = services.gate.judge([look.facts()], self.lake.clock.now())
         return {failed.fact for failed in verdict.failed}
 
+    def keep_latest(self, count: int) -> None:
+        """The same policy, which keeps so many of the latest chunks."""
+        forget_policy(self.lake.services(), self.table.name, PolicyType.TIERED_RETENTION)
+        add_policy(self.lake.services(), self.table.name, replace(TIERED, keep_latest=count))
+
     def of_cold(self) -> ChunkTable:
         (entry,) = self.lake.cold.listing().entries
         self.lake.catalogs["ice"] = self.lake.cold
@@ -239,9 +244,27 @@ def test_a_policy_that_was_made_longer_forbids() -> None:
 
 def test_the_latest_chunks_that_are_to_stay_forbid() -> None:
     planned = Planned()
-    forget_policy(planned.lake.services(), planned.table.name, PolicyType.TIERED_RETENTION)
-    keeping = replace(TIERED, keep_latest=4)
-    add_policy(planned.lake.services(), planned.table.name, keeping)
+    planned.keep_latest(3)
+    assert planned.failing() == set()
+    planned.keep_latest(4)
+    assert planned.failing() == {"chunks_latest"}
+
+
+def test_a_chunk_of_a_year_to_come_is_none_of_the_latest() -> None:
+    planned = Planned()
+    planned.table.append_rows(reading(20, 4000))
+    planned.copy()
+    planned.make_plan()
+    planned.keep_latest(4)
+    assert planned.failing() == {"chunks_latest"}
+
+
+def test_a_chunk_that_was_emptied_is_none_of_the_latest() -> None:
+    planned = Planned()
+    planned.table.delete_chunks(day_name(5))
+    planned.copy()
+    planned.make_plan()
+    planned.keep_latest(3)
     assert planned.failing() == {"chunks_latest"}
 
 

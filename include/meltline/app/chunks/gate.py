@@ -17,7 +17,7 @@ from meltline.app.chunks.tracking import Tracking, written_since
 from meltline.app.gate.gate import reasons
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
-from meltline.domain.chunks.durability import is_gated
+from meltline.domain.chunks.durability import is_gated, latest_begun
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.deletion.gate import GateFacts, GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
@@ -217,10 +217,7 @@ class DropLook:
         policy = self._table.drop_policy
         if self.force is not None or policy is None or not policy.keep_latest:
             return []
-        resident = [
-            c.name for c in self._tracking.chunks.values() if c.end is not None and c.is_resident
-        ]
-        latest = set(sorted(resident)[-policy.keep_latest :])
+        latest = latest_begun(self._tracking.chunks, policy.keep_latest, self.plan.as_of)
         return [name for name in self.plan.chunks if name in latest]
 
     # --- the files, by the engine ----------------------------------------------------------------
