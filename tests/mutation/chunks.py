@@ -333,6 +333,16 @@ CHUNKS = (
         ("tests/unit/chunks/test_drop_rounds.py",),
     ),
     Mutation(
+        "chunks: a table that cannot be planned anew stops all others", "app/chunks/rounds.py",
+        "        except MeltlineError as error:  # stops no other table\n", "        except PlanStale as error:\n",
+        ("tests/unit/chunks/test_drop_rounds.py",),
+    ),
+    Mutation(
+        "chunks: nobody hears of a table that cannot be planned anew", "app/chunks/run.py",
+        "        for table, error in judged.errors:\n", "        for table, error in judged.errors[:0]:\n",
+        ("tests/unit/chunks/test_drop_rounds.py",),
+    ),
+    Mutation(
         "chunks: a rollback undoes no drop", "app/chunks/tracking.py",
         "    return oldest is None or oldest.sequence_number > drop.sequence_number\n", "    return True\n",
         ("tests/unit/chunks/test_only_copies.py",),

@@ -9,12 +9,12 @@ import pytest
 
 from meltline.app.chunks.drop import drop_chunks
 from meltline.app.chunks.gate import DropLook, gate_drops
-from meltline.app.chunks.lookups import HotTable, chunked_tables
+from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.plan_drops import Force, plan_drops
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.replication.replicate import replicate
-from meltline.app.chunks.tracking import track
+from meltline.app.chunks.tracking import tracking_of
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
@@ -71,8 +71,7 @@ class Planned:
     def make_plan(self, force: Force | None = None) -> None:
         services = self.lake.services()
         (table,) = chunked_tables(services)
-        hot = HotTable.of(services, table.state)
-        tracking = track(services, hot, table.tracked, table.sync)
+        tracking = tracking_of(services, table)
         now = self.lake.clock.now()
         drops = plan_drops(services, table, tracking, run_id="r", as_of=now, force=force)
         assert drops.plan is not None, drops.deferred

@@ -17,7 +17,7 @@ from meltline.app.chunks.gate import COLD_SNAPSHOT
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
-from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, track, written_since
+from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, tracking_of, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
@@ -128,7 +128,7 @@ class _Drop:
     def run(self) -> DroppedChunks:
         plan, context = self.plan, self.context
         if plan.state is PlanState.APPLIED:
-            return dropped_by(self.context, self.table, self.plan, self._tracked().chunks)
+            return self._dropped()
         if mismatch := altered(plan, self.items):
             raise mismatch
         if plan.state is PlanState.APPLYING:
@@ -136,7 +136,7 @@ class _Drop:
                 return self._finished()
             self.plan = self._moved(PlanState.STALE, note="it was begun and never committed")
             raise _stale(self.plan, "an earlier run began it and did not commit")
-        tracking = self._tracked()
+        tracking = tracking_of(self.context, self.table)
         self._require_allowed(tracking)
         self._tell_cold(tracking)
         self.plan = self._moved(PlanState.APPLYING)
@@ -214,12 +214,6 @@ class _Drop:
                 raise
             return None
 
-    def _tracked(self) -> Tracking:
-        table = self.table
-        hot = HotTable.of(self.context, table.state)
-        (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
-        return track(self.context, hot, tracked, table.sync)
-
     def _tell_cold(self, tracking: Tracking) -> None:
         """Says in the ledger, then in cold, of which chunks cold will have the only rows.
 
@@ -274,14 +268,17 @@ class _Drop:
     def _finished(self) -> DroppedChunks:
         tables = chunked_tables(self.context, only=[self.plan.table_uuid])
         self.table = tables[0] if tables else self.table
-        tracking = self._tracked()
-        done = dropped_by(self.context, self.table, self.plan, tracking.chunks)
+        done = self._dropped()
         self.plan = self._moved(PlanState.APPLIED, note=self.plan.note)
         reason = self.force.reason if self.force else ""
         detail = f"{len(self.plan.chunks)} chunks, {self.plan.files} files, {self.plan.digest}"
         word = "chunks drop --force" if self.force else "chunks drop"
         audit(self.context, word, str(self.plan.table), reason=reason, detail=detail)
         return replace(done, plan=self.plan)
+
+    def _dropped(self) -> DroppedChunks:
+        chunks = tracking_of(self.context, self.table).chunks
+        return dropped_by(self.context, self.table, self.plan, chunks)
 
 
 def dropped_by(

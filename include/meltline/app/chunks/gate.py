@@ -176,7 +176,7 @@ class DropLook:
     @cached_property
     def _tracking(self) -> Tracking:
         """The chunks as the ledger has them: what came since the plan is read from the table."""
-        hot = HotTable.of(self.context, self._table.state)
+        hot = HotTable(self._table.state, self.context.store)
         chunks = self.context.control.chunks.of(self.plan.table_uuid)
         return Tracking(hot, self._table.tracked, chunks)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, require_tracked
 from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk, stamped
@@ -112,6 +112,16 @@ def track(
     if not dry_run:
         ledger.advance(tracked, table, changed)
     return Tracking(hot, table, after, tuple(changes))
+
+
+def tracking_of(context: ReadContext, table: ChunkedTable, *, dry_run: bool = False) -> Tracking:
+    """The chunks of a table as it was looked at, by what the ledger has now. Raises as `track`.
+
+    Raises:
+        NotChunked: The ledger has nothing of it any more.
+    """
+    hot, tracked = HotTable(table.state, context.store), require_tracked(context, table.state)
+    return track(context, hot, tracked, table.sync, dry_run=dry_run)
 
 
 def retrack(
