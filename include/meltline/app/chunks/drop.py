@@ -1,14 +1,16 @@
 """Drops: one metadata-only commit for all chunks that passed, and what is told of it (LT-23).
 
-The crash protocol, each line of which may be the last one (docs/chunks.md): plan items, plan
-header, verdict, cold is told what it alone will have, the chunks likewise, intent `applying`, the
-commit with the plan's id, the chunks are stamped by what the table then says, `applied`. Whoever
-finds a plan that was begun asks the table: a commit with its id that took exactly its files is it.
+The crash protocol, each line of which may be the last one (docs/chunks-crash-points.md): plan
+items, plan header, verdict, the ledger's chunks are told what cold alone will have, cold likewise,
+intent `applying`, the commit with the plan's id, the chunks are stamped by what the table then
+says, `applied`. Whoever finds a plan that was begun asks the table: a commit with its id that took
+exactly its files is it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.listings import Listings
@@ -192,7 +194,7 @@ class _Drop:
     def _require_cold_as_judged(self, verdict: GateResult) -> None:
         """What others have done to cold since the gate nobody has judged."""
         judged = next((h.observed for h in verdict.held if h.fact == COLD_SNAPSHOT), "0")
-        cold = self._cold() if judged != "0" else None
+        cold = self._cold if judged != "0" else None
         if cold is None:
             return
         for snapshot in cold.table.state.ancestry(cold.snapshot_id):
@@ -202,8 +204,12 @@ class _Drop:
                 raise _stale(self.plan, f"others have changed cold: {snapshot.snapshot_id}")
         raise _stale(self.plan, f"cold does not come from {judged}, whose rows were compared")
 
+    @cached_property
     def _cold(self) -> ColdSide | None:
-        """Cold as it is now; None where nothing was ever copied, and, by force, where it is odd."""
+        """Cold before the drop; None where nothing was ever copied, and, by force, if it is odd.
+
+        It is told only if it is still that snapshot, of which the gate's was an ancestor.
+        """
         sync = self.table.sync
         if sync is None or sync.committed is None:
             return None
@@ -221,7 +227,7 @@ class _Drop:
         cold has of them up to now is ever taken for a copy of what hot has. The ledger first: a
         word in cold that it has not counts as that of a lost ledger.
         """
-        sync, cold = self.table.sync, self._cold()
+        sync, cold = self.table.sync, self._cold
         if sync is None or cold is None:
             return
         base = int(cold.table.document["last-sequence-number"])
