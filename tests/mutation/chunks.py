@@ -279,7 +279,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: files with rows of other chunks go with a chunk", LOOK,
-        "        return sorted(listed.get(\"*\", ()))\n", "        return sorted(listed.get(\"\", ()))\n", GATE,
+        "        return sorted(listed.get(SPANNING, ()))\n", "        return sorted(listed.get(\"\", ()))\n", GATE,
     ),
     Mutation(
         "chunks: the gate does not compare positions", LOOK,

@@ -17,11 +17,9 @@ from meltline.adapters.chunks.row_hashes import types_by_id
 from meltline.adapters.chunks.rows import refusing, require_supported
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.ranges import UNBOUNDED
+from meltline.domain.chunks.sync import SYNC_COMMIT
 from meltline.domain.errors import SyncRefused
 from meltline.ports.chunks import CopyOutcome, CopyRequest
-
-SYNC_SUMMARY = "meltline.sync"
-"""In the summary of each commit of a pass: the snapshot of hot up to which it has copied."""
 
 
 class SparkReplicator:
@@ -76,7 +74,7 @@ class SparkReplicator:
 
 
 def _said(request: CopyRequest) -> dict[str, str]:
-    return {SYNC_SUMMARY: str(request.upto)}
+    return {SYNC_COMMIT: str(request.upto)}
 
 
 def _removal(request: CopyRequest) -> Removal:

@@ -28,9 +28,7 @@ from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.discretion import discreet
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
-
-BEYOND = "*"
-"""Stands for the files that may have rows of several chunks."""
+from meltline.ports import SPANNING
 
 
 class SparkChunkRows:
@@ -169,12 +167,12 @@ def _by_chunk(
             if UNBOUNDED in chunks:
                 by_chunk[UNBOUNDED].append(path)
         elif first is None or last is None or first > last:
-            by_chunk[BEYOND].append(path)
+            by_chunk[SPANNING].append(path)
         elif first == last:
             if first in asked:
                 by_chunk[chunk_name(layout.unit, first)].append(path)
         elif _any_between(numbers, first, last):
-            by_chunk[BEYOND].append(path)
+            by_chunk[SPANNING].append(path)
     return dict(by_chunk)
 
 

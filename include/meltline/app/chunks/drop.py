@@ -208,7 +208,7 @@ class _Drop:
     def _cold(self) -> ColdSide | None:
         """Cold before the drop; None where nothing was ever copied, and, by force, if it is odd.
 
-        It is told only if it is still that snapshot, of which the gate's was an ancestor.
+        It is told only if it is still at the snapshot that was held against the gate's.
         """
         sync = self.table.sync
         if sync is None or sync.committed is None:

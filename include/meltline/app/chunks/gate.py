@@ -24,7 +24,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import MeltlineError, TableNotFound
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.units import format_files
-from meltline.ports import PlanTransition
+from meltline.ports import SPANNING, PlanTransition
 
 COLD_SNAPSHOT = "cold_snapshot"
 """The fact that says of which snapshot of cold the rows were compared."""
@@ -231,11 +231,11 @@ class DropLook:
         return listed
 
     def _differing_files(self, listed: Mapping[str, Collection[str]]) -> list[str]:
-        live = {path for name, paths in listed.items() if name != "*" for path in paths}
+        live = {path for name, paths in listed.items() if name != SPANNING for path in paths}
         return sorted(live ^ {item.path for item in self.items})
 
     def _beyond(self, listed: Mapping[str, Collection[str]]) -> list[str]:
-        return sorted(listed.get("*", ()))
+        return sorted(listed.get(SPANNING, ()))
 
     # --- whether cold has them -------------------------------------------------------------------
 
