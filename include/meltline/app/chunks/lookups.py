@@ -133,7 +133,9 @@ def missing_tables(
 def _standing(context: ReadContext, tracked: Sequence[TrackedTable]) -> dict[str, ObservedTable]:
     """Tables by their registrations: where they stood last, else, once renamed, anywhere."""
     standing: dict[str, ObservedTable] = {}
-    for name, listing in list_catalogs(context.catalogs.values()).listings.items():
+    named = {table.table.catalog for table in tracked}
+    catalogs = [catalog for name, catalog in context.catalogs.items() if name in named]
+    for name, listing in list_catalogs(catalogs).listings.items():
         entries = [
             entry for t in tracked if t.table.catalog == name if (entry := listing.of(t.table))
         ]
