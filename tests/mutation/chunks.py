@@ -170,7 +170,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: our own drop stamps the chunks that it drops", CHUNK,
-        "        if change.snapshot_id not in dropped_by:\n", "        if change.snapshot_id:\n", STAMPS,
+        "        if change.snapshot_id not in own_drops:\n", "        if change.snapshot_id:\n", STAMPS,
     ),
     Mutation(
         "chunks: rows that come after a drop leave the chunk dropped", CHUNK,
@@ -292,6 +292,10 @@ CHUNKS = (
     Mutation(
         "chunks: cold that cannot be read has everything", LOOK,
         "            self.cold_unreadable.append(f\"{error.message}: {error.found}\")\n            return list(self.plan.chunks)\n", "            del error\n            return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: cold that does not say what it alone has is read all the same", "app/chunks/proofs.py",
+        "            read_dropped(table.state.properties)  # a drop adds to it\n", "            pass\n", GATE,
     ),
     Mutation(
         "chunks: a table that is not synced has its rows in cold", LOOK,

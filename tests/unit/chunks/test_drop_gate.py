@@ -19,7 +19,7 @@ from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED
-from meltline.domain.chunks.sync import RowDigest
+from meltline.domain.chunks.sync import SYNC_DROPPED, RowDigest
 from meltline.domain.deletion.limits import ChunkSettings
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import PlanStale, SyncRefused
@@ -345,6 +345,13 @@ def test_cold_that_is_not_what_replication_left_forbids() -> None:
     planned = Planned()
     cold = planned.of_cold()
     cold.edit(lambda document: document["properties"].update({"meltline.sync-place": "7"}))
+    assert {"cold_unreadable", "rows_differ"} <= planned.failing()
+
+
+def test_cold_that_does_not_say_what_it_alone_has_forbids() -> None:
+    planned = Planned()
+    cold = planned.of_cold()
+    cold.edit(lambda document: document["properties"].update({SYNC_DROPPED: "much"}))
     assert {"cold_unreadable", "rows_differ"} <= planned.failing()
 
 

@@ -217,7 +217,7 @@ def _after(
         chunks,
         [change],
         generation=generation,
-        dropped_by={} if plan is None else {change.snapshot_id: plan.id},
+        own_drops=() if plan is None else (change.snapshot_id,),
     )
     snapshot = hot.state.snapshots[change.snapshot_id]
     for name in plan.chunks if plan else ():
@@ -257,9 +257,7 @@ def _read_anew(
     everything = SnapshotChange(head.snapshot_id, "append", place, {}, added=live)
     named = {name: new_chunk(layout, uuid, name) for name in _names(layout, live)}
     whole = {name: replace(chunk, status=ChunkStatus.DROPPED) for name, chunk in kept.items()}
-    after = stamped(
-        layout, uuid, {**named, **whole}, [everything], generation=generation, dropped_by={}
-    )
+    after = stamped(layout, uuid, {**named, **whole}, [everything], generation=generation)
     return after | {name: _as_main_says(hot, after[name]) for name in kept}
 
 
