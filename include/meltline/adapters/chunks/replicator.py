@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
-from meltline.adapters.chunks.pinned import PinnedTables, column_of, fields_of
 from meltline.adapters.chunks.predicates import in_chunks, near_chunks, pruning_ranges
 from meltline.adapters.chunks.row_hashes import types_by_id
 from meltline.adapters.chunks.rows import refusing, require_supported
+from meltline.adapters.spark.pinned_tables import PinnedTables, column_of, fields_of
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.chunks.sync import SYNC_COMMIT

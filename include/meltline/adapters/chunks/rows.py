@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.file_places import file_places
-from meltline.adapters.chunks.pinned import Field, PinnedTables, column_of, fields_of
 from meltline.adapters.chunks.predicates import (
     chunk_name,
     chunk_ordinal,
@@ -21,6 +20,7 @@ from meltline.adapters.chunks.predicates import (
     ordinals,
 )
 from meltline.adapters.chunks.row_hashes import row_hash, unsupported
+from meltline.adapters.spark.pinned_tables import Field, PinnedTables, column_of, fields_of
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import UNBOUNDED
