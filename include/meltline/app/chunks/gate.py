@@ -13,6 +13,7 @@ from typing import TypeVar
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, late_rows, only_copy_bases, positions
+from meltline.app.chunks.rollups.waits import chunks_not_rolled_up
 from meltline.app.chunks.tracking import Tracking, written_since
 from meltline.app.gate.gate import reasons
 from meltline.app.services import RunContext
@@ -32,6 +33,7 @@ _EXAMPLES = 5
 _APART = {
     "rows_differ": Deferral.ROWS_DIFFER,
     "chunks_written_since": Deferral.CHANGED_MEANWHILE,
+    "rollups_behind": Deferral.ROLLUP_DIRTY,
 }
 """Facts about single chunks: one that is not as it must be stops no other."""
 _Found = TypeVar("_Found")
@@ -138,6 +140,7 @@ class DropLook:
             "chunks_without_time": [c for c in everything if self._end(c) is None],
             "files_differ": everything if listed is None else self._differing_files(listed),
             "files_reaching_beyond": [] if listed is None else self._beyond(listed),
+            "rollups_behind": self._read(self._behind_rollups, everything),
             "not_durable": self._read(self._not_durable, everything),
             "rows_differ": self._read(self._rows_differ, everything),
         }
@@ -212,6 +215,13 @@ class DropLook:
             return list(self.plan.chunks)
         cutoff = policy.drop_after.before(self.plan.as_of)
         return [c.name for c in self._chunks() if c.end is None or c.end > cutoff]
+
+    def _behind_rollups(self) -> Collection[str]:
+        """Chunks with rows that a rollup has not got, by the manifests of all commits since."""
+        policy = self._table.drop_policy if self.force is None else None
+        cutoff = policy.drop_after.before(self.plan.as_of) if policy and policy.drop_after else None
+        ranges = {chunk.name: chunk.range for chunk in self._chunks()}
+        return chunks_not_rolled_up(self.context, self._table, ranges, cutoff)
 
     def _latest(self) -> list[str]:
         policy = self._table.drop_policy

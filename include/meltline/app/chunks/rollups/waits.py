@@ -41,7 +41,7 @@ def dirty_chunks(
     for rollup in context.control.rollups.all([table.state.uuid]):
         try:
             reasons = _reasons(context, tracking, rollup, chunks, cutoff)
-        except (MeltlineError, OverflowError) as error:
+        except MeltlineError as error:
             reasons = {chunk.name: f"it cannot be told: {error}" for chunk in chunks}
         for name, reason in reasons.items():
             dirty[name] = Deferred(name, Deferral.ROLLUP_DIRTY, f"{rollup.name}: {reason}")
@@ -82,18 +82,29 @@ def _frozen(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[TimeRan
 
 
 def chunks_not_rolled_up(
-    context: ReadContext, table: ChunkedTable, planned: Mapping[str, TimeRange | None]
+    context: ReadContext,
+    table: ChunkedTable,
+    planned: Mapping[str, TimeRange | None],
+    cutoff: datetime | None,
 ) -> Collection[str]:
     """Planned chunks with rows that a rollup has not got, by the manifests of all commits since.
+
+    Args:
+        context: Where the rollups are.
+        table: The table.
+        planned: The chunks' times by name; None of what nobody knows.
+        cutoff: Up to when chunks are old enough; None where age does not count.
 
     Raises:
         MeltlineError: A rollup or a manifest cannot be read.
     """
-    behind: set[str] = set()
+    behind = {name for name, times in planned.items() if times is None}
     for rollup in context.control.rollups.all([table.state.uuid]):
-        stale = RollupLook.take(context, rollup).stale
+        stale, width = RollupLook.take(context, rollup).stale, rollup.buckets
         for name, times in planned.items():
-            is_stale = stale.ranges is None or times is None or common([times], stale.ranges)
-            if is_stale and (times is None or without([times], stale.frozen)):
+            if times is None or not without([times], stale.frozen):
+                continue
+            is_stale = stale.ranges is None or common([times], stale.ranges)
+            if is_stale or (cutoff is not None and width.around(times).end > cutoff):
                 behind.add(name)
     return behind
