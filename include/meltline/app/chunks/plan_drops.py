@@ -95,7 +95,7 @@ def plan_drops(
         due = [chunk for chunk in due if chunk.name in only]
     waits = _waits(context, table, tracking, due, force)
     cutoff = _cutoff(table, as_of, force)
-    waits = dirty_chunks(context, table, tracking, due, cutoff) | waits
+    waits = dirty_chunks(context, tracking.hot, tracking.chunks, due, cutoff) | waits
     deferred = [*deferred, *waits.values()]
     chunks = [chunk for chunk in due if chunk.name not in waits]
     files, spanning = _files(context, tracking, chunks)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.chunks.lookups import HotTable, require_tracked
+from meltline.app.chunks.rollups.waits import dirty_chunks
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import Deferred, is_gated, not_durable
@@ -171,11 +172,13 @@ def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
     chunks = context.control.chunks.of(uuid)
     now, oldest = context.clock.now(), context.config.chunks.heartbeat
     is_behind = hot.since(tracked.walked.snapshot_id if tracked.walked else None) is None
+    resident = [chunk for chunk in chunks.values() if chunk.is_resident]
+    dirty = dirty_chunks(context, hot, chunks, resident, cutoff=None)
     lines = []
     for chunk in sorted(chunks.values(), key=lambda c: c.name):
-        waits = None
+        waits = dirty.get(chunk.name)
         if chunk.is_resident and _must_be_durable(sync, policies):
-            waits = not_durable(chunk, sync, now, oldest)
+            waits = not_durable(chunk, sync, now, oldest) or waits
             if is_behind:
                 detail = "main was rolled back or replaced"
                 waits = Deferred(chunk.name, Deferral.DIVERGED, detail)
