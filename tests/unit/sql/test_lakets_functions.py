@@ -394,4 +394,4 @@ def test_a_run_is_seen_in_the_status_and_the_policy(synced: LaketsSession) -> No
     assert (row["last_run_at"], row["reclaimed_bytes"] > 0) == (now, True)
     (policy,) = synced.rows("SELECT * FROM lakets.show_retention_policy('metrics')")
     assert policy["last_run_at"] == now
-    assert PolicyType.TIERED_RETENTION == policy["policy_type"]
+    assert policy["policy_type"] == PolicyType.TIERED_RETENTION
