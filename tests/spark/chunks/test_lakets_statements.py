@@ -1,4 +1,4 @@
-"""The statements of LakeTS as its users write them, in Spark and by the command (LT-5 to LT-34)."""
+"""The statements of LakeTS as its users write them, in Spark and by the command (LT-34)."""
 
 import json
 import warnings

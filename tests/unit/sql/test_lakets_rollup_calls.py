@@ -1,4 +1,4 @@
-"""What calls about rollups say, by the signatures of the reference (LT-27, LT-28)."""
+"""What calls about rollups say, by the signatures of the reference."""
 
 from datetime import UTC, datetime
 from typing import Any

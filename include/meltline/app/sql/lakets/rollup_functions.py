@@ -1,4 +1,4 @@
-"""Functions about rollups, as LakeTS has them (LT-27, LT-28): what they take and answer.
+"""Functions about rollups, as LakeTS has them: what they take and answer.
 
 A function runs once `HANDLERS` has what does it; until then it is refused by name.
 """
