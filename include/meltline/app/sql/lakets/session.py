@@ -56,13 +56,12 @@ class Session:
         Raises:
             UsageInvalid: It is no name, not a complete one, or names two schemas.
         """
-        parts, standing = _parts(text), self.standing
+        parts = _parts(text)
         if schema is not None:
             if len(parts) > 1:
                 raise _two_schemas(text, schema)
-            standing = ObjectName(standing.catalog)
-            parts = (*_parts(schema), *parts)
-        return full_table_name(self.context, standing, parts)
+            parts = (self.standing.catalog, *_parts(schema), *parts)
+        return full_table_name(self.context, self.standing, parts)
 
 
 def _parts(text: str) -> tuple[str, ...]:
