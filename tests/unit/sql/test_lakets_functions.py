@@ -266,6 +266,7 @@ def test_what_is_due_is_dropped_at_once_and_cold_has_it(synced: LaketsSession) -
 
 def test_nothing_is_dropped_without_a_policy_and_nothing_is_started(sql: LaketsSession) -> None:
     assert sql.value("execute_retention('metrics')") == 0
+    assert sql.value("execute_retention('metrics', p_force => TRUE)") == 0
     sql.value("add_tiering_policy('metrics', '5 days')")
     sql.lake.on(10)
     assert sql.value("execute_retention('metrics')") == 0

@@ -66,10 +66,12 @@ def due_chunks(context: ReadContext, name: TableName) -> tuple[str, ...]:
 
     Raises:
         TableNotFound: There is no such table.
-        NotChunked: It is not cut into chunks.
     """
+    uuid = HotTable.load(context, name).state.uuid
+    if not any(policy.drop_after for policy in context.control.chunk_policies.all([uuid])):
+        return ()
     table = chunked_table(context, name)
-    if table.drop_policy is None:
+    if table.drop_policy is None:  # removed meanwhile
         return ()
     with chunk_lock(context, table.state.uuid):
         hot = HotTable.of(context, table.state)

@@ -81,7 +81,8 @@ def _tier_chunk(session: Session, values: Values) -> Answer:
     flag = flags.tier_chunk(session.services("tier_chunk"), table, name)
     if flag.is_tiered:
         return answer_of(True)
-    return answer_of(False, f"{flag.chunk} is not flagged: {flag.reason or ''} {flag.why}".rstrip())
+    why = " ".join(filter(None, (flag.reason, flag.why)))
+    return answer_of(False, f"{flag.chunk} is not flagged: {why}")
 
 
 def _untier_chunk(session: Session, values: Values) -> Answer:
