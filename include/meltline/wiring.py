@@ -292,7 +292,7 @@ class Wiring:
 
         # Nobody writes to the archive by SQL: the session does not know it (AR-34).
         config = _without_cold(self.config)
-        engine = SparkSqlEngine(self._session("sql", config), config)
+        engine = SparkSqlEngine(self._session("sql", config), self.config)
         engine.stand(standing)
         return engine
 

@@ -39,6 +39,7 @@ MOMENTS = st.tuples(
                      "chunk_files", "control.chunks", "control.syncs")),
     st.integers(1, 6),
 )  # fmt: skip
+READING = st.tuples(st.sampled_from(("control.chunks", "control.syncs")), st.integers(1, 3))
 DECISIONS = st.sampled_from(["", "", "mirror", "keep", "anew"])
 
 
@@ -162,6 +163,23 @@ class ChunkLives(RecordedLife):
                 work(self.lake.services())
 
         self._run(self._beside(moment, second))
+
+    @rule(moment=READING, is_run=st.booleans(), is_fresh=st.booleans(), back=st.booleans())
+    def all_rows_are_read_while_others_act(
+        self, moment: tuple[str, int], is_run: bool, is_fresh: bool, back: bool
+    ) -> None:
+        """A pass, a drop, a rollback with a new copy come between looks at hot, cold, ledger."""
+
+        def act() -> None:
+            if back:
+                self.engines.act("rollback", moment[1])
+                self.engines.act("sync", 0)
+            if is_fresh:
+                self._replicate(self.lake.services())
+            if is_run:
+                self._run(self.lake.services())
+
+        self.lake.check_complete(self._beside(moment, act))
 
     @rule(number=NUMBER)
     def a_chunk_is_dropped_by_force(self, number: int) -> None:

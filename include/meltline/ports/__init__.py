@@ -141,6 +141,7 @@ from meltline.ports.readers import (
     SessionEngine,
     SnapshotReader,
     SqlEngine,
+    TableView,
 )
 from meltline.ports.storage import UsageQuery, UsageTotals, UsedFile
 from meltline.ports.stores import (
@@ -287,6 +288,7 @@ __all__ = [
     "SyncReader",
     "TableEdit",
     "TableMove",
+    "TableView",
     "UsageQuery",
     "UsageTotals",
     "UsedFile",

@@ -1,20 +1,22 @@
 """Carrying out SQL in a Spark session, with the statement's id in every snapshot that it makes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from meltline.adapters.chunks.complete import complete_frame
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused
 from meltline.config.load import Config
+from meltline.domain.chunks.complete import CompleteRead
 from meltline.domain.iceberg.names import quoted, split_name
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.time_travel.timetravel import STATEMENT_ID
-from meltline.ports import PastView, ReadRows
+from meltline.ports import ReadRows, TableView
 
 
 class SparkSqlEngine:
@@ -37,7 +39,7 @@ class SparkSqlEngine:
         namespace = self._spark.catalog.currentDatabase()
         return ObjectName(names.get(current, current), split_name(namespace) if namespace else ())
 
-    def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> DataFrame:
+    def run(self, text: str, statement_id: str, views: Mapping[str, TableView]) -> DataFrame:
         frames: list[DataFrame] = []
         failed: list[PySparkException] = []
 
@@ -49,8 +51,7 @@ class SparkSqlEngine:
 
         try:
             for name, view in views.items():
-                frame = past_frame(self._spark, self._catalogs, view)
-                frame.createOrReplaceTempView(name)
+                self.rows(view).createOrReplaceTempView(name)
             self._marked(carry_out, statement_id)
         finally:
             for name in views:  # a plan that was made of it keeps what it needs
@@ -58,6 +59,14 @@ class SparkSqlEngine:
         if failed:
             raise refused(_shown(text), failed[0]) from failed[0]
         return frames[0]
+
+    def rows(self, view: TableView) -> DataFrame:
+        if isinstance(view, CompleteRead):
+            return complete_frame(self._spark, self._catalogs, view)
+        return past_frame(self._spark, self._catalogs, view)
+
+    def knows(self, name: Sequence[str]) -> bool:
+        return self._spark.catalog.tableExists(".".join(map(quoted, name)))
 
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
         assert isinstance(frame, DataFrame)
