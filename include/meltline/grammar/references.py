@@ -51,26 +51,26 @@ _AFTER_TABLES = frozenset(
 _QUERIES = ("SELECT", "FROM", "WITH", "TABLE", "VALUES")
 # What ends a list of tables, or begins one anew.
 _ENDS = frozenset(
-    [
-        "SELECT",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "SORT",
+    {
         "CLUSTER",
         "DISTRIBUTE",
-        "WINDOW",
-        "LIMIT",
-        "OFFSET",
-        "QUALIFY",
-        "UNION",
-        "INTERSECT",
         "EXCEPT",
+        "GROUP",
+        "HAVING",
+        "INTERSECT",
+        "LIMIT",
         "MINUS",
+        "OFFSET",
+        "ORDER",
+        "QUALIFY",
+        "SELECT",
         "SET",
+        "SORT",
+        "UNION",
         "WHEN",
-    ]
+        "WHERE",
+        "WINDOW",
+    }
 )
 
 
