@@ -164,6 +164,15 @@ class ChunkLives(RecordedLife):
 
         self._run(self._beside(moment, second))
 
+    @rule(number=NUMBER, late=some("append_late", "append_late", "update_rows", "delete_row"))
+    def days_go_and_come_back(self, number: int, late: list[tuple[str, int]]) -> None:
+        """What is old is dropped, rows of it come late, and cold gets copies of these."""
+        self.happens([("let_go", 0), ("sync", 0), ("tier_and_drop", number)], 4 * DAY)
+        self._replicate(self.lake.services(), "mirror")
+        self._run(self.lake.services())
+        self.happens([("append_late", 2 * number + 1), *late], MINUTE)
+        self._replicate(self.lake.services(), "mirror")
+
     @rule(moment=READING, is_run=st.booleans(), is_fresh=st.booleans(), back=st.booleans())
     def all_rows_are_read_while_others_act(
         self, moment: tuple[str, int], is_run: bool, is_fresh: bool, back: bool

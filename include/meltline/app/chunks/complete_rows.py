@@ -1,7 +1,7 @@
 """One query over hot and cold: what of which is read, so that every row is there once (LT-33)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
@@ -24,7 +24,14 @@ from meltline.domain.chunks.complete import (
 )
 from meltline.domain.chunks.layout import ChunkLayout, chunks_of
 from meltline.domain.chunks.replication import ColdFile
-from meltline.domain.chunks.sync import DROP_PLAN, SYNC_OF, TableSync, TrackedTable, read_dropped
+from meltline.domain.chunks.sync import (
+    DROP_PLAN,
+    SYNC_DROPPED,
+    SYNC_OF,
+    TableSync,
+    TrackedTable,
+    read_dropped,
+)
 from meltline.domain.errors import CommitConflict, SyncRefused, TableNotFound
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
@@ -128,28 +135,30 @@ class _Look:
 
     def rows(self, chunks: Mapping[str, Chunk]) -> CompleteRows:
         """What is to be read, by the ledger as it was read after both."""
-        bases = self._bases(chunks)
-        pinned = _pinned(self.hot)
-        if not bases or self.cold is None or self.cold.state.current_snapshot is None:
-            return CompleteRows(CompleteRead(pinned), self._notice(bases))
-        copies = self._copies(bases, self.cold.state, self.cold.state.current_snapshot)
-        layout, state = self.tracked.layout, self.cold.state
-        part = ColdPart(_pinned(state), layout, frozenset(bases), copies)
-        return CompleteRows(CompleteRead(pinned, part))
+        read = CompleteRead(_pinned(self.hot))
+        if self.cold is None:
+            return CompleteRows(read, self._notice(chunks))
+        bases = self._bases(chunks, _told_by(self.cold))
+        state = self.cold.state
+        if not bases or state.current_snapshot is None:
+            return CompleteRows(read)
+        copies = self._copies(bases, state, state.current_snapshot)
+        part = ColdPart(_pinned(state), self.tracked.layout, frozenset(bases), copies)
+        return CompleteRows(replace(read, cold=part))
 
-    def _notice(self, bases: Mapping[str, int]) -> str:
-        if not bases:
+    def _notice(self, chunks: Mapping[str, Chunk]) -> str:
+        gone = [chunk for chunk in chunks.values() if chunk.was_dropped]
+        if not gone:
             return ""
         return (
-            f"{len(bases)} chunks of {self.hot.name} were dropped and never copied to cold: their"
+            f"{len(gone)} chunks of {self.hot.name} were dropped and never copied to cold: their"
             " rows are nowhere, and what is read is what hot has"
         )
 
-    def _bases(self, chunks: Mapping[str, Chunk]) -> dict[str, int]:
-        told = self._told()
-        line = self._line()
+    def _bases(self, chunks: Mapping[str, Chunk], told: Mapping[str, int]) -> dict[str, int]:
+        unrecorded = self._unrecorded(chunks)
         try:
-            bases = only_copy_bases(chunks.values(), line, self._unrecorded(chunks), told)
+            bases = only_copy_bases(chunks.values(), self._line(), unrecorded, told)
         except ValueError as error:
             raise diverged(self.hot.name, str(error)) from error
         for name in sorted(told.keys() - bases.keys()):
@@ -161,15 +170,6 @@ class _Look:
                     " know of it",
                 )
         return bases
-
-    def _told(self) -> Mapping[str, int]:
-        if self.cold is None:
-            return {}
-        try:
-            told: Mapping[str, int] = read_dropped(self.cold.state.properties)
-        except ValueError as error:
-            raise diverged(self.hot.name, f"{self.cold.state.name}: {error}") from error
-        return told
 
     def _snapshots(self) -> list[Snapshot]:
         head = self.hot.current_snapshot_id
@@ -228,6 +228,15 @@ class _Look:
                 next="cold was compacted, or its snapshots expired, after a chunk was reopened:"
                 " once the chunk is dropped again its rows are in cold alone",
             )
+
+
+def _told_by(cold: SyncedTable) -> Mapping[str, int]:
+    """The chunks that cold says it alone has. Raises SyncRefused where it cannot be read."""
+    try:
+        told: Mapping[str, int] = read_dropped(cold.state.properties)
+    except ValueError as error:
+        raise diverged(cold.state.name, f"{SYNC_DROPPED}: {error}") from error
+    return told
 
 
 def _pinned(state: TableMetadata) -> PinnedTable:
