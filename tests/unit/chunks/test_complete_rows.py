@@ -44,8 +44,10 @@ def ids(tiers: Tiers, services: RunContext | None = None) -> list[int]:
     return values_of(complete_rows_of(complete.read, tiers.lake.store))
 
 
-def beside(tiers: Tiers, about: str, act: Callable[[], object]) -> tuple[RunContext, Bystander]:
-    bystander = Bystander(1, about, act)
+def beside(
+    tiers: Tiers, about: str, act: Callable[[], object], number: int = 1
+) -> tuple[RunContext, Bystander]:
+    bystander = Bystander(number, about, act)
     return bystander.of(tiers.lake, tiers.lake.services()), bystander
 
 
@@ -129,13 +131,20 @@ def test_a_rollback_to_between_two_drops_leaves_late_rows_to_hot() -> None:
     assert ids(tiers) == [*EVERYTHING, 50]
 
 
-@pytest.mark.parametrize("about", ["control.chunks", "control.syncs"])
-def test_a_drop_that_comes_between_looks_doubles_and_loses_nothing(about: str) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("about", ["control.chunks", "control.syncs", "cold_chunk_files"])
+def test_what_is_copied_and_dropped_between_looks_is_there_once(about: str, number: int) -> None:
     tiers = Tiers()
     tiers.add_policy()
-    services, bystander = beside(tiers, about, lambda: tiers.run("between"))
-    assert ids(tiers, services) == EVERYTHING
-    assert bystander.has_acted and tiers.statuses()[day_name(0)] == "dropped"
+    tiers.hot.append_rows(LATE)
+
+    def copy_and_drop() -> None:
+        tiers.replicate()
+        assert tiers.run("between")[day_name(0)] == "dropped"
+
+    services, _ = beside(tiers, about, copy_and_drop, number)
+    for _ in range(2):
+        assert ids(tiers, services) == [*EVERYTHING, 50]
 
 
 @pytest.mark.parametrize("about", ["control.chunks", "control.syncs"])
