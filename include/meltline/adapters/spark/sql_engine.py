@@ -7,24 +7,27 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from meltline.adapters.chunks.complete import complete_frame
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused
-from meltline.config.load import Config
+from meltline.config.load import CatalogConfig, Config
 from meltline.domain.chunks.complete import CompleteRead
 from meltline.domain.iceberg.names import quoted, split_name
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.time_travel.timetravel import STATEMENT_ID
 from meltline.ports import ReadRows, TableView
 
+CompleteFrame = Callable[[SparkSession, Mapping[str, CatalogConfig], CompleteRead], DataFrame]
+"""Makes a frame of all rows of a table."""
+
 
 class SparkSqlEngine:
     """The port `SqlEngine` in one session. See the port."""
 
-    def __init__(self, spark: SparkSession, config: Config) -> None:
+    def __init__(self, spark: SparkSession, config: Config, complete: CompleteFrame) -> None:
         self._spark = spark
         self._catalogs = config.catalogs
+        self._complete = complete
 
     def stand(self, standing: ObjectName) -> None:
         """Makes a catalog, and a namespace of it, the current ones."""
@@ -62,7 +65,7 @@ class SparkSqlEngine:
 
     def rows(self, view: TableView) -> DataFrame:
         if isinstance(view, CompleteRead):
-            return complete_frame(self._spark, self._catalogs, view)
+            return self._complete(self._spark, self._catalogs, view)
         return past_frame(self._spark, self._catalogs, view)
 
     def knows(self, name: Sequence[str]) -> bool:
