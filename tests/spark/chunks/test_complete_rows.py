@@ -1,5 +1,6 @@
 """All rows of hot and of cold in one query, each once, by real engines (LT-33)."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
@@ -35,11 +36,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChunkLake]:
 
 
 def sql(lake: ChunkLake, text: str) -> Rows:
-    """What `meltline.sql` answers; `{t}` stands for a table's full name."""
-    wiring = Wiring(lake.services().config, {}, lambda line: None)
+    """What `meltline sql` answers, in the namespace of the tables."""
+    wiring = Wiring(lake.services().config, os.environ, lambda line: None)
     standing = ObjectName(lake.w.catalog, (SPACE,))
-    lake.w.spark.sql(f"USE {lake.w.catalog}.{SPACE}")
-    engine = wiring.sql_engine_of(lake.w.spark)
+    engine = wiring.sql_engine(standing)
     request = StatementRequest(text, standing, fetch=False)
     frame: Any = run_statement(lake.services(), lambda: engine, request).frame
     return sorted(map(tuple, frame.collect()), key=repr)
