@@ -164,15 +164,6 @@ class ChunkLives(RecordedLife):
 
         self._run(self._beside(moment, second))
 
-    @rule(number=NUMBER, late=some("append_late", "append_late", "update_rows", "delete_row"))
-    def days_go_and_come_back(self, number: int, late: list[tuple[str, int]]) -> None:
-        """What is old is dropped, rows of it come late, and cold gets copies of these."""
-        self.happens([("let_go", 0), ("sync", 0), ("tier_and_drop", number)], 4 * DAY)
-        self._replicate(self.lake.services(), "mirror")
-        self._run(self.lake.services())
-        self.happens([("append_late", 2 * number + 1), *late], MINUTE)
-        self._replicate(self.lake.services(), "mirror")
-
     @rule(moment=READING, is_run=st.booleans(), is_fresh=st.booleans(), back=st.booleans())
     def all_rows_are_read_while_others_act(
         self, moment: tuple[str, int], is_run: bool, is_fresh: bool, back: bool
@@ -248,3 +239,23 @@ class ChunkLives(RecordedLife):
         again = self._run(self.lake.services())
         assert self.lake.hot.head == before, "a second run drops more"
         assert not again.summary.plans, again.summary.as_json()
+
+
+class ReopenedChunkLives(ChunkLives):
+    """Lives in which days go and come back again and again, so that cold has copies of late rows.
+
+    Partitions stay as long as chunks: what a coarser spec does to these copies is an open life.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engines = ChunkEngines(self.lake, cuts_coarsely=False)
+
+    @rule(number=NUMBER, late=some("append_late", "append_late", "update_rows", "delete_row"))
+    def days_go_and_come_back(self, number: int, late: list[tuple[str, int]]) -> None:
+        """What is old is dropped, rows of it come late, and cold gets copies of these."""
+        self.happens([("let_go", 0), ("sync", 0), ("tier_and_drop", number)], 4 * DAY)
+        self._replicate(self.lake.services(), "mirror")
+        self._run(self.lake.services())
+        self.happens([("append_late", 2 * number + 1), *late], MINUTE)
+        self._replicate(self.lake.services(), "mirror")
