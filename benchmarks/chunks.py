@@ -20,11 +20,11 @@ from benchmarks.watch import watching
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks.lookups import HotTable, chunked_tables
 from meltline.app.chunks.policies import PolicyWish, add_policy
+from meltline.app.chunks.reading.status import tiering_status
 from meltline.app.chunks.replication.declare import LayoutWish, start_sync
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.replication.synced_table import open_synced
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.chunks.status import tiering_status
 from meltline.app.doctor.init import init
 from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.run.steps import CHUNK_STEPS

@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
-from tests.mutation.chunks import CHUNKS
+from tests.mutation.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
@@ -421,6 +421,7 @@ MUTATIONS = (
     *WRITERS,
     *READERS,
     *CHUNKS,
+    *COMPLETE_ROWS,
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
-from tests.chunks.chunk_lives import ChunkLives
+from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
 from tests.lake.wrong_clocks import WrongClocks
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.lives.recorded import (
@@ -38,6 +38,7 @@ KINDS = (
     CopiedLifecycles,
     CopiedArchives,
     ChunkLives,
+    ReopenedChunkLives,
 )
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}
