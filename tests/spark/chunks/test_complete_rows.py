@@ -41,7 +41,7 @@ def sql(lake: ChunkLake, text: str) -> Rows:
     standing = ObjectName(lake.w.catalog, (SPACE,))
     engine = wiring.sql_engine(standing)
     request = StatementRequest(text, standing, fetch=False)
-    frame: Any = run_statement(lake.services(), lambda: engine, request).frame
+    frame: Any = run_statement(lake.services(), lambda: engine, request, wiring.services).frame
     return sorted(map(tuple, frame.collect()), key=repr)
 
 

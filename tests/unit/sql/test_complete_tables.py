@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from meltline.app.services import RunContext
 from meltline.app.sql.statement_results import Outcome
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.domain.chunks.complete import CompleteRead
@@ -51,7 +52,10 @@ class Session:
         settings = ChunkSettings(max_drop_share=1.0, all_suffix=self.suffix)
         services = replace(services, config=replace(services.config, chunks=settings))
         request = StatementRequest(text, ObjectName("lake", ("air",)))
-        return run_statement(services, lambda: self, request)
+        return run_statement(services, lambda: self, request, self.services)
+
+    def services(self, app: str, run_id: str = "", *, judges: bool = False) -> RunContext:
+        raise AssertionError(f"Spark was started for {app}")
 
     def sent(self, text: str) -> str:
         self(text)
