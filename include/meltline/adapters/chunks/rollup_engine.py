@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
-from meltline.adapters.chunks.pinned import PinnedTables
 from meltline.adapters.chunks.predicates import few_ranges, within
 from meltline.adapters.chunks.rows import refusing
+from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.file_places import file_places
-from meltline.adapters.chunks.pinned import Field, PinnedTables, column_of, fields_of
 from meltline.adapters.chunks.predicates import (
     chunk_name,
     chunk_ordinal,
@@ -21,6 +20,7 @@ from meltline.adapters.chunks.predicates import (
     ordinals,
 )
 from meltline.adapters.chunks.row_hashes import row_hash, unsupported
+from meltline.adapters.spark.pinned_tables import Field, PinnedTables, column_of, fields_of
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import UNBOUNDED
@@ -28,9 +28,7 @@ from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.discretion import discreet
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
-
-BEYOND = "*"
-"""Stands for the files that may have rows of several chunks."""
+from meltline.ports import SPANNING
 
 
 class SparkChunkRows:
@@ -169,12 +167,12 @@ def _by_chunk(
             if UNBOUNDED in chunks:
                 by_chunk[UNBOUNDED].append(path)
         elif first is None or last is None or first > last:
-            by_chunk[BEYOND].append(path)
+            by_chunk[SPANNING].append(path)
         elif first == last:
             if first in asked:
                 by_chunk[chunk_name(layout.unit, first)].append(path)
         elif _any_between(numbers, first, last):
-            by_chunk[BEYOND].append(path)
+            by_chunk[SPANNING].append(path)
     return dict(by_chunk)
 
 
