@@ -11,6 +11,8 @@ DURABLE, DUE, STAMPS = (
 GATE = ("tests/unit/chunks/test_drop_gate.py",)
 LOOK = "app/chunks/gate.py"
 SUITES = "gates/suites.py"
+SQL = ("tests/unit/sql/test_lakets_functions.py",)
+CALLED = "app/sql/lakets/chunk_functions.py"
 DURABILITY = "domain/chunks/durability.py"
 CHUNK = "domain/chunks/chunk.py"
 
@@ -370,5 +372,34 @@ CHUNKS = (
         "chunks: what a person has cold keep is noted after the copy", "app/chunks/replication/one_pass.py",
         "        self._keeper.mark_dropped(tracking, kept_bases)\n", "",
         ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    # --- said in SQL -----------------------------------------------------------------------------
+    Mutation(
+        "lakets: a force that names no chunks is about all of them", "app/chunks/hand_runs.py",
+        "    due = due_to_drop(tracking.chunks, table.drop_policy, now, most).due\n", "    due = [c for c in tracking.chunks.values() if c.files][:most]\n", SQL,
+    ),
+    Mutation(
+        "lakets: every call is a forced one", CALLED,
+        "    if values[\"p_force\"]:\n", "    if values is not None:\n", SQL,
+    ),
+    Mutation(
+        "lakets: a call that says nothing of force is forced", CALLED,
+        "Type.BOOLEAN, default=False)", "Type.BOOLEAN, default=True)", SQL,
+    ),
+    Mutation(
+        "lakets: a force past the age needs no reason", CALLED,
+        " for text in values[\"p_chunks\"]), reason)\n", " for text in values[\"p_chunks\"]), reason or \"-\")\n", SQL,
+    ),
+    Mutation(
+        "lakets: chunks that are named without a force are passed over", CALLED,
+        "        _require_no_words(values)\n", "        pass\n", SQL,
+    ),
+    Mutation(
+        "lakets: a chunk of another table is taken for one of this", CALLED,
+        "    if of != table:\n", "    if not of:\n", SQL,
+    ),
+    Mutation(
+        "lakets: a force is not told by name in the audit", "app/chunks/drop.py",
+        "        names = f\": {', '.join(self.plan.chunks)}\" if self.force else \"\"\n", "        names = \"\"\n", SQL,
     ),
 )  # fmt: skip

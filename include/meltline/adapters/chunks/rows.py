@@ -103,17 +103,22 @@ def refusing(table: TableName, snapshot_id: int | None) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        message = str(error)
-        if isinstance(error, Py4JJavaError):
-            java = error.java_exception
-            message = f"{java.getClass().getSimpleName()}: {java.getMessage()}"
         raise SyncRefused(
             f"snapshot {snapshot_id} of {table} cannot be read or copied",
             object=str(table),
             expected="a table whose rows this session can read",
-            found=discreet(next(iter(message.strip().splitlines()), type(error).__name__))[:500],
+            found=shown_failure(error),
             next="run again; if it stays, have a look at the table with the engine itself",
         ) from error
+
+
+def shown_failure(error: PySparkException | Py4JError) -> str:
+    """The first line of what Spark or Iceberg said."""
+    message = str(error)
+    if isinstance(error, Py4JJavaError):
+        java = error.java_exception
+        message = f"{java.getClass().getSimpleName()}: {java.getMessage()}"
+    return discreet(next(iter(message.strip().splitlines()), type(error).__name__))[:500]
 
 
 def require_supported(table: TableName, fields: Sequence[Field]) -> None:

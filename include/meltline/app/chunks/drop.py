@@ -277,7 +277,9 @@ class _Drop:
         done = self._dropped()
         self.plan = self._moved(PlanState.APPLIED, note=self.plan.note)
         reason = self.force.reason if self.force else ""
-        detail = f"{len(self.plan.chunks)} chunks, {self.plan.files} files, {self.plan.digest}"
+        names = f": {', '.join(self.plan.chunks)}" if self.force else ""
+        chunks = f"{len(self.plan.chunks)} chunks{names}"
+        detail = f"{chunks}, {self.plan.files} files, {self.plan.digest}"
         word = "chunks drop --force" if self.force else "chunks drop"
         audit(self.context, word, str(self.plan.table), reason=reason, detail=detail)
         return replace(done, plan=self.plan)

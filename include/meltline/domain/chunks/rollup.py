@@ -66,6 +66,7 @@ class Rollup:
             refresh will ever mend them.
         last_refreshed_at: When a refresh ended last, whether or not it found anything.
         problem: Why the last one failed; empty where it did not.
+        realtime_view: The view that has rows after its newest bucket too, in full; empty for none.
     """
 
     id: int
@@ -84,6 +85,7 @@ class Rollup:
     missed: tuple[TimeRange, ...] = ()
     last_refreshed_at: datetime | None = None
     problem: str = ""
+    realtime_view: str = ""
 
     @property
     def buckets(self) -> BucketWidth:

@@ -54,14 +54,14 @@ class RollupWish:
 
     Attributes:
         width: How long its buckets are; empty where the query alone says it.
-        source: The table that it aggregates, in parts as written; empty where the query says it.
+        source: The table that it aggregates, as a person names it; None where the query says it.
         depends_on: Rollups to be refreshed before it; that which it reads is always among them.
     """
 
     name: str
     query: str
     width: str = ""
-    source: tuple[str, ...] = ()
+    source: TableName | None = None
     depends_on: tuple[str, ...] = ()
 
 
@@ -97,7 +97,7 @@ def create_rollup(
     known = context.control.rollups.all()
     query = rollup_query(wish.query)
     below, source = _source(known, query, resolve)
-    _require_same_source(wish, below, source, resolve)
+    _require_same_source(wish, below, source)
     hot = HotTable.load(context, source)
     require_changeable(context, ObjectName(source.catalog, source.namespace, source.name))
     layout = _layout(context, hot)
@@ -155,21 +155,14 @@ def _source(
     return next((rollup for rollup in known if rollup.table == name), None), name
 
 
-def _require_same_source(
-    wish: RollupWish,
-    below: Rollup | None,
-    source: TableName,
-    resolve: Callable[[tuple[str, ...]], TableName],
-) -> None:
+def _require_same_source(wish: RollupWish, below: Rollup | None, source: TableName) -> None:
     """Of a rollup over a rollup the source may name the table at the bottom, as its makers do."""
-    if not wish.source or below is not None:
-        return
-    if (named := resolve(wish.source)) != source:
+    if below is None and wish.source not in (None, source):
         raise RollupInvalid(
             f"rollup {wish.name} names another source than its query reads",
             object=wish.name,
             expected=str(source),
-            found=str(named),
+            found=str(wish.source),
             next="name the table that the query reads, or leave it out",
         )
 
