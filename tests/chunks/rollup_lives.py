@@ -10,7 +10,7 @@ from meltline.app.chunks.rollups.refresh import RefreshedRollup, refresh_rollups
 from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.services import RunContext
 from meltline.domain.chunks.rollup import ROLLUP_SNAPSHOT, with_dependencies
-from meltline.domain.errors import MeltlineError, RollupRefused, SyncRefused
+from meltline.domain.errors import MeltlineError, RollupRefused
 from tests.chunks.chunk_engines import OTHERS, PEOPLE, WRITES
 from tests.chunks.chunk_lives import LATER, NUMBER, ChunkLives, some
 from tests.chunks.rollup_engines import ABOUT_ROLLUPS, RollupEngines
@@ -131,7 +131,7 @@ class RollupLives(ChunkLives):
 
     def _require_at_head(self, done: RefreshedRollup) -> None:
         if done.error is not None:
-            is_expected = isinstance(done.error, RollupRefused | SyncRefused)
+            is_expected = isinstance(done.error, RollupRefused)
             assert is_expected, f"{done.error!r}: {done.error.found}"
             return
         rollup, oracle = done.rollup, self.lake.rolled_up

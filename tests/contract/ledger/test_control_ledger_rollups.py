@@ -45,6 +45,7 @@ def test_a_rollup_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger)
         missed=(RANGE,),
         last_refreshed_at=NOW + HOUR,
         problem="a corrupt \x01 file",
+        realtime_view="lake.air._rollup_rt_ж",
     )
     first = ledger.rollups.add(a_rollup())
     second = ledger.rollups.add(full)

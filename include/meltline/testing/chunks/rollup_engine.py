@@ -15,7 +15,7 @@ from meltline.domain.chunks.rollup import (
     RollupQuery,
     StaleBuckets,
 )
-from meltline.domain.errors import RollupInvalid
+from meltline.domain.errors import RollupInvalid, RollupRefused, SyncRefused
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN
@@ -23,7 +23,7 @@ from meltline.domain.units import to_millis
 from meltline.ports.rollups import RefreshOutcome, RollupRefresh
 from meltline.testing.chunks.aggregates import Values, aggregated, column_types
 from meltline.testing.chunks.commits import TableCommit, TableWriter, published
-from meltline.testing.chunks.rows import Row, TableRows, refused, row
+from meltline.testing.chunks.rows import Row, TableRows, row
 
 
 class MemoryRollupEngine:
@@ -75,12 +75,18 @@ class MemoryRollupEngine:
         """Stages what differs, and publishes it by one compare-and-set. See the port.
 
         Raises:
-            SyncRefused: One of the tables cannot be read.
+            RollupRefused: One of the tables cannot be read.
         """
         try:
             return self._refresh(refresh)
-        except (OSError, ValueError, KeyError) as error:
-            raise refused(refresh.table, f"{type(error).__name__}: {error}") from error
+        except (OSError, ValueError, KeyError, SyncRefused) as error:
+            raise RollupRefused(
+                f"{refresh.table} cannot be refreshed",
+                object=str(refresh.table),
+                expected="rows that can be read, and the columns of the query",
+                found=f"{type(error).__name__}: {error}",
+                next="it keeps its rows; mend its source, or declare it anew",
+            ) from error
 
     def _refresh(self, refresh: RollupRefresh) -> RefreshOutcome | None:
         base, own = self._writer.load(refresh.table)
@@ -92,7 +98,8 @@ class MemoryRollupEngine:
         if change.buckets:
             commit = self._commit(refresh, own, change)
             head = commit.snapshot_id
-            at = self._swap(refresh.table, base, commit.document(is_staged=True))
+            document: dict[str, Any] = commit.document(is_staged=True)
+            at = self._swap(refresh.table, base, document)
             if at is None:
                 return None
             staged = at
@@ -120,6 +127,7 @@ class MemoryRollupEngine:
         if refresh.snapshot_id is None:
             return []
         _, source = self._writer.load(refresh.source)
+        column_types(refresh.query, _types(source))  # it has the columns that the query reads
         names = {id: name for name, id in _columns(source).items()}
         column, query = refresh.layout.column, refresh.query
         rows = []
