@@ -106,10 +106,7 @@ class RolledUp:
 
     def drop(self) -> None:
         """Days 0 and 1 leave hot."""
-        planned = self.plan()
-        assert planned.plan is not None, planned.deferred
-        services = self.lake.services()
-        rolled.carry_out(planned)
+        self.carry_out(self.plan())
         assert self.lake.rolled_up.drops
         self.lake.check()
 
