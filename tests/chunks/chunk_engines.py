@@ -162,7 +162,7 @@ class ChunkEngines:
 
     def rename(self, table: ChunkTable, number: int) -> None:
         """The column of times gets another name: by its id it is the same."""
-        name = f"at_{number % 3}"
+        name = chosen(("at", "at_1", "at_2"), number)
         table.edit(
             _with_schema(
                 lambda fields, _: [{**f, "name": name} if f["id"] == AT else f for f in fields]

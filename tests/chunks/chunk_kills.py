@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meltline.app.services import RunContext
-from meltline.testing.chunks import MemoryReplicator, TableWriter
+from meltline.testing.chunks import MemoryReplicator, MemoryRollupEngine, TableWriter
 from tests.lake.lake import Lake
 from tests.lives.kills import Caller, Port, Process
 
@@ -33,12 +33,18 @@ def chunk_ports(lake: Lake, services: RunContext, caller: Caller) -> dict[str, A
     ports: dict[str, Any] = {
         name: Port(getattr(services, name), name, caller) for name in _CHUNK_PORTS
     }
-    everything = {**lake.catalogs, "ice": lake.cold}
-    catalogs: Any = {
-        name: Port(catalog, "replicator", caller) for name, catalog in everything.items()
+    return {
+        **ports,
+        "replicator": MemoryReplicator(_writer(lake, "replicator", caller)),
+        "rollups": MemoryRollupEngine(_writer(lake, "rollups", caller)),
     }
-    writer = TableWriter(catalogs, lake.store, lake.clock, lake.next_id)
-    return {**ports, "replicator": MemoryReplicator(writer)}
+
+
+def _writer(lake: Lake, name: str, caller: Caller) -> TableWriter:
+    """Writes for an engine, each of whose own steps goes through somebody."""
+    everything = {**lake.catalogs, "ice": lake.cold}
+    catalogs: Any = {key: Port(catalog, name, caller) for key, catalog in everything.items()}
+    return TableWriter(catalogs, lake.store, lake.clock, lake.next_id)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Random lives of a table that is cut into chunks: `tests.chunks.chunked_lake` says what holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
-from meltline.app.run.steps import CHUNK_STEPS
+from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.services import RunContext
 from meltline.domain.chunks.sync import Deletes, SyncState
 from meltline.domain.errors import LockHeld, MeltlineError
@@ -196,10 +196,12 @@ class ChunkLives(RecordedLife):
         finally:
             self.lake.forced = frozenset()
 
-    def _run(self, services: RunContext, days: int = 0) -> ChunkRun:
+    def _run(
+        self, services: RunContext, days: int = 0, steps: Sequence[Step] = _ON_COLD_AS_IT_IS
+    ) -> ChunkRun:
         as_of = max(T0, self.lake.clock.moment - days * DAY) if days else None
         run = ChunkRun(services, self.lake.request(as_of=as_of), at_once=True)
-        run.visit(_ON_COLD_AS_IT_IS)
+        run.visit(steps)
         return run
 
     def _process(self, line: tuple[str, int], after: bool) -> ChunkProcess:

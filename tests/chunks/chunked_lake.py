@@ -28,6 +28,7 @@ from meltline.testing.chunks import complete_rows_of
 from meltline.testing.chunks.commits import load_rows
 from meltline.testing.chunks.rows import Row, chunk_of
 from tests.chunks.chunk_tables import DAILY, ChunkTable, by_chunk, chunk_table
+from tests.chunks.rolled_up import RollupOracle
 from tests.lives.watched_changes import is_dropped
 from tests.lives.watched_lake import WatchedLake
 
@@ -61,6 +62,7 @@ class ChunkedLake(WatchedLake):
         accepted: What its rows should be.
         forced: Chunks that a person lets go unproved, while a command says so.
         in_cold: The rows that cold had at the last look.
+        rolled_up: What rollups should say.
         uuid: The table, by whatever name.
         answers: How often all rows were read, and from where, or why they were not.
     """
@@ -71,6 +73,11 @@ class ChunkedLake(WatchedLake):
     uuid: str = ""
     drops: int = 0
     answers: Counter[str] = field(default_factory=Counter)
+    rolled_up: RollupOracle = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rolled_up = RollupOracle(self)
 
     def begin(self, version: int) -> None:
         """Makes the table."""
@@ -143,6 +150,7 @@ class ChunkedLake(WatchedLake):
     def check(self) -> None:
         super().check()
         self.check_rows()
+        self.rolled_up.check()
         if self.hot and self.is_walked():
             self.check_ledger()
 
@@ -268,7 +276,10 @@ class ChunkedLake(WatchedLake):
 
 @dataclass
 class WatchedDropper:
-    """Holds every drop against cold, at the moment of its commit (LT-11, LT-17, LT-36)."""
+    """Holds every drop against cold and rollups, at the moment of its commit.
+
+    LT-11, LT-17, LT-30, LT-36.
+    """
 
     lake: ChunkedLake
     inner: ChunkDropper
@@ -276,6 +287,15 @@ class WatchedDropper:
     def drop(self, request: DropRequest) -> DropOutcome:
         lake, table = self.lake, ChunkTable(self.lake, request.table)
         assert not lake.is_stopped, "about to drop chunks in spite of a stop"
+        is_rollup = table.uuid in {rollup.table_uuid for rollup in lake.rolled_up.rollups()}
+        told = lake.rolled_up.before_drop(table.uuid, request)
+        outcome = self.inner.drop(request) if is_rollup else self._drop(request, table)
+        if outcome.snapshot_id is not None:
+            lake.rolled_up.dropped(table.uuid, told, request, outcome.snapshot_id)
+        return outcome
+
+    def _drop(self, request: DropRequest, table: ChunkTable) -> DropOutcome:
+        lake = self.lake
         leaving = [r for r in table.rows_now() if chunk_of(request.layout, r) in request.chunks]
         is_held, cold = lake.is_held(table), Counter(lake.cold_rows())
         outcome = self.inner.drop(request)

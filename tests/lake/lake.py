@@ -40,6 +40,7 @@ from meltline.testing.chunks import (
     MemoryChunkDropper,
     MemoryChunkRows,
     MemoryReplicator,
+    MemoryRollupEngine,
     TableWriter,
 )
 from meltline.testing.committer import MemoryCommitter
@@ -233,6 +234,7 @@ class Lake:
             replicator=MemoryReplicator(writer),
             chunk_rows=MemoryChunkRows(everything, self.store),
             dropper=MemoryChunkDropper(writer),
+            rollups=MemoryRollupEngine(writer),
         )
         if "catalogs" in changes:
             changes = {**of_catalogs(changes["catalogs"]), **changes}

@@ -13,6 +13,7 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
+from tests.mutation.rollups import ROLLUPS
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
@@ -422,6 +423,7 @@ MUTATIONS = (
     *READERS,
     *CHUNKS,
     *COMPLETE_ROWS,
+    *ROLLUPS,
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",

@@ -1,5 +1,6 @@
 """Aggregations by buckets of time, as the source declares rollups by them, in Spark's words."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -10,23 +11,15 @@ from sqlglot.errors import SqlglotError
 from meltline.domain.chunks.buckets import BucketWidth
 from meltline.domain.chunks.rollup import PARTS, RollupQuery
 from meltline.domain.errors import RollupInvalid
+from meltline.grammar.stable_queries import function_name, odd_part, unstable_part
 
 SOURCE_VIEW = "meltline_rollup_source"
 """What the aggregation reads from, in its text for Spark."""
 _ORIGIN_MICROS = 946_684_800_000_000  # 2000-01-01, whence buckets are counted
 _ORIGIN_MONTHS = 24_000
 _BUCKETS = ("time_bucket", "date_bin")
-_NOT_ONE_SELECT = ("with_", "with", "joins", "laterals", "limit", "offset", "distinct", "windows")
-_UNSTABLE = (
-    exp.CurrentTimestamp,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.Rand,
-    exp.Uuid,
-    exp.Window,
-    exp.Subquery,
-)
-_UNSTABLE_NAMES = frozenset({"now", "random", "clock_timestamp", "gen_random_uuid", "timeofday"})
+_BY_TIME = {"first": "MIN_BY", "last": "MAX_BY"}
+_ORIGIN_TEXT = re.compile(r"2000-01-01([ T]00:00(:00)?)?(Z|\+00(:00)?)?")
 _WIDE = exp.DataType.build("DECIMAL(38, 10)", dialect="spark")
 
 
@@ -48,7 +41,8 @@ def rollup_query(text: str, averages: Collection[str] = ()) -> RollupQuery:
     width, time_column = _width(bucket, text)
     bucket_column = _name_of(select, bucket, text)
     _group(select, bucket, text)
-    _require_stable(select, text)
+    if part := unstable_part(select):
+        _refuse(text, "the same result of the same rows, whenever it is run", part)
     own_averages = _with_parts(select, _all_named(select, text))
     _for_spark(select, bucket, width, time_column)
     _by_parts(select, averages)
@@ -78,9 +72,8 @@ def _select(text: str) -> exp.Select:
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         _refuse(text, "one SELECT", f"{len(statements)} statements or another one")
     select = statements[0]
-    for part in _NOT_ONE_SELECT:
-        if select.args.get(part):
-            _refuse(text, "one table, grouped", f"{part.strip('_').upper()} in it")
+    if part := odd_part(select):
+        _refuse(text, "one table, filtered and grouped", f"{part} in it")
     return select
 
 
@@ -122,19 +115,23 @@ def _is_bucket(expression: exp.Expr) -> bool:
         return _is_bucket(expression.expression)
     if isinstance(expression, exp.TimestampTrunc | exp.DateTrunc | exp.DateBin):
         return True
-    return isinstance(expression, exp.Anonymous) and expression.name.lower() in _BUCKETS
+    return function_name(expression) in _BUCKETS
 
 
 def _width(bucket: exp.Expr, text: str) -> tuple[BucketWidth, str]:
     call = bucket.expression if isinstance(bucket, exp.Dot) else bucket
     if isinstance(call, exp.TimestampTrunc | exp.DateTrunc):
         length, column = call.args["unit"].name, call.this
+        if call.args.get("zone") or length.lower().startswith("week"):
+            expected = "date_trunc in UTC; of weeks time_bucket('7 days', TIME), from 2000-01-01 on"
+            _refuse(text, expected, call.sql())
     else:
-        arguments = list(call.expressions) or [call.this, call.expression]
-        if len(arguments) != 2 or arguments[0] is None:
+        # sqlglot knows no origin of buckets, and files it under another name
+        arguments = call.expressions or [a for a in call.args.values() if isinstance(a, exp.Expr)]
+        if not 2 <= len(arguments) <= 3 or not all(map(_is_origin, arguments[2:])):
             _refuse(text, "time_bucket(WIDTH, TIME): buckets are counted from 2000", call.sql())
         length, column = _interval_text(arguments[0]), arguments[1]
-    column = _uncast(column)
+    column = _uncast(column, exp.DataType.TEMPORAL_TYPES - {exp.DataType.Type.DATE})
     if not isinstance(column, exp.Column):
         _refuse(text, "a bucket of a column of times", column.sql())
     try:
@@ -143,17 +140,28 @@ def _width(bucket: exp.Expr, text: str) -> tuple[BucketWidth, str]:
         _refuse(text, "a width such as 1 hour", str(error))
 
 
+def _is_origin(expression: exp.Expr) -> bool:
+    return bool(_ORIGIN_TEXT.fullmatch(_uncast(expression).name))
+
+
 def _interval_text(expression: exp.Expr) -> str:
-    """`'1 hour'`, `'1 hour'::interval` and `INTERVAL '1 hour'` alike."""
+    """`'1 hour'`, `'1 hour'::interval` and `INTERVAL '1 hour'` alike; empty of what is no text."""
     expression = _uncast(expression)
+    unit = ""
     if isinstance(expression, exp.Interval):
-        unit = expression.args.get("unit")
-        return f"{expression.this.name if expression.this else 1} {unit.name if unit else ''}"
-    return expression.name
+        unit, expression = expression.text("unit"), expression.this
+    return f"{expression.name} {unit}" if isinstance(expression, exp.Literal) else ""
 
 
-def _uncast(expression: exp.Expr) -> exp.Expr:
+def _uncast(expression: exp.Expr, types: Collection[exp.DataType.Type] | None = None) -> exp.Expr:
+    """What is cast, to whatever type or to some alone."""
     while isinstance(expression, exp.Cast | exp.Paren):
+        if (
+            types is not None
+            and isinstance(expression, exp.Cast)
+            and expression.to.this not in types
+        ):
+            break
         expression = expression.this
     return expression
 
@@ -176,8 +184,8 @@ def _group(select: exp.Select, bucket: exp.Expr, text: str) -> None:
     if group is None or any(part for name, part in group.args.items() if name != "expressions"):
         _refuse(text, "GROUP BY the bucket and columns", "another one, or none")
     keys = [_spelled_out(select, key) for key in group.expressions]
-    if bucket not in keys:
-        _refuse(text, "GROUP BY with the bucket among its columns", group.sql())
+    if bucket not in keys or any(map(_aggregates, keys)):
+        _refuse(text, "GROUP BY with the bucket among its columns, and no aggregate", group.sql())
     for projection in select.expressions:
         if projection.unalias() not in keys and not _aggregates(projection):
             _refuse(text, "columns that are aggregates or grouped by", projection.sql())
@@ -190,34 +198,25 @@ def _spelled_out(select: exp.Select, key: exp.Expr) -> exp.Expr:
     if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.name) <= len(columns):
         return columns[int(key.name) - 1].unalias()
     if isinstance(key, exp.Column) and not key.table:
-        named = (p for p in columns if isinstance(p, exp.Alias) and p.alias == key.name)
+        name = key.name.lower()
+        named = (p for p in columns if isinstance(p, exp.Alias) and p.alias.lower() == name)
         return next((p.unalias() for p in named), key)
     return key
 
 
 def _aggregates(expression: exp.Expr) -> bool:
     return any(
-        isinstance(node, exp.AggFunc) or _own_name(node) in ("first", "last")
+        isinstance(node, exp.AggFunc) or function_name(node) in _BY_TIME
         for node in expression.walk()
     )
 
 
-def _own_name(node: exp.Expr) -> str:
-    """A function's name where sqlglot does not know it as one of its own."""
-    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
-
-
-def _require_stable(select: exp.Select, text: str) -> None:
-    for node in select.walk():
-        if isinstance(node, _UNSTABLE) or _own_name(node) in _UNSTABLE_NAMES:
-            _refuse(text, "the same result whenever it is run", node.sql())
-
-
 def _all_named(select: exp.Select, text: str) -> list[str]:
-    names = [projection.alias_or_name for projection in select.expressions]
+    named = (p if isinstance(p, exp.Alias | exp.Column) else None for p in select.expressions)
+    names = [projection.alias_or_name if projection else "" for projection in named]
     if not all(names) or len({name.lower() for name in names}) != len(names):
         _refuse(text, "a name of its own for each column: count(*) AS samples", ", ".join(names))
-    if reserved := [name for name in names if name.endswith(PARTS)]:
+    if reserved := [name for name in names if name.lower().endswith(PARTS)]:
         _refuse(text, f"names that do not end in {' or '.join(PARTS)}", ", ".join(reserved))
     return names
 
@@ -226,16 +225,29 @@ def _with_parts(select: exp.Select, names: Sequence[str]) -> tuple[str, ...]:
     """Adds what an average is made of, so that rollups over this one can average by it."""
     averages = []
     for name, projection in zip(names, list(select.expressions), strict=True):
-        aggregates = [n for n in projection.walk() if isinstance(n, exp.AggFunc)]
-        if len(aggregates) != 1 or not isinstance(aggregates[0], exp.Avg):
-            continue
-        inner = aggregates[0].this
-        if isinstance(inner, exp.Distinct):
+        average = _average(projection.unalias())
+        if average is None or isinstance(average.this, exp.Distinct):
             continue
         averages.append(name)
         for suffix, part in zip(PARTS, (exp.Sum, exp.Count), strict=True):
-            select.append("expressions", exp.alias_(part(this=inner.copy()), f"{name}{suffix}"))
+            of = _filtered_as(average, part(this=average.this.copy()))
+            select.append("expressions", exp.alias_(of, f"{name}{suffix}"))
     return tuple(averages)
+
+
+def _average(expression: exp.Expr) -> exp.Avg | None:
+    """The average that a column is but for its digits; None of what is made of one."""
+    while isinstance(expression, exp.Round | exp.Cast | exp.Paren | exp.Filter):
+        expression = expression.this
+    return expression if isinstance(expression, exp.Avg) else None
+
+
+def _filtered_as(aggregate: exp.Expr, other: exp.Expr) -> exp.Expr:
+    """Another aggregate over the same rows: those that the filter of the first one lets through."""
+    around = aggregate.parent
+    if not isinstance(around, exp.Filter):
+        return other
+    return exp.Filter(this=other, expression=around.expression.copy())
 
 
 # --- in Spark's words ----------------------------------------------------------------------------
@@ -246,9 +258,9 @@ def _for_spark(select: exp.Select, bucket: exp.Expr, width: BucketWidth, time_co
         target = node.expression if isinstance(node, exp.Dot) else node
         if node == bucket:
             node.replace(_bucket_expression(width, time_column))
-        elif _own_name(target) in ("first", "last") and len(target.expressions) == 2:
-            name = "MIN_BY" if _own_name(target) == "first" else "MAX_BY"
-            node.replace(exp.Anonymous(this=name, expressions=target.expressions))
+        elif name := _BY_TIME.get(function_name(target)):
+            of = list(target.expressions) or [target.this, target.expression]
+            node.replace(exp.Anonymous(this=name, expressions=of))
         elif isinstance(node, exp.Cast) and _is_unbounded_decimal(node.to):
             node.set("to", _WIDE.copy())
         elif isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont):
@@ -258,20 +270,19 @@ def _for_spark(select: exp.Select, bucket: exp.Expr, width: BucketWidth, time_co
 
 def _by_parts(select: exp.Select, averages: Collection[str]) -> None:
     """Averages over averages by their parts; a part of such a one, too."""
+    known = {name.lower() for name in averages}
     for node in list(select.find_all(exp.Avg, exp.Sum, exp.Count)):
         column = node.this
-        if not isinstance(column, exp.Column) or column.name not in averages:
+        if not isinstance(column, exp.Column) or column.name.lower() not in known:
             continue
-        total, count = (exp.Sum(this=exp.column(f"{column.name}{part}")) for part in PARTS)
+        sums = (exp.Sum(this=exp.column(f"{column.name}{part}")) for part in PARTS)
+        total, count = (_filtered_as(node, part) for part in sums)
+        whole = node.parent if isinstance(node.parent, exp.Filter) else node
         if isinstance(node, exp.Avg):
-            node.replace(exp.Anonymous(this="TRY_DIVIDE", expressions=[total, count]))
-        elif _is_part(node):
-            node.replace(total if isinstance(node, exp.Sum) else count)
-
-
-def _is_part(node: exp.Expr) -> bool:
-    """Whether an aggregate is one that `_with_parts` has added, and none that somebody wrote."""
-    return isinstance(node.parent, exp.Alias) and node.parent.alias.endswith(PARTS)
+            whole.replace(exp.Anonymous(this="TRY_DIVIDE", expressions=[total, count]))
+        elif isinstance(whole.parent, exp.Alias) and whole.parent.alias.endswith(PARTS):
+            # One that `_with_parts` has added, and none that somebody wrote.
+            whole.replace(total if isinstance(node, exp.Sum) else count)
 
 
 def _nodes(select: exp.Select) -> Iterator[exp.Expr]:

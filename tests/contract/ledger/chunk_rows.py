@@ -15,6 +15,7 @@ from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.ranges import Horizon, Unit
+from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.chunks.sync import Position, SyncState, TableSync, TrackedTable
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
@@ -52,6 +53,13 @@ def a_policy(
 ) -> ChunkPolicy:
     tier_after, drop_after = (Horizon.parse(age) if age else None for age in (tier, drop))
     return ChunkPolicy(0, uuid, type, tier_after, drop_after, NOW, "me")
+
+
+def a_rollup(name: str = "hourly", **changes: object) -> Rollup:
+    own, source = (TableName.parse(f"lake.air.{n}") for n in (f"_rollup_{name}", "flights"))
+    query = "SELECT time_bucket('1 hour', ts) AS b, count(*) AS n FROM flights GROUP BY 1"
+    made = Rollup(0, name, own, f"u-{name}", source, "u-1", query, "1 hour", "b", (), NOW)
+    return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def track(ledger: ControlLedger, *chunks: Chunk, uuid: str = "u-1") -> TrackedTable:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
 from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
+from tests.chunks.rollup_lives import RollupLives
 from tests.lake.wrong_clocks import WrongClocks
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.lives.recorded import (
@@ -39,6 +40,7 @@ KINDS = (
     CopiedArchives,
     ChunkLives,
     ReopenedChunkLives,
+    RollupLives,
 )
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}

@@ -24,7 +24,7 @@ from meltline.domain.chunks.chunk import (
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
 from meltline.domain.chunks.sync import DROP_PLAN, Position, TableSync, TrackedTable
 from meltline.domain.deletion.plan import Plan, PlanKind
-from meltline.domain.errors import PlanNotFound
+from meltline.domain.errors import PlanNotFound, SyncRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import ChunkFileReader, Lock, PlanReader
@@ -286,6 +286,21 @@ def _as_main_says(hot: HotTable, chunk: Chunk) -> Chunk:
         status = ChunkStatus.DROPPED if is_empty else ChunkStatus.REOPENED
     tiered_at = chunk.tiered_at if in_force else None
     return replace(chunk, status=status, drops=drops, tiered_at=tiered_at)
+
+
+def back_whole(hot: HotTable, chunks: Mapping[str, Chunk]) -> frozenset[str]:
+    """Dropped chunks that a rollback has brought back as a whole, whether or not a walk noted it.
+
+    Of a table of format 1 nobody can tell: none.
+    """
+    try:
+        return frozenset(
+            name
+            for name, chunk in chunks.items()
+            if chunk.drops and not any(_is_in_force(hot, drop) for drop in chunk.drops)
+        )
+    except SyncRefused:
+        return frozenset()
 
 
 def _judged(drop: ChunkDrop, *, is_in_force: bool) -> ChunkDrop:

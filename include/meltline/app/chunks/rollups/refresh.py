@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.rollups.rollup_table import NO_SNAPSHOT, RollupTable
-from meltline.app.chunks.tracking import changes_of, own_drop
+from meltline.app.chunks.tracking import back_whole, changes_of, own_drop
 from meltline.app.ground.preconditions import require_go
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.layout import SnapshotChange
@@ -264,9 +264,16 @@ def _changes(
 
 
 def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
-    """Times of which the source, or the rollup itself, has not all rows any more."""
+    """Times of which the source, or the rollup itself, has not all rows any more.
+
+    As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a
+    full refresh now, and by none after the walk.
+    """
     ranges = []
     for state in (source.state, own.state):
         if dropped := dropped_on(context, state):
-            ranges += dropped_ranges(*dropped)
+            layout, names = dropped
+            chunks = context.control.chunks.of(state.uuid)
+            back = back_whole(HotTable(state, context.store), chunks)
+            ranges += dropped_ranges(layout, {*names} - back)
     return ranges

@@ -1,0 +1,136 @@
+"""Ways in which a rollup could forget, invent or take back what it has told."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+DOMAIN = ("tests/unit/chunks/domain/test_rollups.py",)
+REFRESH = ("tests/unit/chunks/test_rollup_refresh.py",)
+QUERIES = ("tests/unit/sql/test_rollup_queries.py",)
+LOOK = "app/chunks/rollups/refresh.py"
+OWN = "app/chunks/rollups/rollup_table.py"
+WAITS = "app/chunks/rollups/waits.py"
+ROLLUP = "domain/chunks/rollup.py"
+ENGINE = "testing/chunks/rollup_engine.py"
+STABLE = "grammar/stable_queries.py"
+QUERY = "grammar/rollups.py"
+
+ROLLUPS = (
+    # --- what has left hot -----------------------------------------------------------------------
+    Mutation(
+        "rollups: frozen buckets are among those that are aggregated anew", ROLLUP,
+        "        tuple(without(wanted, frozen)), tuple(frozen)", "        tuple(wanted), tuple(frozen)", DOMAIN,
+    ),
+    Mutation(
+        "rollups: only times that are gone are frozen, and not their buckets", ROLLUP,
+        "    frozen = width.whole(gone)\n", "    frozen = list(gone)\n", DOMAIN,
+    ),
+    Mutation(
+        "rollups: what was dropped is aggregated anew", LOOK,
+        "        if dropped := dropped_on(context, state):\n", "        if (dropped := dropped_on(context, state)) and False:\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: what a policy of its own took away comes back", LOOK,
+        "    for state in (source.state, own.state):\n", "    for state in (source.state,):\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: our own drops count as changes of the source", LOOK,
+        "    return [c for c in changes if own_drop(plans, c, source.state.uuid) is None]\n", "    return changes\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: chunks that a rollback brought back stay frozen until a walk", LOOK,
+        "{*names} - back)", "{*names})", REFRESH,
+    ),
+    Mutation(
+        "rollups: the engine aggregates frozen buckets where it is told all", ENGINE,
+        "    return is_named and not any(times.overlaps(bucket) for times in stale.frozen)\n", "    return is_named\n", REFRESH,
+    ),
+    # --- what has changed ------------------------------------------------------------------------
+    Mutation(
+        "rollups: what a person names is forgotten", ROLLUP,
+        "width.whole((*changed, *invalidated))", "width.whole(changed)", (*DOMAIN, *REFRESH),
+    ),
+    Mutation(
+        "rollups: rows of no known time change no bucket", ROLLUP,
+        "            if times.range is None:\n                return None\n", "            if times.range is None:\n                continue\n", DOMAIN,
+    ),
+    Mutation(
+        "rollups: a row that leaves a bucket changes none", ROLLUP,
+        "(*change.added, *change.removed)", "change.added", DOMAIN,
+    ),
+    Mutation(
+        "rollups: rows that others wrote into a rollup pass for its own", OWN,
+        "            if not _keeps_rows(snapshot):\n                return False\n", "", REFRESH,
+    ),
+    Mutation(
+        "rollups: a refresh goes on from a table that is not as it was left", LOOK,
+        " if own.was_refreshed and own.is_as_left else None", " if own.was_refreshed else None", REFRESH,
+    ),
+    Mutation(
+        "rollups: a rollup is fresh whatever a person names", LOOK,
+        "        return self.is_known and is_at_head and self.stale.ranges == ()\n", "        return self.is_known and is_at_head\n", REFRESH,
+    ),
+    # --- what is written -------------------------------------------------------------------------
+    Mutation(
+        "rollups: a position is stored before its rows", ENGINE,
+        "        document: dict[str, Any] = commit.document(is_staged=True)\n", "        document: dict[str, Any] = commit.document(is_staged=True)\n        document[\"properties\"] |= refresh.properties\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: rows are stored without their position", LOOK,
+        "                ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head),\n", "", REFRESH,
+    ),
+    Mutation(
+        "rollups: a refresh publishes over what another has published", ENGINE,
+        "        if base != refresh.base:\n            return None\n", "", REFRESH,
+    ),
+    Mutation(
+        "rollups: rows beside a stale bucket go with their file", ENGINE,
+        "        rows += [values for values in beside if not _has([values], column, buckets)]\n", "", REFRESH,
+    ),
+    Mutation(
+        "rollups: files of buckets that did not change are rewritten", ENGINE,
+        "if _has(of_file, column, buckets)]", "if of_file]", REFRESH,
+    ),
+    # --- chunks that wait ------------------------------------------------------------------------
+    Mutation(
+        "rollups: the planner lets chunks go that a rollup has not got", "app/chunks/plan_drops.py",
+        "    waits = dirty_chunks(context, tracking.hot, tracking.chunks, due, cutoff) | waits\n", "", REFRESH,
+    ),
+    Mutation(
+        "rollups: the gate lets chunks go that a rollup has not got", "app/chunks/gate.py",
+        "        return chunks_not_rolled_up(self.context, self._table, ranges, cutoff)\n", "        return []\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: the planner trusts a rollup that others have written to", WAITS,
+        "    if since is None or not own.is_as_left:\n", "    if since is None:\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: a chunk goes before its bucket is over", WAITS,
+        "        for name, bucket in incomplete_buckets(width, open_chunks, cutoff).items():\n", "        for name, bucket in ():\n", REFRESH,
+    ),
+    # --- queries ---------------------------------------------------------------------------------
+    Mutation(
+        "rollups: a part of a query that nobody knows is left out unsaid", STABLE,
+        '    return odd[0].strip("_").upper() if odd else ""\n', '    return ""\n', QUERIES,
+    ),
+    Mutation(
+        "rollups: a query may read other tables within a filter", STABLE,
+        "isinstance(node, exp.Window) or (is_other_query and not isinstance(node, exp.Table))", "isinstance(node, exp.Window)", QUERIES,
+    ),
+    Mutation(
+        "rollups: a query may say something else tomorrow", STABLE,
+        "    return name in _CHANGING or name in _BY_THE_ORDER_OF_ROWS\n", "    return name in _BY_THE_ORDER_OF_ROWS\n", QUERIES,
+    ),
+    Mutation(
+        "rollups: averages of averages weigh every bucket alike", QUERY,
+        '            whole.replace(exp.Anonymous(this="TRY_DIVIDE", expressions=[total, count]))\n', "            pass\n", QUERIES,
+    ),
+    Mutation(
+        "rollups: what is made of an average is averaged as if it were one", QUERY,
+        "    return expression if isinstance(expression, exp.Avg) else None\n", "    return expression.find(exp.Avg)\n", QUERIES,
+    ),
+    Mutation(
+        "rollups: weeks of date_trunc begin on Saturdays", QUERY,
+        ' or length.lower().startswith("week")', "", QUERIES,
+    ),
+)  # fmt: skip
