@@ -112,7 +112,7 @@ class _TimedEngine:
 
 @dataclass(frozen=True)
 class _RollupLake:
-    """A source of days, its rollup, and two copies of it that stock Spark keeps."""
+    """A source of hours, its rollup, and two copies of it that stock Spark keeps."""
 
     tiers: Tiers
     count: int
@@ -138,7 +138,7 @@ class _RollupLake:
         spark, name = self.tiers.bench.spark, self.tiers.name()
         spark.sql(
             f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP, value DOUBLE, place STRING)"
-            " USING iceberg PARTITIONED BY (days(ts)) TBLPROPERTIES ('format-version'='2',"
+            " USING iceberg PARTITIONED BY (hours(ts)) TBLPROPERTIES ('format-version'='2',"
             " 'write.spark.fanout.enabled'='false', 'write.distribution-mode'='hash')"
         )
         spark.sql(
