@@ -40,7 +40,7 @@ def sql(
         statement_id=statement_id,
         fetch=False,
     )
-    outcome = run_statement(context, lambda: engine, request)
+    outcome = run_statement(context, lambda: engine, request, wiring.services)
     for warning in outcome.warnings:
         warnings.warn(warning, stacklevel=3)  # where the program calls `meltline.sql`
     if outcome.read is not None:

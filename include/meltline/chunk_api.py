@@ -5,10 +5,8 @@ of `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder. What read
 opens a Spark session of its own, or joins the process's. What cannot be done is a MeltlineError.
 """
 
-import secrets
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,9 @@ from typing import Any
 from meltline.api import open_context
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks import flags
+from meltline.app.chunks.hand_runs import execute_retention as drop_at_once
+from meltline.app.chunks.hand_runs import first_copy
 from meltline.app.chunks.late_data import guarded_append
-from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.policies import (
     PolicyLine,
@@ -27,21 +26,13 @@ from meltline.app.chunks.policies import (
     policy_lines,
 )
 from meltline.app.chunks.replication.declare import LayoutWish, start_sync, stop_sync
-from meltline.app.chunks.run import ChunkRun
 from meltline.app.chunks.status import TieringStatus, tiering_status
-from meltline.app.run.recorded import run_recorded
-from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, step_of
-from meltline.app.run_request import RunRequest
-from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import Unit
 from meltline.domain.chunks.sync import TableSync
-from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import parse_duration
-from meltline.wiring import Wiring
 
 Config = Path | str | None
-_DROPPING = CHUNK_STEPS[CHUNK_STEPS.index(step_of("plan_drops")) :]
 
 
 def enable_sync(
@@ -68,16 +59,7 @@ def enable_sync(
     wiring, context = open_context(config)
     wish = LayoutWish(column, Unit(unit) if unit else None, pattern)
     begun = start_sync(context, parse_table_name(table), to, wish)
-    if later:
-        return begun
-    request = _request(wiring, begun.table)
-    services = wiring.services("enable_sync", request.run_id)
-    run = ChunkRun(services, request)
-    run_recorded(services, request, (REPLICATE,), run)
-    (done,) = [one for one in run.replicated if one.sync.table_uuid == begun.table_uuid]
-    if done.error is not None:
-        raise done.error
-    return done.sync
+    return begun if later else first_copy(wiring.services, wiring.clock.now(), begun).sync
 
 
 def disable_sync(table: str, *, config: Config = None) -> TableSync:
@@ -230,39 +212,11 @@ def execute_retention(
         How many chunks it dropped: 0 without a policy. Why others stay is a Python warning.
     """
     wiring, context = open_context(config)
-    name = parse_table_name(table)
-    state = HotTable.load(context, name).state
-    policies = context.control.chunk_policies.all([state.uuid])
-    if not force and not any(policy.drop_after for policy in policies):
-        return 0
-    require_tracked(context, state)
     words = Force(tuple(chunks), reason) if force else None
-    request = replace(
-        _request(wiring, name),
-        chunks=words.chunks if words else (),
-        force=words.reason if words else "",
-        once=once,
-    )
-    services = wiring.services("execute_retention", request.run_id, judges=True)
-    run = ChunkRun(services, request, at_once=True)
-    run_recorded(run.context, request, _DROPPING, run)
-    dropped = sum(len(result.chunks) for result in run.results)
-    errors = [result.error for result in run.results if result.error is not None]
-    if errors and not dropped:
-        raise errors[0]
-    for sentence in _told(name, run):
+    done = drop_at_once(context, wiring.services, parse_table_name(table), words, once)
+    for sentence in done.notices:
         warnings.warn(sentence, stacklevel=2)  # where the program drops
-    return dropped
-
-
-def _told(table: TableName, run: ChunkRun) -> Iterator[str]:
-    """What was refused, and what waits."""
-    for line in run.summary.tables.values():
-        if problem := line.failed or line.refused or line.skipped:
-            yield f"{table}: {problem}"
-    for waits in run.summary.deferred:
-        if waits["reason"] != Deferral.STRADDLES:
-            yield f"{table}: {waits['chunk']} waits: {waits['reason']} {waits['detail']}".rstrip()
+    return done.dropped
 
 
 def show_tiering_status(
@@ -288,10 +242,3 @@ def append(table: str, rows: Any, *, config: Config = None) -> None:
     """
     wiring, context = open_context(config)
     guarded_append(context, wiring.guarded_writer(rows), parse_table_name(table), rows)
-
-
-def _request(wiring: Wiring, table: TableName) -> RunRequest:
-    now = wiring.clock.now()
-    return RunRequest(
-        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}", as_of=now, tables=(str(table),)
-    )

@@ -11,6 +11,8 @@ DURABLE, DUE, STAMPS = (
 GATE = ("tests/unit/chunks/test_drop_gate.py",)
 LOOK = "app/chunks/gate.py"
 SUITES = "gates/suites.py"
+SQL = ("tests/unit/sql/test_lakets_functions.py",)
+CALLED = "app/sql/lakets/chunk_functions.py"
 DURABILITY = "domain/chunks/durability.py"
 CHUNK = "domain/chunks/chunk.py"
 
@@ -170,7 +172,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: our own drop stamps the chunks that it drops", CHUNK,
-        "        if change.snapshot_id not in dropped_by:\n", "        if change.snapshot_id:\n", STAMPS,
+        "        if change.snapshot_id not in own_drops:\n", "        if change.snapshot_id:\n", STAMPS,
     ),
     Mutation(
         "chunks: rows that come after a drop leave the chunk dropped", CHUNK,
@@ -215,19 +217,27 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: what could not be read is as good as it can be", LOOK,
-        "self._read(self.written_since, everything)", "self._read(self.written_since, [])", GATE,
+        "self._read(self._written_since, everything)", "self._read(self._written_since, [])", GATE,
     ),
     Mutation(
         "chunks: a base that main has left is one", LOOK,
         "        return [] if self._tracking.hot.since(base) is not None and base else [str(base)]\n", "        return [] if base else [str(base)]\n", GATE,
     ),
     Mutation(
-        "chunks: what came after the plan removes nothing", LOOK,
-        "            files = (*change.added, *change.removed)\n            for", "            files = change.added\n            for", GATE,
+        "chunks: what came after the plan removes nothing", "app/chunks/tracking.py",
+        "{file.times for file in (*change.added, *change.removed)}", "{file.times for file in change.added}", GATE,
     ),
     Mutation(
-        "chunks: the gate does not ask what came after the plan", LOOK,
-        "        return sorted(touched)\n", "        return sorted(touched)[:0]\n", GATE,
+        "chunks: the gate does not ask what came after the plan", "app/chunks/tracking.py",
+        "    return sorted(touched)\n", "    return sorted(touched)[:0]\n", GATE,
+    ),
+    Mutation(
+        "chunks: nothing was written since a base that main has left", "app/chunks/tracking.py",
+        "    if since is None:\n        return sorted(chunks)\n", "    if since is None:\n        return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: a drop does not ask what came after its gate", "app/chunks/drop.py",
+        "        if written_since(context.chunk_files, tracking.hot, layout, base, plan.chunks):\n", "        if not layout:\n", GATE,
     ),
     Mutation(
         "chunks: the gate does not ask for holds", LOOK,
@@ -250,6 +260,14 @@ CHUNKS = (
         "        return [name for name in self.plan.chunks if name in latest]\n", "        return [name for name in latest if name is None]\n", GATE,
     ),
     Mutation(
+        "chunks: the gate keeps the latest by the clock of another day", LOOK,
+        "policy.keep_latest, self.plan.as_of)", "policy.keep_latest, self.plan.as_of.replace(year=9999))", GATE,
+    ),
+    Mutation(
+        "chunks: in the gate an empty chunk is one of the latest", DURABILITY,
+        "c.start <= as_of and _has_files(c))", "c.start <= as_of)", GATE,
+    ),
+    Mutation(
         "chunks: rows without a time may go", LOOK,
         "[c for c in everything if self._end(c) is None]", "[c for c in everything if not c]", GATE,
     ),
@@ -263,7 +281,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: files with rows of other chunks go with a chunk", LOOK,
-        "        return sorted(listed.get(\"*\", ()))\n", "        return sorted(listed.get(\"\", ()))\n", GATE,
+        "        return sorted(listed.get(SPANNING, ()))\n", "        return sorted(listed.get(\"\", ()))\n", GATE,
     ),
     Mutation(
         "chunks: the gate does not compare positions", LOOK,
@@ -276,6 +294,10 @@ CHUNKS = (
     Mutation(
         "chunks: cold that cannot be read has everything", LOOK,
         "            self.cold_unreadable.append(f\"{error.message}: {error.found}\")\n            return list(self.plan.chunks)\n", "            del error\n            return []\n", GATE,
+    ),
+    Mutation(
+        "chunks: cold that does not say what it alone has is read all the same", "app/chunks/proofs.py",
+        "            read_dropped(table.state.properties)  # a drop adds to it\n", "            pass\n", GATE,
     ),
     Mutation(
         "chunks: a table that is not synced has its rows in cold", LOOK,
@@ -317,6 +339,16 @@ CHUNKS = (
         ("tests/unit/chunks/test_drop_rounds.py",),
     ),
     Mutation(
+        "chunks: a table that cannot be planned anew stops all others", "app/chunks/rounds.py",
+        "        except MeltlineError as error:  # stops no other table\n", "        except PlanStale as error:\n",
+        ("tests/unit/chunks/test_drop_rounds.py",),
+    ),
+    Mutation(
+        "chunks: nobody hears of a table that cannot be planned anew", "app/chunks/run.py",
+        "        for table, error in judged.errors:\n", "        for table, error in judged.errors[:0]:\n",
+        ("tests/unit/chunks/test_drop_rounds.py",),
+    ),
+    Mutation(
         "chunks: a rollback undoes no drop", "app/chunks/tracking.py",
         "    return oldest is None or oldest.sequence_number > drop.sequence_number\n", "    return True\n",
         ("tests/unit/chunks/test_only_copies.py",),
@@ -340,5 +372,34 @@ CHUNKS = (
         "chunks: what a person has cold keep is noted after the copy", "app/chunks/replication/one_pass.py",
         "        self._keeper.mark_dropped(tracking, kept_bases)\n", "",
         ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    # --- said in SQL -----------------------------------------------------------------------------
+    Mutation(
+        "lakets: a force that names no chunks is about all of them", "app/chunks/hand_runs.py",
+        "    due = due_to_drop(tracking.chunks, table.drop_policy, now, most).due\n", "    due = [c for c in tracking.chunks.values() if c.files][:most]\n", SQL,
+    ),
+    Mutation(
+        "lakets: every call is a forced one", CALLED,
+        "    if values[\"p_force\"]:\n", "    if values is not None:\n", SQL,
+    ),
+    Mutation(
+        "lakets: a call that says nothing of force is forced", CALLED,
+        "Type.BOOLEAN, default=False)", "Type.BOOLEAN, default=True)", SQL,
+    ),
+    Mutation(
+        "lakets: a force past the age needs no reason", CALLED,
+        " for text in values[\"p_chunks\"]), reason)\n", " for text in values[\"p_chunks\"]), reason or \"-\")\n", SQL,
+    ),
+    Mutation(
+        "lakets: chunks that are named without a force are passed over", CALLED,
+        "        _require_no_words(values)\n", "        pass\n", SQL,
+    ),
+    Mutation(
+        "lakets: a chunk of another table is taken for one of this", CALLED,
+        "    if of != table:\n", "    if not of:\n", SQL,
+    ),
+    Mutation(
+        "lakets: a force is not told by name in the audit", "app/chunks/drop.py",
+        "        names = f\": {', '.join(self.plan.chunks)}\" if self.force else \"\"\n", "        names = \"\"\n", SQL,
     ),
 )  # fmt: skip

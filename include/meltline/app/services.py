@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from meltline.config.load import Config
 from meltline.domain.clock import Clock
@@ -138,6 +139,14 @@ class RunContext(ReadContext):
     chunk_rows: ChunkRows | None = field(default=None, kw_only=True)
     dropper: ChunkDropper | None = field(default=None, kw_only=True)
     rollups: RollupEngine | None = field(default=None, kw_only=True)
+
+
+class OpenServices(Protocol):
+    """Gives steps what they work with, when they need it: that starts Spark."""
+
+    def __call__(self, app: str, run_id: str = "", *, judges: bool = False) -> RunContext:
+        """As `meltline.wiring.Wiring.services`."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,7 @@ def drop_suite(_: Limits) -> Suite:
             _none("chunks_without_time", "planned chunks that have no range of time"),
             _none("files_differ", "files that are planned and not live in the chunks, or not so"),
             _none("files_reaching_beyond", "planned files with rows of other chunks"),
+            _none("rollups_behind", "planned chunks with rows that a rollup of theirs has not got"),
             _none("not_durable", "planned chunks that are not in cold up to their last write"),
             _none("cold_unreadable", "whether cold cannot be read now, or is not what was left"),
             _none("rows_differ", "planned chunks whose rows, nulls or checksum cold has not"),

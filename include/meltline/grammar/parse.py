@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from meltline.grammar import branches, objects
+from meltline.grammar.calls import function_call
 from meltline.grammar.queries import information_view, query
-from meltline.grammar.statements import Statement, TieringCall
+from meltline.grammar.statements import Statement
 from meltline.grammar.tables import create_table
 from meltline.grammar.tokens import Cursor, Kind, tokens_of
 
@@ -44,24 +45,8 @@ def parse(text: str) -> Statement:
             return statement
     if first == "CREATE" and (created := create_table(text, Cursor(text, tokens))):
         return created
-    if call := _tiering(Cursor(text, tokens)):
+    if call := function_call(Cursor(text, tokens)):
         return call
     if view := information_view(Cursor(text, tokens)):
         return view
     return query(text, Cursor(text, tokens))
-
-
-def _tiering(cursor: Cursor) -> TieringCall | None:
-    """SELECT lakets.function('…', …), as the source writes it; None of every other query."""
-    if not (cursor.take("SELECT", "LAKETS") and cursor.take_symbol(".") and cursor.current.is_name):
-        return None
-    function = cursor.next().text
-    arguments: list[str] = []
-    while cursor.take_symbol("," if arguments else "("):
-        if cursor.current.kind is not Kind.STRING:
-            return None
-        arguments.append(cursor.string("a text in quotes"))
-    closed = cursor.take_symbol(")")
-    while cursor.take_symbol(";"):
-        continue
-    return TieringCall(function, tuple(arguments)) if closed and cursor.is_at_end else None

@@ -248,11 +248,23 @@ class DiffTable:
 
 
 @dataclass(frozen=True)
-class TieringCall:
-    """SELECT lakets.…(…): a policy of chunks (LakeTS)."""
+class FunctionCall:
+    """SELECT lakets.f(…), or SELECT * FROM it, and nothing more (LakeTS).
 
-    function: str
-    arguments: tuple[str, ...]
+    Attributes:
+        name: The function, in lower case.
+        text: The whole statement.
+        opened: Where its parenthesis stands; `closed` where that is closed.
+        alias: What the answer is called; empty where nothing says it.
+        columns: What its columns are called, as far as that is said.
+    """
+
+    name: str
+    text: str
+    opened: int
+    closed: int
+    alias: str = ""
+    columns: tuple[str, ...] = ()
 
 
 Statement = (
@@ -275,5 +287,5 @@ Statement = (
     | ForwardBranch
     | Rollback
     | DiffTable
-    | TieringCall
+    | FunctionCall
 )

@@ -14,7 +14,12 @@ from meltline.domain.errors import SqlUnreadable
 
 _WORD = re.compile(r"\w+")
 _PLACE = re.compile(r" from \d+:(\d+)")
-_STRINGS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING}
+_STRINGS = {
+    TokenType.STRING,
+    TokenType.RAW_STRING,
+    TokenType.NATIONAL_STRING,
+    TokenType.HEREDOC_STRING,
+}
 
 
 class Kind(Enum):
@@ -58,7 +63,10 @@ class Token:
 
 
 class _Tokenizer(Spark.Tokenizer):
-    """Spark's quoting and signs, and no keywords: what a word means depends on its place."""
+    """Spark's quoting and signs, and no keywords: what a word means depends on its place.
+
+    Texts between dollars, `$$…$$` and `$tag$…$tag$`, are Postgres' own: Spark has none.
+    """
 
     KEYWORDS = {  # noqa: RUF012 - sqlglot reads it once, when the class is made
         sign: kind
@@ -67,6 +75,9 @@ class _Tokenizer(Spark.Tokenizer):
     }
     COMMANDS = set()  # noqa: RUF012
     NUMERIC_LITERALS = {}  # noqa: RUF012
+    HEREDOC_STRINGS = ["$"]  # noqa: RUF012
+    HEREDOC_TAG_IS_IDENTIFIER = True
+    HEREDOC_STRING_ALTERNATIVE = TokenType.PARAMETER
 
 
 def tokens_of(text: str) -> tuple[Token, ...]:

@@ -38,6 +38,7 @@ from meltline.ports.chunk_ledger import (
     SyncReader,
 )
 from meltline.ports.chunks import (
+    SPANNING,
     ChunkDropper,
     ChunkFileReader,
     ChunkRows,
@@ -166,6 +167,7 @@ from meltline.ports.sweep import Listing, Sweeper
 
 __all__ = [
     "NOT_REGISTERED",
+    "SPANNING",
     "Approval",
     "ApprovalReader",
     "Archive",

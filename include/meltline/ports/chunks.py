@@ -90,6 +90,10 @@ class Replicator(Protocol):
         ...
 
 
+SPANNING = "*"
+"""In place of a chunk's name: the files that may have rows of several chunks."""
+
+
 class ChunkRows(Protocol):
     """Reads rows and files of chunks through the engine, for the gate."""
 
@@ -124,7 +128,7 @@ class ChunkRows(Protocol):
     ) -> Mapping[str, Collection[str]]:
         """The live data files that may have rows of each chunk, as the engine's own plan has them.
 
-        A file that may have rows of others too stands under the key `*`. Raises SyncRefused.
+        A file that may have rows of others too stands under `SPANNING`. Raises SyncRefused.
         """
         ...
 

@@ -104,7 +104,8 @@ class RollupEngine(Protocol):
             What was done; None where the rollup's table has moved on, and nothing was published.
 
         Raises:
-            SyncRefused: The engine cannot read or write one of the tables.
+            RollupRefused: The engine cannot read or write one of the tables.
+            SyncRefused: Somebody deletes rows in the rollup's table.
             MeltlineError: Nobody knows what became of it: the table's properties tell.
         """
         ...

@@ -93,6 +93,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "chunks_without_time": 0,
         "files_differ": 0,
         "files_reaching_beyond": 0,
+        "rollups_behind": 0,
         "not_durable": 0,
         "cold_unreadable": 0,
         "rows_differ": 0,

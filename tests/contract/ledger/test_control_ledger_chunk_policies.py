@@ -54,7 +54,6 @@ def test_a_tables_replication_comes_back_as_it_was_stored(
         reason="DIVERGED",
         detail="a corrupt \x01 file, it's ж",
         cold_snapshot=-HUGE - 1,
-        behind=HUGE,
         allowed_deletes=(HUGE, -HUGE - 1),
         kept_deletes=(1,),
     )
@@ -99,8 +98,8 @@ def test_replication_goes_on_from_what_was_read_in_whatever_zone_and_to_the_mill
     second = a_sync(heartbeat=NOW.astimezone(zone) + timedelta(microseconds=7))
     ledger.syncs.save(None, first)
     ledger.syncs.save(first, second)
-    ledger.syncs.save(second, a_sync(committed=NEXT, behind=2))
-    assert list(ledger.syncs.all()) == [a_sync(committed=NEXT, behind=2)]
+    ledger.syncs.save(second, a_sync(committed=NEXT))
+    assert list(ledger.syncs.all()) == [a_sync(committed=NEXT)]
 
 
 def test_of_two_passes_of_replication_one_goes_on(shop: Shop, ledger: ControlLedger) -> None:

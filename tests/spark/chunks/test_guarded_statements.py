@@ -33,7 +33,12 @@ def run(guarded: Guarded, text: str, engine: SqlEngine | None = None) -> None:
     lake = guarded.lake
     wiring = Wiring(guarded.services.config, {}, lambda line: None)
     request = StatementRequest(text, ObjectName(lake.catalog, (SPACE,)), statement_id="")
-    run_statement(guarded.services, lambda: engine or wiring.sql_engine_of(lake.spark), request)
+    run_statement(
+        guarded.services,
+        lambda: engine or wiring.sql_engine_of(lake.spark),
+        request,
+        wiring.services,
+    )
 
 
 LATE = [

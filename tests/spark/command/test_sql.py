@@ -255,4 +255,4 @@ def test_a_program_filters_what_the_views_say(lake: Warehouse) -> None:
 
 def test_what_this_release_cannot_do_is_refused(lake: Warehouse) -> None:
     with pytest.raises(StatementUnsupported):
-        rows(lake, "SELECT lakets.add_tiering_policy('metrics', '7 days')")
+        rows(lake, "SELECT lakets.create_chronotable('metrics', 'at', '7 days')")

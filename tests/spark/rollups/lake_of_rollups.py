@@ -38,11 +38,15 @@ class RollupLake:
         return self.lake.services(**instead)
 
     def declare(
-        self, name: str, query: str, depends_on: Sequence[str] = (), width: str = ""
+        self,
+        name: str,
+        query: str,
+        depends_on: Sequence[str] = (),
+        services: RunContext | None = None,
     ) -> CreatedRollup:
         """`lakets.create_rollup`."""
-        wish = RollupWish(name, query, width, depends_on=tuple(depends_on))
-        return create_rollup(self.services(), wish, self.resolve)
+        wish = RollupWish(name, query, depends_on=tuple(depends_on))
+        return create_rollup(services or self.services(), wish, self.resolve)
 
     def resolve(self, parts: tuple[str, ...]) -> TableName:
         return TableName(self.lake.w.catalog, (SPACE,), parts[-1])

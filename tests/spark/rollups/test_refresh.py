@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from meltline.domain.errors import RollupRefused
 from tests.spark.rollups.lake_of_rollups import DAILY, HOURLY, RollupLake
+from tests.spark.setups.warehouse import setting
 
 pytestmark = pytest.mark.spark
 
@@ -143,3 +145,36 @@ def test_rows_that_somebody_wrote_into_a_rollup_are_mended(lake: RollupLake) -> 
     assert done.everything
     assert done.buckets == 1
     assert lake.rows("hourly", SHOWN) == lake.computed(FULL_HOURLY)
+
+
+def test_a_session_of_another_zone_gets_the_same_buckets(lake: RollupLake) -> None:
+    lake.lake.w.sql(
+        "CREATE TABLE {zoned} (at TIMESTAMP_NTZ, n INT) USING iceberg PARTITIONED BY (days(at))",
+        "INSERT INTO {zoned} VALUES (TIMESTAMP_NTZ '2026-01-31 23:30:00', 1),"
+        " (TIMESTAMP_NTZ '2026-02-01 00:30:00', 2)",
+    )
+    spark = lake.lake.w.spark
+    query = "SELECT time_bucket('1 month', at) AS month, sum(n) AS n FROM zoned GROUP BY 1"
+    services = lake.services()  # which would set the zone by itself
+    with setting(spark, "spark.sql.session.timeZone", "Asia/Kathmandu"):
+        lake.declare("zoned", query, services=services)
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kathmandu"
+
+    shown = "date_format(month, 'yyyy-MM-dd HH:mm'), n"
+    with setting(spark, "spark.sql.session.timeZone", "UTC"):
+        assert lake.rows("zoned", shown) == [("2026-01-01 00:00", 1), ("2026-02-01 00:00", 2)]
+
+
+def test_a_column_that_is_gone_leaves_the_rollup_as_it_was_and_is_named(lake: RollupLake) -> None:
+    before = lake.rows("hourly", SHOWN)
+    lake.lake.insert("t", 1)
+    lake.lake.w.sql("ALTER TABLE {t} RENAME COLUMN v TO w")
+
+    refreshed = {done.rollup.name: done for done in lake.refresh_all()}
+
+    error = refreshed["hourly"].error
+    assert isinstance(error, RollupRefused) and "`v`" in error.found
+    assert lake.rows("hourly", SHOWN) == before
+    assert "cannot be refreshed" in lake.known("hourly").problem
+    lake.lake.w.sql("ALTER TABLE {t} RENAME COLUMN w TO v")
+    assert lake.refresh("hourly").buckets and not lake.known("hourly").problem

@@ -33,10 +33,11 @@ def archived() -> tuple[Lake, Table, int]:
 
 
 def by_sql(context: ReadContext, text: str) -> None:
-    def no_engine() -> Any:
+    def no_engine(*_: Any, **__: Any) -> Any:
         raise AssertionError("a JVM was started for nothing")
 
-    run_statement(context, no_engine, StatementRequest(text, ObjectName("lake", ("air",))))
+    request = StatementRequest(text, ObjectName("lake", ("air",)))
+    run_statement(context, no_engine, request, no_engine)
 
 
 ASKED: list[Callable[[ReadContext, int], object]] = [

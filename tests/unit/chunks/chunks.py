@@ -1,6 +1,6 @@
 """Builders for tests of chunks: a layout, files by day, commits and policies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -58,12 +58,10 @@ def after(
     *changes: SnapshotChange,
     chunks: Mapping[str, Chunk] | None = None,
     generation: int = 1,
-    dropped_by: Mapping[int, str] | None = None,
+    own_drops: Collection[int] = (),
 ) -> dict[str, Chunk]:
     """The chunks after some commits."""
-    return stamped(
-        DAYS, UUID, chunks or {}, changes, generation=generation, dropped_by=dropped_by or {}
-    )
+    return stamped(DAYS, UUID, chunks or {}, changes, generation=generation, own_drops=own_drops)
 
 
 def a_chunk(name: str, **facts: Any) -> Chunk:

@@ -21,8 +21,9 @@ from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SyncState
 from meltline.domain.deletion.plan import PlanState
-from meltline.ports import RunRecord
+from meltline.ports import CatalogListing, RunRecord
 from meltline.ports.chunks import DropOutcome, DropRequest
+from meltline.testing.catalog import MemoryCatalog
 from tests.chunks.chunk_tables import ChunkTable, chunk_table, day_name, reading
 from tests.lake.lake import DAY, T0, Lake
 
@@ -244,3 +245,27 @@ def test_a_step_that_is_done_twice_does_nothing_more(step: Step) -> None:
     assert again.lake.control.chunks.of(again.table.uuid).keys() == (
         tiered.lake.control.chunks.of(tiered.table.uuid).keys()
     )
+
+
+class CountedCatalog(MemoryCatalog):
+    """One that knows how often it was listed."""
+
+    listings = 0
+
+    def listing(self) -> CatalogListing:
+        self.listings += 1
+        return super().listing()
+
+
+def test_only_catalogs_that_have_tables_cut_into_chunks_are_listed() -> None:
+    lake = Lake(has_cold=True, sandbox=False)
+    for name in ("lake", "sea"):
+        lake.catalogs[name] = CountedCatalog(name, lake.store, clock=lake.clock)
+    Tiered(lake)
+    before = {name: catalog.listings for name, catalog in counted(lake)}
+    assert [table.state.name.catalog for table in chunked_tables(lake.services())] == ["lake"]
+    assert {name: n.listings - before[name] for name, n in counted(lake)} == {"lake": 1, "sea": 0}
+
+
+def counted(lake: Lake) -> list[tuple[str, CountedCatalog]]:
+    return [(n, c) for n, c in lake.catalogs.items() if isinstance(c, CountedCatalog)]

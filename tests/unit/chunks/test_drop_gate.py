@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
+from meltline.app.chunks.drop import drop_chunks
 from meltline.app.chunks.gate import DropLook, gate_drops
-from meltline.app.chunks.lookups import HotTable, chunked_tables
+from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.plan_drops import Force, plan_drops
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.replication.replicate import replicate
-from meltline.app.chunks.tracking import track
+from meltline.app.chunks.tracking import tracking_of
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED
-from meltline.domain.chunks.sync import RowDigest
+from meltline.domain.chunks.sync import SYNC_DROPPED, RowDigest
 from meltline.domain.deletion.limits import ChunkSettings
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.errors import SyncRefused
+from meltline.domain.errors import PlanStale, SyncRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChunkRows
@@ -70,8 +71,7 @@ class Planned:
     def make_plan(self, force: Force | None = None) -> None:
         services = self.lake.services()
         (table,) = chunked_tables(services)
-        hot = HotTable.of(services, table.state)
-        tracking = track(services, hot, table.tracked, table.sync)
+        tracking = tracking_of(services, table)
         now = self.lake.clock.now()
         drops = plan_drops(services, table, tracking, run_id="r", as_of=now, force=force)
         assert drops.plan is not None, drops.deferred
@@ -85,6 +85,11 @@ class Planned:
         look = DropLook(services, replace(self.plan, **plan), self.items, force)
         (verdict,) = services.gate.judge([look.facts()], self.lake.clock.now())
         return {failed.fact for failed in verdict.failed}
+
+    def keep_latest(self, count: int) -> None:
+        """The same policy, which keeps so many of the latest chunks."""
+        forget_policy(self.lake.services(), self.table.name, PolicyType.TIERED_RETENTION)
+        add_policy(self.lake.services(), self.table.name, replace(TIERED, keep_latest=count))
 
     def of_cold(self) -> ChunkTable:
         (entry,) = self.lake.cold.listing().entries
@@ -192,7 +197,32 @@ def test_a_base_that_main_has_left_forbids() -> None:
     planned.copy()
     planned.make_plan()
     planned.table.rollback(first)
-    assert "base_lost" in planned.failing()
+    assert {"base_lost", "chunks_written_since"} <= planned.failing()
+
+
+def test_after_a_base_that_main_has_left_every_chunk_counts_as_written() -> None:
+    planned = Planned()
+    first = planned.table.head
+    planned.table.append_rows(reading(20, 5.5))
+    planned.copy()
+    planned.make_plan()
+    planned.table.rollback(first)
+    services, chunks = planned.lake.services(), planned.plan.chunks
+    judged = DropLook(services, planned.plan, planned.items).facts()
+    assert judged.facts["chunks_written_since"] == len(chunks) > 0
+
+
+def test_a_drop_whose_base_main_leaves_after_the_gate_is_overtaken() -> None:
+    planned = Planned(wish=PolicyWish(PolicyType.RETENTION, drop_after="7d"), synced=False)
+    first = planned.table.head
+    planned.table.append_rows(reading(20, 5.5))
+    planned.make_plan()
+    services = planned.lake.services()
+    ((passed, _),) = gate_drops(services, [planned.plan])
+    planned.table.rollback(first)
+    (dropped,) = drop_chunks(services, [passed])
+    assert isinstance(dropped.error, PlanStale) and not dropped.chunks
+    assert dropped.error.found == "a chunk was written since the gate"
 
 
 def test_a_hold_forbids_forced_drops_too() -> None:
@@ -213,9 +243,27 @@ def test_a_policy_that_was_made_longer_forbids() -> None:
 
 def test_the_latest_chunks_that_are_to_stay_forbid() -> None:
     planned = Planned()
-    forget_policy(planned.lake.services(), planned.table.name, PolicyType.TIERED_RETENTION)
-    keeping = replace(TIERED, keep_latest=4)
-    add_policy(planned.lake.services(), planned.table.name, keeping)
+    planned.keep_latest(3)
+    assert planned.failing() == set()
+    planned.keep_latest(4)
+    assert planned.failing() == {"chunks_latest"}
+
+
+def test_a_chunk_of_a_year_to_come_is_none_of_the_latest() -> None:
+    planned = Planned()
+    planned.table.append_rows(reading(20, 4000))
+    planned.copy()
+    planned.make_plan()
+    planned.keep_latest(4)
+    assert planned.failing() == {"chunks_latest"}
+
+
+def test_a_chunk_that_was_emptied_is_none_of_the_latest() -> None:
+    planned = Planned()
+    planned.table.delete_chunks(day_name(5))
+    planned.copy()
+    planned.make_plan()
+    planned.keep_latest(3)
     assert planned.failing() == {"chunks_latest"}
 
 
@@ -297,6 +345,13 @@ def test_cold_that_is_not_what_replication_left_forbids() -> None:
     planned = Planned()
     cold = planned.of_cold()
     cold.edit(lambda document: document["properties"].update({"meltline.sync-place": "7"}))
+    assert {"cold_unreadable", "rows_differ"} <= planned.failing()
+
+
+def test_cold_that_does_not_say_what_it_alone_has_forbids() -> None:
+    planned = Planned()
+    cold = planned.of_cold()
+    cold.edit(lambda document: document["properties"].update({SYNC_DROPPED: "much"}))
     assert {"cold_unreadable", "rows_differ"} <= planned.failing()
 
 

@@ -4,13 +4,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from meltline.app.chunks.drop import drop_chunks
+from meltline.app.chunks.policies import PolicyWish, add_policy
+from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.run import ChunkRun, run_chunks
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import ChunkRows
-from tests.chunks.chunk_tables import day_name
+from tests.chunks.chunk_tables import ChunkTable, chunk_table, day_name, reading
 from tests.unit.chunks.tiers import Tiers
 
 
@@ -41,6 +44,40 @@ class OddCold:
         return self.inner.files(table, snapshot_id, layout, chunks)
 
 
+@dataclass(frozen=True)
+class OddAndSpoilt:
+    """Cold of one table, a chunk of which is odd; meanwhile hot gets a commit that none can read.
+
+    The plan of that table cannot be made anew.
+    """
+
+    inner: ChunkRows
+    table: ChunkTable
+    chunk: str
+
+    def digests(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        layout: ChunkLayout,
+        chunks: Collection[str] | None,
+        only_files: Collection[str] | None = None,
+    ) -> Mapping[str, RowDigest]:
+        if table.name != self.table.name.name:
+            return self.inner.digests(table, snapshot_id, layout, chunks, only_files)
+        odd_cold = OddCold(self.inner, self.chunk)
+        digests = odd_cold.digests(table, snapshot_id, layout, chunks, only_files)
+        if table.catalog == "lake":
+            self.table.append_rows(reading(30, 5.5))
+            self.table.lake.spoil(self.table.manifest_list(self.table.head))
+        return digests
+
+    def files(
+        self, table: TableName, snapshot_id: int, layout: ChunkLayout, chunks: Collection[str]
+    ) -> Mapping[str, Collection[str]]:
+        return self.inner.files(table, snapshot_id, layout, chunks)
+
+
 def odd(tiers: Tiers, chunk: str) -> RunContext:
     services = tiers.lake.services()
     assert services.chunk_rows is not None
@@ -59,6 +96,29 @@ def test_a_chunk_with_other_rows_in_cold_waits_and_all_others_go() -> None:
     assert [statuses[day_name(day)] for day in range(3)] == ["dropped", "active", "dropped"]
     assert reasons(run)[day_name(1)] == "ROWS_DIFFER"
     assert not any(t.refused or t.skipped or t.failed for t in run.summary.tables.values())
+
+
+def test_a_table_that_cannot_be_planned_anew_stops_no_other() -> None:
+    tiers = Tiers()
+    other = chunk_table(tiers.lake, "lake.air.before")
+    other.append_rows(*(reading(id, id // 2) for id in range(12)))
+    start_sync(tiers.lake.services(), other.name)
+    ages = PolicyWish(PolicyType.TIERED_RETENTION, tier_after="5d", drop_after="7d")
+    add_policy(tiers.lake.services(), other.name, ages)
+    tiers.add_policy()
+    run = ChunkRun(tiers.lake.services(), tiers.lake.request("a"), at_once=True)
+    for step in (run.replicate_to_cold, run.evaluate_chunks, run.plan_drops):
+        step()
+    assert run.context.chunk_rows is not None
+    odd_rows = OddAndSpoilt(run.context.chunk_rows, other, day_name(1))
+    run.context = replace(run.context, chunk_rows=odd_rows)
+    run.gate_drops()
+    run.drop_chunks()
+    statuses = tiers.statuses()
+    assert [statuses[day_name(day)] for day in range(3)] == ["dropped"] * 3
+    assert not any(c.dropped_at for c in tiers.lake.control.chunks.of(other.uuid).values())
+    stopped = run.summary.tables[str(other.name)]
+    assert "manifest" in stopped.skipped, stopped
 
 
 def test_where_no_chunk_is_right_the_plan_is_refused_and_nothing_goes() -> None:

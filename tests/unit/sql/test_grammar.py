@@ -32,13 +32,13 @@ from meltline.grammar.statements import (
     CreateTable,
     DropObject,
     DropShare,
+    FunctionCall,
     Query,
     ReadView,
     RenameObject,
     ShowHistory,
     Statement,
     TagSnapshot,
-    TieringCall,
     TimeClause,
     UndropObject,
     UpdateShare,
@@ -143,6 +143,13 @@ SOURCE_004: list[tuple[str, Statement]] = [
 
 STORAGE = "SELECT * FROM MD_INFORMATION_SCHEMA.STORAGE_INFO;"
 FOR_TAG = "SELECT * FROM table FOR TAG 'incident-2024-03-15-conjunction-alert'"
+ADD_TIERING = "SELECT lakets.add_tiering_policy('metrics', '7 days');"
+ADD_RETENTION = "SELECT lakets.add_retention_policy('metrics', '90 days');"
+ADD_BOTH = (
+    "SELECT lakets.add_tiered_retention_policy('metrics',\n"
+    "'7 days', -- tier_after: validate + flag (data stays in Lakebase)\n"
+    "'90 days'); -- drop_after: remove the Lakebase partition (gated)"
+)
 OTHER_SOURCES: list[tuple[str, Statement]] = [
     ("ALTER DATABASE my_ducklake SET SNAPSHOT_RETENTION_DAYS = 7;",
      ChangePolicy(DATABASE, ("my_ducklake",), {RETENTION: "7"})),
@@ -154,14 +161,9 @@ OTHER_SOURCES: list[tuple[str, Statement]] = [
     ("CREATE SHARE share FROM database", CreateShare("share", ("database",))),
     ("UPDATE SHARE my_share", UpdateShare("my_share")),
     ("DROP SHARE my_share", DropShare("my_share")),
-    ("SELECT lakets.add_tiering_policy('metrics', '7 days');",
-     TieringCall("add_tiering_policy", ("metrics", "7 days"))),
-    ("SELECT lakets.add_retention_policy('metrics', '90 days');",
-     TieringCall("add_retention_policy", ("metrics", "90 days"))),
-    ("SELECT lakets.add_tiered_retention_policy('metrics',\n"
-     "'7 days', -- tier_after: validate + flag (data stays in Lakebase)\n"
-     "'90 days'); -- drop_after: remove the Lakebase partition (gated)",
-     TieringCall("add_tiered_retention_policy", ("metrics", "7 days", "90 days"))),
+    (ADD_TIERING, FunctionCall("add_tiering_policy", ADD_TIERING, 32, 52)),
+    (ADD_RETENTION, FunctionCall("add_retention_policy", ADD_RETENTION, 34, 55)),
+    (ADD_BOTH, FunctionCall("add_tiered_retention_policy", ADD_BOTH, 41, 128)),
     ("TAG snapshot 4729 AS 'incident-2024-03-15-conjunction-alert' WITH RETENTION FOREVER;",
      TagSnapshot(4729, "incident-2024-03-15-conjunction-alert", None)),
     (FOR_TAG,
@@ -179,7 +181,7 @@ def test_every_statement_of_the_sources_is_read_as_it_is_written(
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT lakets.Tier_Chunk(1)",
+        "SELECT lakets.Tier_Chunk(1), 2",
         "SELECT * FROM lakets.tier_chunk('a', p_force => TRUE) x WHERE lakets = 'lakets.no('",
         "CALL lakets . tier_chunk ( )",
     ],

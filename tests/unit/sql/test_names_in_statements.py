@@ -25,13 +25,6 @@ __all__ = ["sql"]
         "SELECT * FROM MD_INFORMATION_SCHEMA.{STORAGE_INFO} WHERE database_name = 'air'",
         "SELECT share_name FROM MD_INFORMATION_SCHEMA.{OWNED_SHARES}",
         "INSERT INTO t SELECT 1 FROM MD_INFORMATION_SCHEMA.{DATABASES}",
-        "SELECT {lakets.add_tiering_policy}('metrics', '7 days')",
-        "SELECT {lakets.add_retention_policy}('metrics', '90 days');",
-        "SELECT {lakets.add_tiered_retention_policy}('metrics', '7 days', '90 days')",
-        "SELECT {lakets.enable_sync}('metrics')",
-        "SELECT {lakets.execute_retention}('metrics', p_force => TRUE)",
-        "SELECT {lakets.tier_chunk}(1), 2",
-        "SELECT * FROM {lakets.show_tiering_status}()",
     ],
 )
 def test_what_this_release_cannot_do_is_said_by_name_and_not_sent_to_spark(

@@ -10,6 +10,7 @@ import pytest
 
 from meltline.app.catalog.resolve import find_object
 from meltline.app.retention.policies import show_policies
+from meltline.app.services import RunContext
 from meltline.app.sql.statement_results import Outcome
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.app.time_travel.query import SchemaChoice
@@ -80,7 +81,10 @@ class Session:
 
     def __call__(self, text: str, **more: Any) -> Outcome:
         request = replace(StatementRequest(text, self.standing), **more)
-        return run_statement(self.lake.services(), lambda: self.engine, request)
+        return run_statement(self.lake.services(), lambda: self.engine, request, self.services)
+
+    def services(self, app: str, run_id: str = "", *, judges: bool = False) -> RunContext:
+        return self.lake.services()
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         read = self(text).read
@@ -214,7 +218,7 @@ def test_a_point_that_cannot_be_read_starts_nothing(
 
     request = StatementRequest(f"SELECT * FROM t {clause}", HERE)
     with pytest.raises(error):
-        run_statement(sql.lake.services(), start, request)
+        run_statement(sql.lake.services(), start, request, sql.services)
 
 
 def test_what_is_read_is_leased_until_its_rows_are_there(sql: Session) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from meltline.adapters.chunks.java_lists import JavaLists
-from meltline.adapters.chunks.pinned import PinnedTables
 from meltline.adapters.chunks.predicates import iceberg_filter
+from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.errors import MeltlineError, SyncRefused

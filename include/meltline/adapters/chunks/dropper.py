@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from meltline.adapters.chunks.java_lists import JavaLists
-from meltline.adapters.chunks.pinned import PinnedTables
 from meltline.adapters.chunks.predicates import iceberg_filter
+from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import TimeRange, merged

@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from meltline.adapters.chunks.pinned import PinnedTables
 from meltline.adapters.chunks.predicates import Moment, chunk_ordinal, floored, moment_ordinal
+from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.domain.chunks.columns import ColumnKind
 from meltline.domain.chunks.layout import ChunkLayout
 

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.chunks.pinned import PinnedTables
 from meltline.adapters.chunks.predicates import chunk_name, chunk_ordinal, ordinals
+from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.columns import ColumnKind

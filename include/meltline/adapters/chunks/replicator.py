@@ -11,17 +11,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
-from meltline.adapters.chunks.pinned import PinnedTables, column_of, fields_of
 from meltline.adapters.chunks.predicates import in_chunks, near_chunks, pruning_ranges
 from meltline.adapters.chunks.row_hashes import types_by_id
 from meltline.adapters.chunks.rows import refusing, require_supported
+from meltline.adapters.spark.pinned_tables import PinnedTables, column_of, fields_of
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.ranges import UNBOUNDED
+from meltline.domain.chunks.sync import SYNC_COMMIT
 from meltline.domain.errors import SyncRefused
 from meltline.ports.chunks import CopyOutcome, CopyRequest
-
-SYNC_SUMMARY = "meltline.sync"
-"""In the summary of each commit of a pass: the snapshot of hot up to which it has copied."""
 
 
 class SparkReplicator:
@@ -76,7 +74,7 @@ class SparkReplicator:
 
 
 def _said(request: CopyRequest) -> dict[str, str]:
-    return {SYNC_SUMMARY: str(request.upto)}
+    return {SYNC_COMMIT: str(request.upto)}
 
 
 def _removal(request: CopyRequest) -> Removal:

@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
-from meltline.adapters.chunks.pinned import PinnedTables
 from meltline.adapters.chunks.predicates import few_ranges, within
-from meltline.adapters.chunks.rows import refusing
+from meltline.adapters.chunks.rows import shown_failure
+from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.buckets import BucketWidth
@@ -28,13 +29,13 @@ from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import TimeRange, Unit
 from meltline.domain.chunks.rollup import ROLLUP_COMMIT, ROLLUP_HEAD, RollupQuery
-from meltline.domain.discretion import discreet
-from meltline.domain.errors import NameConflict, RollupInvalid
+from meltline.domain.errors import NameConflict, RollupInvalid, RollupRefused
 from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.grammar.rollups import SOURCE_VIEW
 from meltline.ports.rollups import RefreshOutcome, RollupRefresh
 
 _FILE, _SIDE = "_meltline_file", "_meltline_side"
+_ZONE = "spark.sql.session.timeZone"
 _TRANSFORMS = {unit: f"{unit}s" for unit in Unit}
 _ONE_FILE_AT_A_TIME = {"distribution-mode": "hash", "fanout-enabled": "false"}
 
@@ -64,7 +65,7 @@ class SparkRollups:
         """
         try:
             rows = self._tables.frame(self._tables.load(source))
-            with _view(rows) as name:
+            with _in_utc(self._spark), _view(rows) as name:
                 schema: Any = self._spark.sql(query.sql.replace(SOURCE_VIEW, name))._jdf.schema()
             words = ", ".join(f"'{key}' = '{text}'" for key, text in properties.items())
             cut = f"{_TRANSFORMS[partition]}({quote_part(query.bucket_column)})"
@@ -73,18 +74,18 @@ class SparkRollups:
                 f"USING iceberg PARTITIONED BY ({cut}) TBLPROPERTIES ({words})"
             )
         except PySparkException as error:
-            raise _refused(table, source, error) from error
+            raise _undeclared(table, source, error) from error
 
     def refresh(self, refresh: RollupRefresh) -> RefreshOutcome | None:
         """Writes to a branch, and publishes it by one compare-and-set. See the port.
 
         Raises:
-            SyncRefused: The engine cannot read or write one of the tables.
+            RollupRefused: The engine cannot read or write one of the tables.
             MeltlineError: Nobody knows what became of the publication.
         """
         branch = ColdBranch(self._tables, refresh.table, refresh.base)
         try:
-            with refusing(refresh.table, refresh.snapshot_id):
+            with _refusing(refresh), _in_utc(self._spark):
                 branch.open()
                 outcome = self._carried_out(refresh, branch)
             head = str(-1 if branch.head is None else branch.head)
@@ -279,8 +280,34 @@ def _view(rows: DataFrame) -> Iterator[str]:
         rows.sparkSession.catalog.dropTempView(name)
 
 
-def _refused(table: TableName, source: TableName, error: PySparkException) -> Exception:
-    message = discreet(next(iter(str(error).strip().splitlines()), type(error).__name__))[:500]
+@contextmanager
+def _in_utc(spark: SparkSession) -> Iterator[None]:
+    """Sets the session's zone, in which times without one are read: a person's may be another."""
+    before = spark.conf.get(_ZONE)
+    spark.conf.set(_ZONE, "UTC")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ZONE, str(before))
+
+
+@contextmanager
+def _refusing(refresh: RollupRefresh) -> Iterator[None]:
+    """Turns whatever Spark and Iceberg raise into a refusal that people can read."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise RollupRefused(
+            f"{refresh.table} cannot be refreshed from {refresh.source}",
+            object=str(refresh.table),
+            expected=f"its query can be carried out at snapshot {refresh.snapshot_id}",
+            found=shown_failure(error),
+            next="nothing was changed; where a column of the source is gone or called otherwise, "
+            "drop the rollup and declare it anew",
+        ) from error
+
+
+def _undeclared(table: TableName, source: TableName, error: PySparkException) -> Exception:
     if isinstance(error, AnalysisException) and error.getCondition() == (
         "TABLE_OR_VIEW_ALREADY_EXISTS"
     ):
@@ -295,6 +322,6 @@ def _refused(table: TableName, source: TableName, error: PySparkException) -> Ex
         f"the rollup's query cannot be carried out over {source}",
         object=str(table),
         expected="a query that Spark can read over the source's columns",
-        found=message,
+        found=shown_failure(error),
         next="mend the query; docs/rollups.md says what it may be",
     )

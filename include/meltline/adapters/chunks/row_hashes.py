@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from meltline.adapters.chunks.pinned import Field, column_of, fields_of
+from meltline.adapters.spark.pinned_tables import Field, column_of, fields_of
 
 _SAME = frozenset(
     ("boolean", "string", "binary", "uuid", "date", "timestamp", "timestamptz"),

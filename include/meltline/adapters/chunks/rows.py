@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.file_places import file_places
-from meltline.adapters.chunks.pinned import Field, PinnedTables, column_of, fields_of
 from meltline.adapters.chunks.predicates import (
     chunk_name,
     chunk_ordinal,
@@ -21,6 +20,7 @@ from meltline.adapters.chunks.predicates import (
     ordinals,
 )
 from meltline.adapters.chunks.row_hashes import row_hash, unsupported
+from meltline.adapters.spark.pinned_tables import Field, PinnedTables, column_of, fields_of
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import UNBOUNDED
@@ -28,9 +28,7 @@ from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.discretion import discreet
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
-
-BEYOND = "*"
-"""Stands for the files that may have rows of several chunks."""
+from meltline.ports import SPANNING
 
 
 class SparkChunkRows:
@@ -105,17 +103,22 @@ def refusing(table: TableName, snapshot_id: int | None) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        message = str(error)
-        if isinstance(error, Py4JJavaError):
-            java = error.java_exception
-            message = f"{java.getClass().getSimpleName()}: {java.getMessage()}"
         raise SyncRefused(
             f"snapshot {snapshot_id} of {table} cannot be read or copied",
             object=str(table),
             expected="a table whose rows this session can read",
-            found=discreet(next(iter(message.strip().splitlines()), type(error).__name__))[:500],
+            found=shown_failure(error),
             next="run again; if it stays, have a look at the table with the engine itself",
         ) from error
+
+
+def shown_failure(error: PySparkException | Py4JError) -> str:
+    """The first line of what Spark or Iceberg said."""
+    message = str(error)
+    if isinstance(error, Py4JJavaError):
+        java = error.java_exception
+        message = f"{java.getClass().getSimpleName()}: {java.getMessage()}"
+    return discreet(next(iter(message.strip().splitlines()), type(error).__name__))[:500]
 
 
 def require_supported(table: TableName, fields: Sequence[Field]) -> None:
@@ -169,12 +172,12 @@ def _by_chunk(
             if UNBOUNDED in chunks:
                 by_chunk[UNBOUNDED].append(path)
         elif first is None or last is None or first > last:
-            by_chunk[BEYOND].append(path)
+            by_chunk[SPANNING].append(path)
         elif first == last:
             if first in asked:
                 by_chunk[chunk_name(layout.unit, first)].append(path)
         elif _any_between(numbers, first, last):
-            by_chunk[BEYOND].append(path)
+            by_chunk[SPANNING].append(path)
     return dict(by_chunk)
 
 

@@ -1,23 +1,25 @@
 """Drops: one metadata-only commit for all chunks that passed, and what is told of it (LT-23).
 
-The crash protocol, each line of which may be the last one (docs/chunks.md): plan items, plan
-header, verdict, cold is told what it alone will have, the chunks likewise, intent `applying`, the
-commit with the plan's id, the chunks are stamped by what the table then says, `applied`. Whoever
-finds a plan that was begun asks the table: a commit with its id that took exactly its files is it.
+The crash protocol, each line of which may be the last one (docs/chunks-crash-points.md): plan
+items, plan header, verdict, the ledger's chunks are told what cold alone will have, cold likewise,
+intent `applying`, the commit with the plan's id, the chunks are stamped by what the table then
+says, `applied`. Whoever finds a plan that was begun asks the table: a commit with its id that took
+exactly its files is it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.listings import Listings
 from meltline.app.catalog.tables import retention_of
-from meltline.app.chunks.gate import COLD_SNAPSHOT, DropLook
+from meltline.app.chunks.gate import COLD_SNAPSHOT
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
-from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, track
+from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, tracking_of, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
@@ -128,7 +130,7 @@ class _Drop:
     def run(self) -> DroppedChunks:
         plan, context = self.plan, self.context
         if plan.state is PlanState.APPLIED:
-            return dropped_by(self.context, self.table, self.plan, self._tracked().chunks)
+            return self._dropped()
         if mismatch := altered(plan, self.items):
             raise mismatch
         if plan.state is PlanState.APPLYING:
@@ -136,7 +138,7 @@ class _Drop:
                 return self._finished()
             self.plan = self._moved(PlanState.STALE, note="it was begun and never committed")
             raise _stale(self.plan, "an earlier run began it and did not commit")
-        tracking = self._tracked()
+        tracking = tracking_of(self.context, self.table)
         self._require_allowed(tracking)
         self._tell_cold(tracking)
         self.plan = self._moved(PlanState.APPLYING)
@@ -166,10 +168,10 @@ class _Drop:
         verdict = context.control.verdicts.newest([plan.id]).get(plan.id)
         if refused := not_passed(plan, verdict, context.clock.now()):
             raise refused
-        look = DropLook(context, plan, self.items, self.force)
         if self.table.observed.held:
             raise _stale(plan, "a hold has been put on the table since")
-        if look.written_since():
+        layout, base = tracking.table.layout, plan.base_head
+        if written_since(context.chunk_files, tracking.hot, layout, base, plan.chunks):
             raise _stale(plan, "a chunk was written since the gate")
         if self.force is None:
             self._require_due([tracking.chunks[name] for name in plan.chunks], tracking)
@@ -192,7 +194,7 @@ class _Drop:
     def _require_cold_as_judged(self, verdict: GateResult) -> None:
         """What others have done to cold since the gate nobody has judged."""
         judged = next((h.observed for h in verdict.held if h.fact == COLD_SNAPSHOT), "0")
-        cold = self._cold() if judged != "0" else None
+        cold = self._cold if judged != "0" else None
         if cold is None:
             return
         for snapshot in cold.table.state.ancestry(cold.snapshot_id):
@@ -202,8 +204,12 @@ class _Drop:
                 raise _stale(self.plan, f"others have changed cold: {snapshot.snapshot_id}")
         raise _stale(self.plan, f"cold does not come from {judged}, whose rows were compared")
 
+    @cached_property
     def _cold(self) -> ColdSide | None:
-        """Cold as it is now; None where nothing was ever copied, and, by force, where it is odd."""
+        """Cold before the drop; None where nothing was ever copied, and, by force, if it is odd.
+
+        It is told only if it is still at the snapshot that was held against the gate's.
+        """
         sync = self.table.sync
         if sync is None or sync.committed is None:
             return None
@@ -214,12 +220,6 @@ class _Drop:
                 raise
             return None
 
-    def _tracked(self) -> Tracking:
-        table = self.table
-        hot = HotTable.of(self.context, table.state)
-        (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
-        return track(self.context, hot, tracked, table.sync)
-
     def _tell_cold(self, tracking: Tracking) -> None:
         """Says in the ledger, then in cold, of which chunks cold will have the only rows.
 
@@ -227,7 +227,7 @@ class _Drop:
         cold has of them up to now is ever taken for a copy of what hot has. The ledger first: a
         word in cold that it has not counts as that of a lost ledger.
         """
-        sync, cold = self.table.sync, self._cold()
+        sync, cold = self.table.sync, self._cold
         if sync is None or cold is None:
             return
         base = int(cold.table.document["last-sequence-number"])
@@ -274,14 +274,19 @@ class _Drop:
     def _finished(self) -> DroppedChunks:
         tables = chunked_tables(self.context, only=[self.plan.table_uuid])
         self.table = tables[0] if tables else self.table
-        tracking = self._tracked()
-        done = dropped_by(self.context, self.table, self.plan, tracking.chunks)
+        done = self._dropped()
         self.plan = self._moved(PlanState.APPLIED, note=self.plan.note)
         reason = self.force.reason if self.force else ""
-        detail = f"{len(self.plan.chunks)} chunks, {self.plan.files} files, {self.plan.digest}"
+        names = f": {', '.join(self.plan.chunks)}" if self.force else ""
+        chunks = f"{len(self.plan.chunks)} chunks{names}"
+        detail = f"{chunks}, {self.plan.files} files, {self.plan.digest}"
         word = "chunks drop --force" if self.force else "chunks drop"
         audit(self.context, word, str(self.plan.table), reason=reason, detail=detail)
         return replace(done, plan=self.plan)
+
+    def _dropped(self) -> DroppedChunks:
+        chunks = tracking_of(self.context, self.table).chunks
+        return dropped_by(self.context, self.table, self.plan, chunks)
 
 
 def dropped_by(

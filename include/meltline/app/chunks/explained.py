@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
-from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.lookups import ChunkedTable, chunked_tables
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import due_to_drop, is_gated, not_durable
@@ -50,7 +50,7 @@ def file_sentences(context: ReadContext, path: str, tables: Collection[str]) -> 
 
 
 def _of_file(context: ReadContext, table: ChunkedTable, path: str) -> Iterator[str]:
-    head = HotTable.of(context, table.state).state.current_snapshot
+    head = table.state.current_snapshot
     if head is None or _files_of(head.summary) > _MOST_FILES:
         return
     key, layout = location_key(path), table.tracked.layout

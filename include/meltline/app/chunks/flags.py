@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from meltline.app.catalog.resolve import parse_table_name, require_changeable
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, require_tracked
 from meltline.app.chunks.proofs import tier
-from meltline.app.chunks.tracking import chunk_lock, track
+from meltline.app.chunks.tracking import chunk_lock, tracking_of
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
@@ -81,8 +81,7 @@ def tier_chunk(context: RunContext, name: TableName, chunk_name: str) -> ChunkFl
     require_changeable(context, ObjectName(name.catalog, name.namespace, name.name))
     table, address = chunked_table(context, name), chunk_address(name, chunk_name)
     with chunk_lock(context, table.state.uuid):
-        hot = HotTable.of(context, table.state)
-        tracking = track(context, hot, require_tracked(context, table.state), table.sync)
+        tracking = tracking_of(context, table)
         chunk = tracking.chunks.get(chunk_name)
         if chunk is None or chunk.status is ChunkStatus.DROPPED:
             state = "was dropped" if chunk else "is not known"

@@ -13,18 +13,19 @@ from typing import TypeVar
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, late_rows, only_copy_bases, positions
-from meltline.app.chunks.tracking import Tracking, changes_of
+from meltline.app.chunks.rollups.waits import chunks_not_rolled_up
+from meltline.app.chunks.tracking import Tracking, written_since
 from meltline.app.gate.gate import reasons
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
-from meltline.domain.chunks.durability import is_gated
+from meltline.domain.chunks.durability import is_gated, latest_begun
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.deletion.gate import GateFacts, GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import MeltlineError, TableNotFound
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.units import format_files
-from meltline.ports import PlanTransition
+from meltline.ports import SPANNING, PlanTransition
 
 COLD_SNAPSHOT = "cold_snapshot"
 """The fact that says of which snapshot of cold the rows were compared."""
@@ -32,6 +33,7 @@ _EXAMPLES = 5
 _APART = {
     "rows_differ": Deferral.ROWS_DIFFER,
     "chunks_written_since": Deferral.CHANGED_MEANWHILE,
+    "rollups_behind": Deferral.ROLLUP_DIRTY,
 }
 """Facts about single chunks: one that is not as it must be stops no other."""
 _Found = TypeVar("_Found")
@@ -131,13 +133,14 @@ class DropLook:
         listed = self._read(self._files_by_engine, None)
         measures: dict[str, Collection[str]] = {
             "base_lost": self._read(self._base_lost, [str(plan.base_head)]),
-            "chunks_written_since": self._read(self.written_since, everything),
+            "chunks_written_since": self._read(self._written_since, everything),
             "planned_held": self._read(self._held, [str(plan.table)]),
             "chunks_young": self._read(self._young, everything),
             "chunks_latest": self._read(self._latest, everything),
             "chunks_without_time": [c for c in everything if self._end(c) is None],
             "files_differ": everything if listed is None else self._differing_files(listed),
             "files_reaching_beyond": [] if listed is None else self._beyond(listed),
+            "rollups_behind": self._read(self._behind_rollups, everything),
             "not_durable": self._read(self._not_durable, everything),
             "rows_differ": self._read(self._rows_differ, everything),
         }
@@ -176,7 +179,7 @@ class DropLook:
     @cached_property
     def _tracking(self) -> Tracking:
         """The chunks as the ledger has them: what came since the plan is read from the table."""
-        hot = HotTable.of(self.context, self._table.state)
+        hot = HotTable(self._table.state, self.context.store)
         chunks = self.context.control.chunks.of(self.plan.table_uuid)
         return Tracking(hot, self._table.tracked, chunks)
 
@@ -192,16 +195,13 @@ class DropLook:
         base = self.plan.base_head
         return [] if self._tracking.hot.since(base) is not None and base else [str(base)]
 
-    def written_since(self) -> list[str]:
-        """Planned chunks that a later commit may have touched; compactions count."""
-        since = self._tracking.hot.since(self.plan.base_head) or []
-        layout, planned = self._table.tracked.layout, set(self.plan.chunks)
-        touched: set[str] = set()
-        for change in changes_of(self.context.chunk_files, layout, since, 0):
-            files = (*change.added, *change.removed)
-            for names in (layout.names(times) for times in {f.times for f in files}):
-                touched |= planned if names is None else planned.intersection(names)
-        return sorted(touched)
+    def _written_since(self) -> list[str]:
+        files, hot, layout = (
+            self.context.chunk_files,
+            self._tracking.hot,
+            self._table.tracked.layout,
+        )
+        return written_since(files, hot, layout, self.plan.base_head, self.plan.chunks)
 
     def _held(self) -> list[str]:
         return [str(self._table.state.name)] if self._table.observed.held else []
@@ -216,14 +216,18 @@ class DropLook:
         cutoff = policy.drop_after.before(self.plan.as_of)
         return [c.name for c in self._chunks() if c.end is None or c.end > cutoff]
 
+    def _behind_rollups(self) -> Collection[str]:
+        """Chunks with rows that a rollup has not got, by the manifests of all commits since."""
+        policy = self._table.drop_policy if self.force is None else None
+        cutoff = policy.drop_after.before(self.plan.as_of) if policy and policy.drop_after else None
+        ranges = {chunk.name: chunk.range for chunk in self._chunks()}
+        return chunks_not_rolled_up(self.context, self._table, ranges, cutoff)
+
     def _latest(self) -> list[str]:
         policy = self._table.drop_policy
         if self.force is not None or policy is None or not policy.keep_latest:
             return []
-        resident = [
-            c.name for c in self._tracking.chunks.values() if c.end is not None and c.is_resident
-        ]
-        latest = set(sorted(resident)[-policy.keep_latest :])
+        latest = latest_begun(self._tracking.chunks, policy.keep_latest, self.plan.as_of)
         return [name for name in self.plan.chunks if name in latest]
 
     # --- the files, by the engine ----------------------------------------------------------------
@@ -237,11 +241,11 @@ class DropLook:
         return listed
 
     def _differing_files(self, listed: Mapping[str, Collection[str]]) -> list[str]:
-        live = {path for name, paths in listed.items() if name != "*" for path in paths}
+        live = {path for name, paths in listed.items() if name != SPANNING for path in paths}
         return sorted(live ^ {item.path for item in self.items})
 
     def _beyond(self, listed: Mapping[str, Collection[str]]) -> list[str]:
-        return sorted(listed.get("*", ()))
+        return sorted(listed.get(SPANNING, ()))
 
     # --- whether cold has them -------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def _unrecorded(
 def _by_present_name(
     context: ReadContext, state: TableMetadata, layout: ChunkLayout
 ) -> ChunkLayout:
-    document = HotTable.of(context, state).document
+    document = HotTable(state, context.store).document
     schemas = document.get("schemas") or [document["schema"]]
     current = document.get("current-schema-id", 0)
     for schema in schemas:

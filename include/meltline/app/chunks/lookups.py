@@ -17,24 +17,25 @@ from meltline.domain.errors import NotChunked
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.ports import ObjectReader
 
 
 @dataclass(frozen=True)
 class HotTable:
-    """A hot table and its metadata as a document."""
+    """A hot table as it was loaded."""
 
     state: TableMetadata
-    document: Mapping[str, Any]
+    store: ObjectReader
 
     @classmethod
     def load(cls, context: ReadContext, name: TableName) -> "HotTable":
         """As its catalog has it now. Raises as `load_table`."""
-        return cls.of(context, load_table(context, name))
+        return cls(load_table(context, name), context.store)
 
-    @classmethod
-    def of(cls, context: ReadContext, state: TableMetadata) -> "HotTable":
-        """With the document of a table that was loaded. Raises MetadataUnreadable."""
-        return cls(state, load_document(context.store, state.name, state.metadata_location)[1])
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """Its metadata as a document, which few need. Raises as `load_document`."""
+        return load_document(self.store, self.state.name, self.state.metadata_location)[1]
 
     @cached_property
     def line(self) -> Sequence[Snapshot]:
@@ -132,7 +133,9 @@ def missing_tables(
 def _standing(context: ReadContext, tracked: Sequence[TrackedTable]) -> dict[str, ObservedTable]:
     """Tables by their registrations: where they stood last, else, once renamed, anywhere."""
     standing: dict[str, ObservedTable] = {}
-    for name, listing in list_catalogs(context.catalogs.values()).listings.items():
+    named = {table.table.catalog for table in tracked}
+    catalogs = [catalog for name, catalog in context.catalogs.items() if name in named]
+    for name, listing in list_catalogs(catalogs).listings.items():
         entries = [
             entry for t in tracked if t.table.catalog == name if (entry := listing.of(t.table))
         ]

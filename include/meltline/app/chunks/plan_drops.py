@@ -6,6 +6,7 @@ from datetime import datetime
 
 from meltline.app.chunks.lookups import ChunkedTable
 from meltline.app.chunks.proofs import positions, unproved
+from meltline.app.chunks.rollups.waits import dirty_chunks
 from meltline.app.chunks.tracking import Tracking, planned
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext
@@ -93,6 +94,8 @@ def plan_drops(
     if only is not None:
         due = [chunk for chunk in due if chunk.name in only]
     waits = _waits(context, table, tracking, due, force)
+    cutoff = _cutoff(table, as_of, force)
+    waits = dirty_chunks(context, tracking.hot, tracking.chunks, due, cutoff) | waits
     deferred = [*deferred, *waits.values()]
     chunks = [chunk for chunk in due if chunk.name not in waits]
     files, spanning = _files(context, tracking, chunks)
@@ -130,6 +133,12 @@ def _due(
         return [], []
     due = due_to_drop(tracking.chunks, policy, as_of, context.config.chunks.max_chunks)
     return list(due.due), list(due.deferred)
+
+
+def _cutoff(table: ChunkedTable, as_of: datetime, force: Force | None) -> datetime | None:
+    """Up to when chunks are old enough; of those that a person names, age does not count."""
+    policy = table.drop_policy
+    return policy.drop_after.before(as_of) if policy and policy.drop_after and not force else None
 
 
 def _named(table: ChunkedTable, tracking: Tracking, name: str) -> Chunk:

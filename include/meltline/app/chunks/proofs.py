@@ -60,19 +60,18 @@ class ColdSide:
 
     Attributes:
         snapshot_id: What is current in cold: rows are read from it.
-        dropped: Chunks that cold alone has, with the newest sequence number of what was dropped.
     """
 
     table: SyncedTable
     snapshot_id: int
-    dropped: Mapping[str, int]
 
     @classmethod
     def read(cls, context: RunContext, sync: TableSync) -> "ColdSide":
         """Reads it anew.
 
         Raises:
-            SyncRefused: It does not say of itself what the ledger says of it.
+            SyncRefused: It does not say of itself what the ledger says of it, or nobody can read
+                what it alone has.
             MeltlineError: It cannot be read.
         """
         tier = require_cold(context)
@@ -88,7 +87,7 @@ class ColdSide:
                 next=f"`meltline chunks replicate --tables {sync.table}` says what is wrong",
             )
         try:
-            return cls(table, head, read_dropped(table.state.properties))
+            read_dropped(table.state.properties)  # a drop adds to it
         except ValueError as error:
             raise SyncRefused(
                 f"{sync.cold} does not say what it alone has",
@@ -97,6 +96,7 @@ class ColdSide:
                 found=str(error),
                 next="find out who changed its properties",
             ) from error
+        return cls(table, head)
 
 
 def differing_rows(

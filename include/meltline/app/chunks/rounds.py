@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 
 from meltline.app.chunks.drop import DroppedChunks, drop_chunks
 from meltline.app.chunks.gate import JudgedDrop, judge_drops
-from meltline.app.chunks.lookups import HotTable, chunked_tables
-from meltline.app.chunks.plan_drops import Force, plan_drops
-from meltline.app.chunks.tracking import track
+from meltline.app.chunks.lookups import ChunkedTable, chunked_tables
+from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
+from meltline.app.chunks.tracking import Tracking, tracking_of
 from meltline.app.gate.gate import reasons
 from meltline.app.safety.stored_plans import end_plan
 from meltline.app.services import RunContext
 from meltline.domain.chunks.durability import Deferred
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.errors import PlanStale
+from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.names import TableName
 
 _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
@@ -25,10 +25,16 @@ _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
 @dataclass
 class JudgedPlans:
-    """Plans after their gates, and the chunks that are left alone."""
+    """Plans after their gates.
+
+    Attributes:
+        deferred: By table the chunks that are left alone.
+        errors: Why there are no other plans in the place of a table's.
+    """
 
     plans: list[Plan] = field(default_factory=list)
     deferred: list[tuple[TableName, Sequence[Deferred]]] = field(default_factory=list)
+    errors: list[tuple[TableName, MeltlineError]] = field(default_factory=list)
 
     @property
     def passed(self) -> list[Plan]:
@@ -88,6 +94,7 @@ class DropRound:
                 again = self.judge(anew)
                 carried.judged.plans += again.plans
                 carried.judged.deferred += again.deferred
+                carried.judged.errors += again.errors
                 plans = [*plans, *again.passed]
         carried.done += drop_chunks(self.context, plans, self.force)
         return carried
@@ -97,23 +104,30 @@ class DropRound:
     ) -> list[Plan]:
         """Plans of some chunks of an older plan, as the table is now; what waits is noted."""
         plans: list[Plan] = []
-        for table in chunked_tables(self.context, only=[old.table_uuid]):
-            for wish in wishes:
-                hot = HotTable.of(self.context, table.state)
-                (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
-                drops = plan_drops(
-                    self.context,
-                    table,
-                    track(self.context, hot, tracked, table.sync),
-                    run_id=old.run_id,
-                    as_of=old.as_of,
-                    force=self.force,
-                    only=wish,
-                )
-                waiting = [d for d in drops.deferred if d.chunk in old.chunks]
-                judged.deferred.append((table.state.name, waiting))
-                plans += [drops.plan.plan] if drops.plan else []
+        try:
+            for table in chunked_tables(self.context, only=[old.table_uuid]):
+                tracking = tracking_of(self.context, table)
+                for wish in wishes:
+                    drops = self._plan(old, table, tracking, wish)
+                    waiting = [d for d in drops.deferred if d.chunk in old.chunks]
+                    judged.deferred.append((table.state.name, waiting))
+                    plans += [drops.plan.plan] if drops.plan else []
+        except MeltlineError as error:  # stops no other table
+            judged.errors.append((old.table, error))
         return plans
+
+    def _plan(
+        self, old: Plan, table: ChunkedTable, tracking: Tracking, wish: Collection[str]
+    ) -> PlannedDrops:
+        return plan_drops(
+            self.context,
+            table,
+            tracking,
+            run_id=old.run_id,
+            as_of=old.as_of,
+            force=self.force,
+            only=wish,
+        )
 
 
 def _apart(drop: JudgedDrop, found: str) -> list[Deferred]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meltline.app.chunks.drop import DroppedChunks, begun_drops, drop_chunks
-from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, missing_tables
+from meltline.app.chunks.lookups import ChunkedTable, chunked_tables, missing_tables
 from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
 from meltline.app.chunks.policies import TIME_TO_REGRET
 from meltline.app.chunks.proofs import due_to_tier, tier
@@ -15,7 +15,7 @@ from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.rollups.refresh import RefreshedRollup, refresh_rollups
 from meltline.app.chunks.rounds import DropRound, JudgedPlans
-from meltline.app.chunks.tracking import Tracking, chunk_lock, track
+from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_datable
 from meltline.app.run.not_armed import NotArmedCounts
@@ -183,14 +183,10 @@ class ChunkRun:
         for table in self._tables():
             try:
                 with chunk_lock(self.context, table.state.uuid):
-                    work(table, self._tracked(table))
+                    is_dry = self.request.dry_run
+                    work(table, tracking_of(self.context, table, dry_run=is_dry))
             except MeltlineError as error:
                 self.summary.note_error(table.state.name, error)
-
-    def _tracked(self, table: ChunkedTable) -> Tracking:
-        hot = HotTable.of(self.context, table.state)
-        (tracked,) = self.context.control.chunks.tracked([table.state.uuid])
-        return track(self.context, hot, tracked, table.sync, dry_run=self.request.dry_run)
 
     def _evaluate(self, table: ChunkedTable, tracking: Tracking) -> None:
         name = table.state.name
@@ -263,6 +259,8 @@ class ChunkRun:
         self.summary.gated(judged.plans)
         for table, deferred in judged.deferred:
             self._defer(table, deferred)
+        for table, error in judged.errors:
+            self.summary.note_error(table, error)
 
     def _note_dropped(self, results: Sequence[DroppedChunks]) -> None:
         self.results += results

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.chunks.lookups import HotTable, require_tracked
+from meltline.app.chunks.rollups.waits import dirty_chunks
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import Deferred, is_gated, not_durable
@@ -30,7 +31,8 @@ class TieringStatus:
         reclaimable_bytes: Of chunks that are tiered now: hot could do without them (H7).
         reclaimed_bytes: Of chunks that were dropped; what is left of them in failsafe is counted.
         cdf_status: STREAMING, LAGGING, COPYING, FAILED or STOPPED; NONE where nothing is synced.
-        lag: How many commits of hot cold had not got, when that was looked at.
+        lag: How many of hot's commits cold has not got, of those that chunks are stamped up to;
+            None where nobody knows: before the first copy, or where main has left its line.
         caught_up: Whether cold has every resident chunk up to its last write, as far as stamped.
         problem: Why replication has failed; empty where it has not.
     """
@@ -47,7 +49,7 @@ class TieringStatus:
     reclaimable_bytes: int
     reclaimed_bytes: int
     cdf_status: str
-    lag: int
+    lag: int | None
     caught_up: bool
     last_run_at: datetime | None
     last_run: str
@@ -103,7 +105,7 @@ def _line(
         reclaimable_bytes=size(ChunkStatus.TIERED) if state == SyncState.STREAMING else 0,
         reclaimed_bytes=sum(row.dropped_bytes for row in sums if row.status in _WERE_DROPPED),
         cdf_status=state,
-        lag=sync.behind if sync else 0,
+        lag=_lag(table, sync),
         caught_up=_is_caught_up(table, resident, sync, is_late),
         last_run_at=table.last_run_at,
         last_run=table.last_run,
@@ -117,6 +119,16 @@ def _state(sync: TableSync | None, is_late: bool) -> str:
         return NOT_SYNCED
     is_lagging = sync.state is SyncState.STREAMING and is_late
     return str(SyncState.LAGGING if is_lagging else sync.state)
+
+
+def _lag(table: TrackedTable, sync: TableSync | None) -> int | None:
+    """Places of two generations cannot be compared."""
+    if sync is None or sync.committed is None or table.walked is None:
+        return None
+    is_comparable = table.walked.generation == sync.committed.generation
+    commits = table.walked.place - sync.committed.place
+    is_known = is_comparable and commits >= 0 and sync.reason != Deferral.DIVERGED
+    return commits if is_known else None
 
 
 def _is_caught_up(
@@ -160,11 +172,13 @@ def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
     chunks = context.control.chunks.of(uuid)
     now, oldest = context.clock.now(), context.config.chunks.heartbeat
     is_behind = hot.since(tracked.walked.snapshot_id if tracked.walked else None) is None
+    resident = [chunk for chunk in chunks.values() if chunk.is_resident]
+    dirty = dirty_chunks(context, hot, chunks, resident, cutoff=None)
     lines = []
     for chunk in sorted(chunks.values(), key=lambda c: c.name):
-        waits = None
+        waits = dirty.get(chunk.name)
         if chunk.is_resident and _must_be_durable(sync, policies):
-            waits = not_durable(chunk, sync, now, oldest)
+            waits = not_durable(chunk, sync, now, oldest) or waits
             if is_behind:
                 detail = "main was rolled back or replaced"
                 waits = Deferred(chunk.name, Deferral.DIVERGED, detail)

@@ -5,12 +5,12 @@ other. Where the line was left, by a rollback or a replaced table, nothing is kn
 person says how to go on, or, of a table that is not synced, everything is read anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, require_tracked
 from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk, stamped
@@ -114,6 +114,16 @@ def track(
     return Tracking(hot, table, after, tuple(changes))
 
 
+def tracking_of(context: ReadContext, table: ChunkedTable, *, dry_run: bool = False) -> Tracking:
+    """The chunks of a table as it was looked at, by what the ledger has now. Raises as `track`.
+
+    Raises:
+        NotChunked: The ledger has nothing of it any more.
+    """
+    hot, tracked = HotTable(table.state, context.store), require_tracked(context, table.state)
+    return track(context, hot, tracked, table.sync, dry_run=dry_run)
+
+
 def retrack(
     context: ReadContext,
     hot: HotTable,
@@ -143,6 +153,28 @@ def changes_of(
     return [
         files.change(snapshot, layout, place) for place, snapshot in enumerate(snapshots, first)
     ]
+
+
+def written_since(
+    files: ChunkFileReader,
+    hot: HotTable,
+    layout: ChunkLayout,
+    base: int | None,
+    chunks: Collection[str],
+) -> list[str]:
+    """Which of some chunks a commit after a snapshot may have touched; compactions count.
+
+    All of them where main does not come from the snapshot: nobody knows what came after it.
+    """
+    since = None if base is None else hot.since(base)
+    if since is None:
+        return sorted(chunks)
+    touched: set[str] = set()
+    for change in changes_of(files, layout, since, 0):
+        times_of_files = {file.times for file in (*change.added, *change.removed)}
+        for names in map(layout.names, times_of_files):
+            touched |= set(chunks) if names is None else set(chunks).intersection(names)
+    return sorted(touched)
 
 
 def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan | None:
@@ -185,7 +217,7 @@ def _after(
         chunks,
         [change],
         generation=generation,
-        dropped_by={} if plan is None else {change.snapshot_id: plan.id},
+        own_drops=() if plan is None else (change.snapshot_id,),
     )
     snapshot = hot.state.snapshots[change.snapshot_id]
     for name in plan.chunks if plan else ():
@@ -225,9 +257,7 @@ def _read_anew(
     everything = SnapshotChange(head.snapshot_id, "append", place, {}, added=live)
     named = {name: new_chunk(layout, uuid, name) for name in _names(layout, live)}
     whole = {name: replace(chunk, status=ChunkStatus.DROPPED) for name, chunk in kept.items()}
-    after = stamped(
-        layout, uuid, {**named, **whole}, [everything], generation=generation, dropped_by={}
-    )
+    after = stamped(layout, uuid, {**named, **whole}, [everything], generation=generation)
     return after | {name: _as_main_says(hot, after[name]) for name in kept}
 
 

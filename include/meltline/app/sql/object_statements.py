@@ -19,7 +19,7 @@ from meltline.app.sql.branch_statements import run_branch_statement
 from meltline.app.sql.copy_statements import end_share, make_clone, make_share, renew_share
 from meltline.app.sql.information_schema import read_view
 from meltline.app.sql.naming import container_name, full_name, full_table_name
-from meltline.app.sql.statement_results import Outcome, status, unsupported
+from meltline.app.sql.statement_results import Outcome, status
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.drop.history import HistoryRow
 from meltline.domain.errors import (
@@ -49,7 +49,6 @@ from meltline.grammar.statements import (
     ShowHistory,
     Statement,
     TagSnapshot,
-    TieringCall,
     UndropObject,
     UpdateShare,
 )
@@ -72,11 +71,8 @@ def run_without_spark(context: ReadContext, standing: ObjectName, statement: Sta
     """Carries out a statement that Spark does not have.
 
     Raises:
-        StatementUnsupported: This release cannot carry it out.
         MeltlineError: Whatever the step raises that does.
     """
-    if isinstance(statement, TieringCall):
-        raise unsupported(f"lakets.{statement.function}")
     return _STEPS[type(statement)](context, standing, statement)
 
 

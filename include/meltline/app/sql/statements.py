@@ -10,8 +10,10 @@ from uuid import uuid4
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around
 from meltline.app.retention.leases import leased
-from meltline.app.services import ReadContext
+from meltline.app.services import OpenServices, ReadContext
 from meltline.app.sql.guarded_statements import GuardedStatement, guarded_statement
+from meltline.app.sql.lakets.dispatch import refused, run_call
+from meltline.app.sql.lakets.session import Session
 from meltline.app.sql.naming import full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
@@ -22,7 +24,7 @@ from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.retention.policy import TRANSIENT, effective_retention
 from meltline.domain.retention.policy_rules import require_allowed, require_new
 from meltline.grammar import parse
-from meltline.grammar.statements import CreateTable, Query, TimeClause
+from meltline.grammar.statements import CreateTable, FunctionCall, Query, TimeClause
 from meltline.grammar.tables import Edit, replaced
 from meltline.ports import PastView, SqlEngine, StatementRecord, StatementState
 
@@ -71,7 +73,10 @@ class Prepared:
 
 
 def run_statement(
-    context: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest
+    context: ReadContext,
+    engine: Callable[[], SqlEngine],
+    request: StatementRequest,
+    services: OpenServices,
 ) -> Outcome:
     """Carries out one statement.
 
@@ -79,6 +84,7 @@ def run_statement(
         context: Where the objects are.
         engine: Starts what runs SQL; called only for statements that need it.
         request: The statement.
+        services: Starts what copies and drops chunks; called only for statements that do.
 
     Raises:
         SqlUnreadable: It is one of ours and not right; says where.
@@ -91,6 +97,8 @@ def run_statement(
         return _query(context, engine, request, statement)
     if isinstance(statement, CreateTable):
         return _create_table(context, engine, request, statement)
+    if isinstance(statement, FunctionCall):
+        return run_call(Session(context, request.standing, services, engine), statement)
     return run_without_spark(context, request.standing, statement)
 
 
@@ -100,7 +108,7 @@ def _query(
     if query.views:
         raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
     if query.calls:
-        raise unsupported(f"lakets.{query.calls[0]}")
+        raise refused(query.calls[0])
     now = context.clock.now()  # one for all its clauses
     locations = [_located(context, request, clause, now) for clause in query.clauses]
     views, edits, unique = {}, [], token_hex(4)

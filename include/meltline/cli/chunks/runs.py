@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from meltline.app.catalog.resolve import load_table, parse_table_name
+from meltline.app.chunks.hand_runs import DROPPING
 from meltline.app.chunks.lookups import chunked_tables, require_tracked
 from meltline.app.chunks.plan_drops import Force, PlannedDrops
 from meltline.app.chunks.run import ChunkRun
 from meltline.app.plans.plan_log import plan_document
 from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
-from meltline.app.run.steps import CHUNK_STEPS, step_of
+from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import globs
 from meltline.cli.options import (
@@ -38,8 +39,6 @@ from meltline.domain.iceberg.names import unmatched
 from meltline.domain.units import counted, format_instant, format_size
 
 _SHOWN = 3
-_DROPPING = CHUNK_STEPS[CHUNK_STEPS.index(step_of("plan_drops")) :]
-"""The steps of a drop by hand: nothing is copied or flagged by the way."""
 WAYS_OUT: Mapping[str, str] = {
     Deferral.NOT_SYNCED: "`meltline chunks sync {table}`",
     Deferral.NOT_STREAMING: "`meltline chunks replicate --tables {table}`",
@@ -109,7 +108,7 @@ def drop(
     _require_whole(asked.chunks, reason, force=force)
     services = wiring.services("chunks drop", asked.run_id, judges=not dry_run)
     chunk_run = ChunkRun(services, asked, at_once=True)
-    summary = run_recorded(chunk_run.context, asked, _DROPPING, chunk_run)
+    summary = run_recorded(chunk_run.context, asked, DROPPING, chunk_run)
     _print(chunk_run, as_json=as_json)
     return 3 if summary.not_armed and not summary.exit_code else summary.exit_code
 
@@ -140,7 +139,7 @@ def plan_drops(
     run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run)
     services = wiring.services("plan drops", run_request.run_id)
     chunk_run = ChunkRun(services, run_request, at_once=True)
-    summary = chunk_run.visit(_DROPPING[:1])
+    summary = chunk_run.visit(DROPPING[:1])
     document = {
         "run_id": run_request.run_id,
         "as_of": run_request.as_of,

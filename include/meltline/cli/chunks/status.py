@@ -53,7 +53,7 @@ def _row(line: TieringStatus) -> list[str]:
         line.after or "-",
         line.cdf_status,
         "yes" if line.caught_up else "no",
-        str(line.lag),
+        "-" if line.lag is None else str(line.lag),
         str(line.active_chunks),
         str(line.tiered_chunks),
         str(line.dropped_chunks),

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.chunks.hand_runs import first_copy
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.declare import stop_sync as stop_replication
@@ -48,13 +49,7 @@ def sync(
     if later:
         lines = [f"{name} goes to {begun.cold}: `meltline chunks replicate` copies it."]
         return answer(_document(begun), lines, as_json=as_json)
-    run_request = request(wiring, tables=str(name))
-    services = wiring.services("chunks sync", run_request.run_id)
-    run = ChunkRun(services, run_request)
-    run_recorded(services, run_request, (REPLICATE,), run)
-    (done,) = [one for one in run.replicated if one.sync.table_uuid == begun.table_uuid]
-    if done.error is not None:
-        raise done.error
+    done = first_copy(wiring.services, wiring.clock.now(), begun)
     document = {**_document(done.sync), "rows_copied": done.rows, "commits": done.commits}
     lines = [
         f"{name} is {done.sync.state} to {done.sync.cold}: {done.rows} rows copied and verified.",

@@ -1,5 +1,6 @@
 """The command that speaks SQL: sql."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -32,7 +33,8 @@ def sql(
     wiring, context = ready_wiring(config)
     standing = standing_at(context, within)
     request = StatementRequest(statement, standing, schema, limit, statement_id)
-    outcome = run_statement(context, lambda: wiring.sql_engine(standing), request)
+    engine = partial(wiring.sql_engine, standing)
+    outcome = run_statement(context, engine, request, wiring.services)
     print_json(_document(outcome)) if as_json else _print(outcome)
     return 4 if outcome.unreadable else 0
 

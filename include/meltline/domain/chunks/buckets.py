@@ -10,6 +10,7 @@ from meltline.domain.chunks.ranges import TimeRange, Unit, merged
 ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """Buckets of every length are counted from here, as the source's are."""
 _TEXT = re.compile(r"^\s*(\d+)?\s*([A-Za-z]+)\s*$")
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _SPANS = {
     "s": timedelta(seconds=1),
@@ -78,34 +79,27 @@ class BucketWidth:
         return Unit.DAY if self.span >= _DAY else Unit.HOUR
 
     def floor(self, moment: datetime) -> datetime:
-        """When the bucket begins in which a moment lies. Raises OverflowError beyond the calendar.
-
-        Raises:
-            OverflowError: It would begin before the calendar does.
-        """
+        """When the bucket begins in which a moment lies: no earlier than the calendar does."""
         if not self.months:
-            return moment - (moment - ORIGIN) % self.span
+            into = (moment - ORIGIN) % self.span
+            return moment - into if moment - _FIRST >= into else _FIRST
         total = moment.year * 12 + moment.month - 1
         return _month(total - (total - ORIGIN.year * 12) % self.months)
 
     def after(self, start: datetime) -> datetime:
-        """When the next bucket begins. Raises OverflowError where the calendar ends."""
+        """When the next bucket begins: no later than the calendar ends."""
         if not self.months:
-            return start + self.span
+            return start + self.span if _LAST - start >= self.span else _LAST
         return _month(start.year * 12 + start.month - 1 + self.months)
 
     def around(self, times: TimeRange) -> TimeRange:
-        """The whole buckets into which some times reach. Raises OverflowError."""
+        """The whole buckets into which some times reach."""
         first = self.floor(times.start)
         end = self.floor(times.end)
         return TimeRange(first, end if end == times.end else self.after(end))
 
     def whole(self, ranges: Iterable[TimeRange]) -> list[TimeRange]:
-        """The whole buckets into which some ranges reach, in as few ranges as there can be.
-
-        Raises:
-            OverflowError: One lies where the calendar ends.
-        """
+        """The whole buckets into which some ranges reach, in as few ranges as there can be."""
         return merged(self.around(times) for times in ranges)
 
     def count(self, ranges: Iterable[TimeRange]) -> int:
@@ -128,9 +122,9 @@ def _exact(span: timedelta) -> tuple[tuple[str, int]]:
 
 def _month(total: int) -> datetime:
     year, month = divmod(total, 12)
-    if not 1 <= year <= 9999:
-        raise OverflowError(f"the calendar has no year {year}")
-    return datetime(year, month + 1, 1, tzinfo=UTC)
+    if year < 1:
+        return _FIRST
+    return datetime(year, month + 1, 1, tzinfo=UTC) if year <= _LAST.year else _LAST
 
 
 def without(ranges: Sequence[TimeRange], taken: Sequence[TimeRange]) -> list[TimeRange]:

@@ -1,6 +1,6 @@
 """A chunk as the ledger knows it, and why one is not flagged or dropped yet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -164,7 +164,7 @@ def stamped(
     changes: Iterable[SnapshotChange],
     *,
     generation: int,
-    dropped_by: Mapping[int, str],
+    own_drops: Collection[int] = (),
 ) -> dict[str, Chunk]:
     """The chunks after some commits, oldest first: counted, and those stamped that they touched.
 
@@ -177,7 +177,7 @@ def stamped(
         chunks: As they were, by name.
         changes: What the commits did.
         generation: Of the sync.
-        dropped_by: Our own drops, which no chunk is stamped for: plan ids by snapshot.
+        own_drops: The commits among them that are drops of ours: no chunk is stamped for these.
 
     Returns:
         Every chunk, by name.
@@ -186,7 +186,7 @@ def stamped(
     for change in changes:
         _make_room(layout, table_uuid, after, change)
         _count(layout, after, change)
-        if change.snapshot_id not in dropped_by:
+        if change.snapshot_id not in own_drops:
             _stamp(layout, after, change, generation)
     return after
 

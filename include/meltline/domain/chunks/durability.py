@@ -90,7 +90,7 @@ def due_to_drop(
     """
     assert policy.drop_after is not None  # whoever asks has a policy that drops
     cutoff = policy.drop_after.before(as_of)
-    latest = _latest(chunks, policy.keep_latest, as_of)
+    latest = latest_begun(chunks, policy.keep_latest, as_of)
     deferred = [*_straddling(chunks, cutoff)]
     due: list[Chunk] = []
     for chunk in old_enough(chunks, cutoff):
@@ -105,8 +105,11 @@ def due_to_drop(
     return DueChunks(due[:most], deferred)
 
 
-def _latest(chunks: Mapping[str, Chunk], count: int, as_of: datetime) -> Sequence[str]:
-    """The newest chunks. A row of a year to come does not make yesterday's chunk an old one."""
+def latest_begun(chunks: Mapping[str, Chunk], count: int, as_of: datetime) -> Sequence[str]:
+    """The newest chunks with files in hot that have begun by then, so many at most.
+
+    A row of a year to come does not make yesterday's chunk an old one.
+    """
     begun = (c.name for c in chunks.values() if c.start and c.start <= as_of and _has_files(c))
     return sorted(begun, reverse=True)[:count]
 

@@ -90,7 +90,6 @@ class TableSync:
         committed: What cold has, all of it; None before the first copy is verified.
         cold_snapshot: The snapshot of the cold table that has it.
         heartbeat: When replication last looked and was able to go on.
-        behind: How many commits had not been copied when it last ended.
         allowed_deletes: The foreign snapshots whose large deletes a person said to mirror;
             `kept_deletes` those whose deleted rows cold is to keep.
     """
@@ -106,7 +105,6 @@ class TableSync:
     committed: Position | None = None
     cold_snapshot: int | None = None
     heartbeat: datetime | None = None
-    behind: int = 0
     allowed_deletes: tuple[int, ...] = ()
     kept_deletes: tuple[int, ...] = ()
 

@@ -10,12 +10,10 @@ from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import ObjectReader
+from meltline.ports import SPANNING, ObjectReader
 from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.chunks.commits import load_rows
 from meltline.testing.chunks.rows import Row, TableRows, chunk_of, refused
-
-SPANNING = "*"
 
 
 class MemoryChunkRows:

@@ -78,7 +78,7 @@ def test_lt_12_equality_passes_and_one_less_does_not(committed: int, is_durable:
 
 def test_lt_13_the_chunks_own_write_counts_and_never_the_tables_head() -> None:
     quiet = a_chunk("2026-01-05", last_write=48)
-    sync = a_sync(committed=Position(1, 50, 7), behind=850)  # the head is at 900
+    sync = a_sync(committed=Position(1, 50, 7))  # the head is at 900
     assert judged(quiet, sync) is None
 
 

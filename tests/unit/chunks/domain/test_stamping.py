@@ -84,10 +84,10 @@ def test_lt_14_a_compaction_stamps_nothing_and_counts() -> None:
 def test_our_own_drop_stamps_nothing_and_counts() -> None:
     before = by_name(a_chunk(FIRST), a_chunk(SECOND))
     drop = a_change(6, [], [FIRST], "overwrite")
-    chunks = after(drop, chunks=before, dropped_by={drop.snapshot_id: "plan"})
+    chunks = after(drop, chunks=before, own_drops=[drop.snapshot_id])
     assert places(chunks) == {FIRST: 5, SECOND: 5}
     assert counts(chunks[FIRST]) == (0, 0, 0, 0)
-    stamped = after(drop, chunks=before, dropped_by={1: "plan"})
+    stamped = after(drop, chunks=before, own_drops=[1])
     assert places(stamped) == {FIRST: 6, SECOND: 5}
 
 

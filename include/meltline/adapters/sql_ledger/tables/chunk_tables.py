@@ -134,7 +134,6 @@ table_syncs = Table(
     _maybe("committed_snapshot"),
     _maybe("cold_snapshot"),
     instant("heartbeat", nullable=True),
-    count("behind"),
     _snapshots("allowed_deletes"),
     _snapshots("kept_deletes"),
 )

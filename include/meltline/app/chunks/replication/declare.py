@@ -102,10 +102,16 @@ def start_sync(
         sync = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
         if before is not None:
             sync = replace(
-                before, generation=before.generation + 1, state=SyncState.COPYING, started_at=now
+                before,
+                generation=before.generation + 1,
+                state=SyncState.COPYING,
+                started_at=now,
+                reason="",
+                detail="",
+                heartbeat=None,
+                committed=None,
+                cold_snapshot=None,
             )
-            sync = replace(sync, reason="", detail="", heartbeat=None, behind=0, committed=None)
-            sync = replace(sync, cold_snapshot=None)
         context.control.syncs.save(before, sync)
     audit(context, "chunks sync", str(table), detail=f"to {sync.cold}, {sync.generation}")
     return sync

@@ -290,7 +290,6 @@ class Pass:
             committed=position or before.committed,
             cold_snapshot=cold,
             heartbeat=context.clock.now(),
-            behind=0,
         )
         context.control.syncs.save(before, after)
         if position is not None:

@@ -292,10 +292,7 @@ def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) 
     for _ in range(_TRIES):
         rollup = rollup_of(context, name)
         width = rollup.buckets
-        try:
-            wanted = width.whole([_range(name, start, end)])
-        except OverflowError as error:
-            raise _no_range(name, start, end) from error
+        wanted = width.whole([_range(name, start, end)])
         open_ranges = without(wanted, RollupLook.take(context, rollup).stale.frozen)
         after = replace(rollup, invalidated=tuple(merged((*rollup.invalidated, *open_ranges))))
         if context.control.rollups.save(rollup, after):

@@ -217,7 +217,7 @@ class RollupLook:
         """
         own = RollupTable.load(context, rollup)
         source = _source(context, rollup)
-        hot = HotTable.of(context, source.state)
+        hot = HotTable(source.state, context.store)
         since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
         changed = None if since is None else changed_ranges(_changes(context, source, since))
         gone = _gone(context, source, own)

@@ -6,7 +6,7 @@ from meltline.app.catalog.resolve import load_table
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import ROLLUP_HEAD, ROLLUP_OF, ROLLUP_SNAPSHOT, Rollup
 from meltline.domain.chunks.sync import DROP_PLAN
-from meltline.domain.errors import RollupRefused
+from meltline.domain.errors import RollupRefused, TableNotFound
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 
 NO_SNAPSHOT = -1
@@ -25,10 +25,19 @@ class RollupTable:
         """Reads it anew.
 
         Raises:
-            RollupRefused: Another table has its name.
-            TableNotFound: None has it.
+            RollupRefused: No table, or another one, has its name.
         """
-        state = load_table(context, rollup.table)
+        try:
+            state = load_table(context, rollup.table)
+        except TableNotFound as missing:
+            raise RollupRefused(
+                f"{rollup.table}, the table of rollup {rollup.name}, is gone",
+                object=str(rollup.table),
+                expected="the table that its declaration made",
+                found="none",
+                next=f"`meltline undrop {rollup.table}` brings a dropped one back; "
+                f"`meltline rollups drop {rollup.name}` forgets the rollup",
+            ) from missing
         is_own = state.properties.get(ROLLUP_OF) == rollup.source_uuid
         if state.uuid != rollup.table_uuid or not is_own:
             raise RollupRefused(

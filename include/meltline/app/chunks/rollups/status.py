@@ -49,7 +49,7 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
     missed = rollup.buckets.count(rollup.missed)
     try:
         look = RollupLook.take(context, rollup)
-        hot = HotTable.of(context, look.source.state)
+        hot = HotTable(look.source.state, context.store)
         since = hot.since(look.own.snapshot_id) if look.own.was_refreshed else None
         stale = look.stale
         return RollupLine(
@@ -75,7 +75,7 @@ def watermark(context: ReadContext, own: RollupTable) -> datetime | None:
     head = own.state.current_snapshot
     if head is None:
         return None
-    document = HotTable.of(context, own.state).document
+    document = HotTable(own.state, context.store).document
     schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
     rollup = own.rollup
     field = next(f for f in schema["fields"] if f["name"] == rollup.bucket_column)

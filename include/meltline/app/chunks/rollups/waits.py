@@ -11,7 +11,6 @@ from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.rollups.refresh import RollupLook
 from meltline.app.chunks.rollups.rollup_table import RollupTable
-from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.buckets import common, without
 from meltline.domain.chunks.chunk import Chunk, Deferral
@@ -23,8 +22,8 @@ from meltline.domain.errors import MeltlineError
 
 def dirty_chunks(
     context: ReadContext,
-    table: ChunkedTable,
-    tracking: Tracking,
+    hot: HotTable,
+    known: Mapping[str, Chunk],
     chunks: Sequence[Chunk],
     cutoff: datetime | None,
 ) -> dict[str, Deferred]:
@@ -32,16 +31,16 @@ def dirty_chunks(
 
     Args:
         context: Where the rollups are.
-        table: The table.
-        tracking: All of its chunks, stamped up to main's head.
+        hot: The table.
+        known: All of its chunks, stamped up to main's head.
         chunks: Those that would be dropped.
         cutoff: Up to when chunks are old enough; None where age does not count.
     """
     dirty: dict[str, Deferred] = {}
-    for rollup in context.control.rollups.all([table.state.uuid]):
+    for rollup in context.control.rollups.all([hot.state.uuid]):
         try:
-            reasons = _reasons(context, tracking, rollup, chunks, cutoff)
-        except (MeltlineError, OverflowError) as error:
+            reasons = _reasons(context, rollup, hot, known, chunks, cutoff)
+        except MeltlineError as error:
             reasons = {chunk.name: f"it cannot be told: {error}" for chunk in chunks}
         for name, reason in reasons.items():
             dirty[name] = Deferred(name, Deferral.ROLLUP_DIRTY, f"{rollup.name}: {reason}")
@@ -50,19 +49,20 @@ def dirty_chunks(
 
 def _reasons(
     context: ReadContext,
-    tracking: Tracking,
     rollup: Rollup,
+    hot: HotTable,
+    known: Mapping[str, Chunk],
     chunks: Sequence[Chunk],
     cutoff: datetime | None,
 ) -> dict[str, str]:
-    own, hot, width = RollupTable.load(context, rollup), tracking.hot, rollup.buckets
+    own, width = RollupTable.load(context, rollup), rollup.buckets
     frozen = _frozen(context, hot, rollup)
     open_chunks = [c for c in chunks if c.range and without([c.range], frozen)]
     since = hot.since(own.snapshot_id) if own.was_refreshed else None
     if since is None or not own.is_as_left:
         return {c.name: "it has to be refreshed as a whole" for c in open_chunks}
     later = {None, *(snapshot.snapshot_id for snapshot in since)}
-    written = [c.range for c in tracking.chunks.values() if c.last_write_snapshot in later]
+    written = [c.range for c in known.values() if c.last_write_snapshot in later]
     dirty = width.whole(times for times in (*written, *rollup.invalidated) if times)
     dirty = without(dirty, frozen)
     reasons = {
@@ -82,18 +82,29 @@ def _frozen(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[TimeRan
 
 
 def chunks_not_rolled_up(
-    context: ReadContext, table: ChunkedTable, planned: Mapping[str, TimeRange | None]
+    context: ReadContext,
+    table: ChunkedTable,
+    planned: Mapping[str, TimeRange | None],
+    cutoff: datetime | None,
 ) -> Collection[str]:
     """Planned chunks with rows that a rollup has not got, by the manifests of all commits since.
+
+    Args:
+        context: Where the rollups are.
+        table: The table.
+        planned: The chunks' times by name; None of what nobody knows.
+        cutoff: Up to when chunks are old enough; None where age does not count.
 
     Raises:
         MeltlineError: A rollup or a manifest cannot be read.
     """
-    behind: set[str] = set()
+    behind = {name for name, times in planned.items() if times is None}
     for rollup in context.control.rollups.all([table.state.uuid]):
-        stale = RollupLook.take(context, rollup).stale
+        stale, width = RollupLook.take(context, rollup).stale, rollup.buckets
         for name, times in planned.items():
-            is_stale = stale.ranges is None or times is None or common([times], stale.ranges)
-            if is_stale and (times is None or without([times], stale.frozen)):
+            if times is None or not without([times], stale.frozen):
+                continue
+            is_stale = stale.ranges is None or common([times], stale.ranges)
+            if is_stale or (cutoff is not None and width.around(times).end > cutoff):
                 behind.add(name)
     return behind

@@ -88,7 +88,6 @@ def _add_syncs() -> None:
         sa.Column("committed_snapshot", sa.BigInteger),
         sa.Column("cold_snapshot", sa.BigInteger),
         sa.Column("heartbeat", sa.BigInteger),
-        _number("behind"),
         _text("allowed_deletes"),
         _text("kept_deletes"),
     )

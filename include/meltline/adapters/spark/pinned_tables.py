@@ -1,7 +1,9 @@
-"""Tables with main set to a snapshot in a copy of their metadata, for reading; see `past`.
+"""Tables with main set to a snapshot in a copy of their metadata, for reading.
 
-So rows, files and partitions are all read under the same columns, whatever the snapshot was
-written with. Nothing is written.
+Stock `VERSION AS OF` reads a snapshot with the snapshot's own schema, and its partition specs with
+the present names: a filter on a partition column that was renamed since fails (Iceberg 1.12). Here
+rows, files and partitions are all read under the same columns, by field id, whatever the snapshot
+was written with. Nothing is written.
 """
 
 import json
@@ -42,7 +44,8 @@ class PinnedTables:
         Args:
             table: As it was loaded.
             snapshot_id: It must be in the metadata.
-            columns: Another schema of Iceberg's to read it under, by field id; None is its own.
+            columns: Another schema to read it under, by field id: Iceberg's, or the id of one of
+                the table's; None is its present one.
         """
         current = table.operations().current()
         builder = self.java("org.apache.iceberg.TableMetadata").buildFrom(current)
@@ -50,12 +53,12 @@ class PinnedTables:
         # A session that has its work audited on a branch would be given that branch's rows.
         builder = builder.removeProperties(self.java("java.util.Set").of(_WAP))
         if columns is not None:
+            # What new rows would be partitioned and sorted by may not be among these.
             spec = self.java("org.apache.iceberg.PartitionSpec").unpartitioned()
             builder = builder.setDefaultPartitionSpec(spec)
             order = self.java("org.apache.iceberg.SortOrder").unsorted()
             builder = builder.setDefaultSortOrder(order)
-            last = max(int(current.lastColumnId()), int(columns.highestFieldId()))
-            builder = builder.setCurrentSchema(columns, last)
+            builder = _under(builder, columns, int(current.lastColumnId()))
         operations = self.java("org.apache.iceberg.StaticTableOperations")(
             builder.discardChanges().build(), table.io(), table.locationProvider()
         )
@@ -135,6 +138,12 @@ class PinnedTables:
             self.java("org.apache.iceberg.SchemaParser").toJson(table.schema())
         )
         return schema
+
+
+def _under(builder: Any, columns: Any, last_column: int) -> Any:
+    if isinstance(columns, int):
+        return builder.setCurrentSchema(columns)
+    return builder.setCurrentSchema(columns, max(last_column, int(columns.highestFieldId())))
 
 
 def fields_of(schema: Field) -> Sequence[Field]:

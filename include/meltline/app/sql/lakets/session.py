@@ -1,0 +1,87 @@
+"""Who calls a function: where names are looked for, and what the function may work with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from meltline.app.services import OpenServices, ReadContext
+from meltline.app.sql.naming import full_table_name
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.names import TableName, split_name
+from meltline.domain.iceberg.objects import ObjectName
+from meltline.ports import SqlEngine
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a function answers.
+
+    Attributes:
+        rows: Cells by the function's columns.
+        notices: What the reference would raise as notices.
+    """
+
+    rows: tuple[tuple[object, ...], ...]
+    notices: tuple[str, ...] = ()
+
+
+def answer_of(value: object, *notices: str) -> Answer:
+    """One value."""
+    return Answer(((value,),), notices)
+
+
+def void(*notices: str) -> Answer:
+    """Nothing, in one row: an empty text, as Postgres shows it."""
+    return answer_of("", *notices)
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where a call is made.
+
+    Attributes:
+        context: What needs no Spark.
+        standing: Completes names.
+        services: Gives what steps work with; that starts Spark.
+        engine: Gives what carries out SQL; that starts Spark, too.
+    """
+
+    context: ReadContext
+    standing: ObjectName
+    services: OpenServices
+    engine: Callable[[], SqlEngine]
+
+    def table(self, text: str, schema: str | None = None) -> TableName:
+        """A table by the name in a text, and by its schema where that is said by itself.
+
+        Raises:
+            UsageInvalid: It is no name, not a complete one, or names two schemas.
+        """
+        parts = _parts(text)
+        if schema is not None:
+            if len(parts) > 1:
+                raise _two_schemas(text, schema)
+            parts = (self.standing.catalog, *_parts(schema), *parts)
+        return full_table_name(self.context, self.standing, parts)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    try:
+        return split_name(text)
+    except ValueError as error:
+        raise UsageInvalid(
+            f"{text!r} is not a name",
+            object=text,
+            expected="a table, schema.table or catalog.schema.table",
+            found=str(error),
+            next="names with other signs stand in backticks",
+        ) from error
+
+
+def _two_schemas(text: str, schema: str) -> UsageInvalid:
+    return UsageInvalid(
+        f"{text} says its schema already",
+        object=text,
+        expected="the schema in the name, or in p_schema_name",
+        found=f"both: {text} and {schema}",
+        next="leave one of them out",
+    )
