@@ -8,7 +8,7 @@ from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.rollups.refresh import RollupLook
 from meltline.app.chunks.rollups.rollup_table import RollupTable
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.columns import ColumnKind, TimeColumn
+from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.rollup import Rollup, in_order
 from meltline.domain.errors import MeltlineError
@@ -67,7 +67,7 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
 
 
 def watermark(context: ReadContext, own: RollupTable) -> datetime | None:
-    """The begin of a rollup's newest bucket, by its partitions.
+    """The begin of a rollup's newest bucket, by its partitions, or its files' bounds.
 
     Raises:
         MetadataUnreadable: A manifest cannot be read.
@@ -79,6 +79,6 @@ def watermark(context: ReadContext, own: RollupTable) -> datetime | None:
     schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
     rollup = own.rollup
     field = next(f for f in schema["fields"] if f["name"] == rollup.bucket_column)
-    column = TimeColumn(rollup.bucket_column, int(field["id"]), ColumnKind.TIMESTAMPTZ)
-    live = context.chunk_files.live(head, ChunkLayout(column, rollup.buckets.partition))
+    layout = ChunkLayout(TimeColumn.of(field), rollup.buckets.partition)
+    live = context.chunk_files.live(head, layout)
     return max((f.times.range.start for f in live if f.times.range), default=None)
