@@ -217,8 +217,8 @@ def _all_named(select: exp.Select, text: str) -> list[str]:
     names = [projection.alias_or_name for projection in select.expressions]
     if not all(names) or len({name.lower() for name in names}) != len(names):
         _refuse(text, "a name of its own for each column: count(*) AS samples", ", ".join(names))
-    if odd := [name for name in names if name.endswith(PARTS)]:
-        _refuse(text, f"names that do not end in {' or '.join(PARTS)}", ", ".join(odd))
+    if reserved := [name for name in names if name.endswith(PARTS)]:
+        _refuse(text, f"names that do not end in {' or '.join(PARTS)}", ", ".join(reserved))
     return names
 
 

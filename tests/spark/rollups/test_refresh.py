@@ -188,7 +188,7 @@ def test_buckets_in_one_file_with_a_changed_one_stay_whatever_its_owner_has_done
     )
     lake.call("rewrite_data_files", "_rollup_hourly", "options => map('rewrite-all', 'true')")
     before = lake.files("hourly")
-    lake.lake.w.sql(f"INSERT INTO {{t}} VALUES (5, TIMESTAMP '{lake.lake.day(2)} 04:00:00', 'a')")
+    lake.lake.w.sql(f"INSERT INTO {{t}} VALUES (5, TIMESTAMP '{lake.lake.day(2)} 03:20:00', 'a')")
 
     done = lake.refresh("hourly")
 

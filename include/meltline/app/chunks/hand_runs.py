@@ -10,7 +10,7 @@ from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.chunks.tracking import chunk_lock, track
+from meltline.app.chunks.tracking import chunk_lock, tracking_of
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, step_of
 from meltline.app.run_request import RunRequest
@@ -74,8 +74,7 @@ def due_chunks(context: ReadContext, name: TableName) -> tuple[str, ...]:
     if table.drop_policy is None:  # removed meanwhile
         return ()
     with chunk_lock(context, table.state.uuid):
-        hot = HotTable.of(context, table.state)
-        tracking = track(context, hot, require_tracked(context, table.state), table.sync)
+        tracking = tracking_of(context, table)
     now, most = context.clock.now(), context.config.chunks.max_chunks
     due = due_to_drop(tracking.chunks, table.drop_policy, now, most).due
     return tuple(chunk.name for chunk in due)

@@ -23,7 +23,7 @@ from meltline.app.chunks.late_data import (
 )
 from meltline.app.services import ReadContext
 from meltline.app.sql.bounded_changes import require_bounded
-from meltline.app.sql.naming import full_table_name
+from meltline.app.sql.naming import full_table_name, spoken_name
 from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -98,11 +98,7 @@ class GuardedStatement:
         raise always_others(self.table)
 
     def _name(self, *further: str) -> str:
-        """The table as Spark calls it; a JDBC catalog has the name of its rows there."""
-        catalog = self.context.config.catalogs[self.table.catalog]
-        spoken = catalog.catalog_name if catalog.type == "sql" else catalog.name
-        parts = (spoken, *self.table.namespace, self.table.name, *further)
-        return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+        return spoken_name(self.context.config.catalogs, self.table, *further)
 
     def _on(self, branch: str) -> str:
         edit = self.write.on(self._name(f"branch_{branch}"))

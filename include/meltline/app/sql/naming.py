@@ -1,8 +1,11 @@
 """Names as statements have them: completed by where the session stands, as Spark completes them."""
 
+from collections.abc import Mapping
+
 from meltline.app.services import ReadContext
+from meltline.config.load import CatalogConfig
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.iceberg.names import TableName, quote_part, split_name
+from meltline.domain.iceberg.names import TableName, quote_part, quoted, split_name
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 
 Parts = tuple[str, ...]
@@ -22,6 +25,19 @@ def standing_at(context: ReadContext, text: str | None) -> ObjectName:
     except ValueError as error:
         raise _incomplete((text,), "a catalog, database or schema", str(error)) from error
     return container_name(context, hot, parts)
+
+
+def spoken_name(catalogs: Mapping[str, CatalogConfig], table: TableName, *further: str) -> str:
+    """A table as Spark calls it; a JDBC catalog has the name of its rows there.
+
+    Args:
+        catalogs: Of the configuration.
+        table: The table.
+        further: Parts behind its name: a branch of it.
+    """
+    catalog = catalogs[table.catalog]
+    spoken = catalog.catalog_name if catalog.type == "sql" else catalog.name
+    return ".".join(map(quoted, (spoken, *table.namespace, table.name, *further)))
 
 
 def full_table_name(context: ReadContext, standing: ObjectName, parts: Parts) -> TableName:

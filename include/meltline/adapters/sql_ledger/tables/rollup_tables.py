@@ -49,6 +49,7 @@ rollups = Table(
     _ranges("missed"),
     instant("last_refreshed_at", nullable=True),
     prose("problem"),
+    plain("realtime_view"),
     UniqueConstraint("name"),
     sqlite_autoincrement=True,
 )

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from meltline.app.sql.lakets.rollup_functions import HANDLERS, SIGNATURES
-
 _TABLES = {
     "create_chronotable": "CREATE TABLE … USING iceberg PARTITIONED BY (days(ts)): nothing is "
     "converted; lakets.enable_sync, or the first policy, says that it has chunks",
@@ -53,10 +51,10 @@ _ROLLUPS = {
     "tag_uc_table": "ALTER TABLE … SET TBLPROPERTIES",
     "get_uc_registrations": "SHOW TABLES",
     "unregister_uc_table": "the catalog itself: a rollup is a table in it",
-    "create_downsample_pipeline": "a rollup for each resolution",
+    "create_downsample_pipeline": "lakets.create_rollup, one for each resolution",
     "query_auto_resolution": "a query of the rollup with the resolution that is wanted",
-    "show_downsample_pipelines": "a list of the rollups",
-    "drop_downsample_pipeline": "a drop of each rollup",
+    "show_downsample_pipelines": "lakets.show_rollups()",
+    "drop_downsample_pipeline": "lakets.drop_rollup",
 }
 _ELSEWHERE = {
     "enable_lvc": "SELECT key, max_by(value, ts) FROM the table GROUP BY key: no copy is kept",
@@ -75,7 +73,7 @@ _INTERNAL = {
     "_get_chunks_to_compress": _RUN,
     "_cdf_committed_lsn": "lakets.show_tiering_status()",
     "_resolve_bucket_tier": "`meltline chunks list TABLE`",
-    "_rollup_watermark": "a list of the rollups: it has their watermarks",
+    "_rollup_watermark": "lakets.show_rollups(); it is understood within lakets.create_rollup_view",
     "_enable_chronotable_sync": "lakets.enable_sync",
     "_enable_rollup_sync": "lakets.enable_sync",
     "_disable_chronotable_sync": "lakets.disable_sync",
@@ -108,12 +106,6 @@ _INTERNAL = {
         _NOTHING,
     ),
 }
-_NOT_YET = {
-    signature.name: "this release has no rollups: a table that a job of yours fills"
-    for signature in SIGNATURES
-    if signature.name not in HANDLERS
-}
-
 INSTEAD: Mapping[str, str] = {
     **_TABLES,
     **_SERIES,
@@ -122,6 +114,5 @@ INSTEAD: Mapping[str, str] = {
     **_ROLLUPS,
     **_ELSEWHERE,
     **_INTERNAL,
-    **_NOT_YET,
 }
 """By the function's name: what does the same, or why nothing has to."""

@@ -1,14 +1,10 @@
-"""Functions about rollups, as LakeTS has them: what they take and answer.
+"""Functions about rollups, as LakeTS has them: what they take and answer (LT-27, LT-28)."""
 
-A function runs once `HANDLERS` has what does it; until then it is refused by name.
-"""
-
-from collections.abc import Mapping
 from dataclasses import replace
 
+from meltline.app.sql.lakets.rollup_handlers import HANDLERS
 from meltline.app.sql.lakets.signatures import (
     Function,
-    Handler,
     Parameter,
     Type,
     of_rows,
@@ -16,14 +12,11 @@ from meltline.app.sql.lakets.signatures import (
     required,
 )
 
-HANDLERS: Mapping[str, Handler] = {}
-"""What does each of them, by its name: the one place to plug in."""
-
 _NAME = required("p_name")
 _MADE_OF = (
     _NAME,
     required("p_query"),
-    Parameter("p_bucket_interval", Type.INTERVAL, default="1 hour"),
+    Parameter("p_bucket_interval", Type.INTERVAL),
     Parameter("p_source_table"),
     Parameter("p_source_schema"),
 )
@@ -78,8 +71,4 @@ SIGNATURES = (
     of_value("enable_rollup_invalidation", "string", required("p_rollup_name")),
     of_value("create_rollup_view", "string", _NAME, required("p_raw_query")),
 )
-FUNCTIONS = tuple(
-    Function(signature, HANDLERS[signature.name])
-    for signature in SIGNATURES
-    if signature.name in HANDLERS
-)
+FUNCTIONS = tuple(Function(signature, HANDLERS[signature.name]) for signature in SIGNATURES)

@@ -1,10 +1,11 @@
 """Who calls a function: where names are looked for, and what the function may work with."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meltline.app.services import OpenServices, ReadContext
 from meltline.app.sql.naming import full_table_name
+from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName, split_name
 from meltline.domain.iceberg.objects import ObjectName
@@ -53,6 +54,8 @@ class Session:
     def table(self, text: str, schema: str | None = None) -> TableName:
         """A table by the name in a text, and by its schema where that is said by itself.
 
+        A rollup's own name stands for its table, where no table has that name (LT-27).
+
         Raises:
             UsageInvalid: It is no name, not a complete one, or names two schemas.
         """
@@ -61,7 +64,19 @@ class Session:
             if len(parts) > 1:
                 raise _two_schemas(text, schema)
             parts = (self.standing.catalog, *_parts(schema), *parts)
+        elif (rollup := self._rollup(text)) is not None:
+            return rollup.table
         return full_table_name(self.context, self.standing, parts)
+
+    def _rollup(self, name: str) -> Rollup | None:
+        for rollup in self.context.control.rollups.all():
+            if rollup.name == name:
+                namesake = replace(rollup.table, name=name)
+                return rollup if self._is_free(namesake) else None
+        return None
+
+    def _is_free(self, name: TableName) -> bool:
+        return self.context.catalogs[name.catalog].listing().of(name) is None
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         *map(_text, ("who", "invalidated", "missed")),
         sa.Column("last_refreshed_at", sa.BigInteger),
-        _text("problem"),
+        *map(_text, ("problem", "realtime_view")),
         sa.UniqueConstraint("name", name="uq_rollups_name"),
         sqlite_autoincrement=True,
     )
