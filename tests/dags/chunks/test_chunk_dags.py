@@ -161,9 +161,9 @@ def test_with_chunks_to_drop_every_app_runs_in_order_and_verdict_says_what_waits
         f"5 buckets of `{ROLLUP}` aggregated anew; "
         f"1 chunk of `{T}` proved to be in cold; 3 chunks, 2.0 KiB of `{T}` dropped from hot; "
         "2 chunks wait: 2 BEHIND",
+        f"`{ROLLUP}`: 5 buckets aggregated anew",
         f"`{T}`: 2 commits followed by cold; 40 rows copied to cold; 1 chunk proved to be in cold; "
         "3 chunks, 2.0 KiB dropped from hot",
-        f"`{ROLLUP}`: 5 buckets aggregated anew",
     ]
 
 
