@@ -153,7 +153,7 @@ def _interval_text(expression: exp.Expr) -> str:
     return f"{expression.name} {unit}" if isinstance(expression, exp.Literal) else ""
 
 
-def _uncast(expression: exp.Expr, types: Collection[exp.DataType.Type] | None = None) -> exp.Expr:
+def _uncast(expression: exp.Expr, types: Collection[Any] | None = None) -> exp.Expr:
     """What is cast, to whatever type or to some alone."""
     while isinstance(expression, exp.Cast | exp.Paren):
         if (

@@ -31,7 +31,7 @@ def aggregated(query: RollupQuery, rows: Sequence[Values]) -> list[Values]:
         start = _bucket_micros(query.width, row[query.time_column])
         key = (start, *(row.get(column.name) for column in keys.values()))
         groups.setdefault(key, []).append(row)
-    answers = []
+    answers: list[Values] = []
     for key, of_group in groups.items():
         answer = dict(zip((query.bucket_column, *keys), key, strict=True))
         for name in columns.keys() - answer.keys():

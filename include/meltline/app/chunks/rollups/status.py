@@ -7,7 +7,7 @@ from datetime import datetime
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.rollups.refresh import RollupLook
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.columns import ColumnKind, TimeColumn
+from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.rollup import Rollup, in_order
 from meltline.domain.errors import MeltlineError
@@ -68,12 +68,12 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
 
 
 def _watermark(files: ChunkFileReader, own: HotTable, rollup: Rollup) -> datetime | None:
-    """The begin of a rollup's newest bucket, by its partitions."""
+    """The begin of a rollup's newest bucket, by its partitions, or its files' bounds."""
     head, document = own.state.current_snapshot, own.document
     if head is None:
         return None
     schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
     field = next(f for f in schema["fields"] if f["name"] == rollup.bucket_column)
-    column = TimeColumn(rollup.bucket_column, int(field["id"]), ColumnKind.TIMESTAMPTZ)
-    live = files.live(head, ChunkLayout(column, rollup.buckets.partition))
+    layout = ChunkLayout(TimeColumn.of(field), rollup.buckets.partition)
+    live = files.live(head, layout)
     return max((f.times.range.start for f in live if f.times.range), default=None)
