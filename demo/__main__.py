@@ -13,6 +13,7 @@ from demo.chunks import DECLARED_BEFORE, declare, load, print_chunks
 from demo.cold import print_cold
 from demo.outcome import print_clone, print_outcome, write_page
 from demo.place import Place, environment
+from demo.rollups import declare_rollup, print_rollup
 from demo.task_logs import write_task_logs
 from demo.warehouse import NAMESPACE, DemoFacts, TableFacts, build
 from meltline.app.doctor.init import init
@@ -56,6 +57,7 @@ def _show(ledgers: ReadContext, place: Place, now: datetime, by_age: TableFacts)
     print_outcome(ledgers, before=now.replace(hour=0))
     write_page(ledgers, place.page, first=now.date() - timedelta(days=45))
     print_chunks(ledgers, place, by_age)
+    print_rollup(ledgers, place, by_age)
     print_cold(ledgers, place, flights)
     print_clone(ledgers, flights)
 
@@ -81,8 +83,10 @@ def _build(place: Place, now: datetime) -> tuple[DemoFacts, TableFacts]:
     midnight, hot, catalog_db = now.replace(hour=0), services.config.hot, place.lake / "catalog.db"
     facts = build(spark, hot, place.warehouse, catalog_db, midnight)
     by_age = load(spark, hot, catalog_db, midnight)
+    before = _wiring(place, now - DECLARED_BEFORE)
+    declare(before.ledgers(), by_age.name)
+    declare_rollup(before)
     spark.stop()
-    declare(_wiring(place, now - DECLARED_BEFORE).ledgers(), by_age.name)
     return facts, by_age
 
 

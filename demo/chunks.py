@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
@@ -141,11 +142,15 @@ def _cold_name(ledgers: ReadContext, table: TableName) -> TableName:
 
 
 def _rows(database: Path, table: TableName) -> set[tuple[object, ...]]:
+    rows = read_table(database, table)
+    columns = (rows[column].to_pylist() for column in sorted(rows.column_names))
+    return set(zip(*columns, strict=True))
+
+
+def read_table(database: Path, table: TableName) -> pa.Table:
     """A table's rows, as an engine reads them that knows nothing of Meltline."""
     catalog = SqlCatalog(table.catalog, uri=f"sqlite:///{database}")
     try:
-        rows = catalog.load_table((*table.namespace, table.name)).scan().to_arrow()
+        return catalog.load_table((*table.namespace, table.name)).scan().to_arrow()
     finally:
         catalog.close()
-    columns = (rows[column].to_pylist() for column in sorted(rows.column_names))
-    return set(zip(*columns, strict=True))

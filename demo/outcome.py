@@ -4,10 +4,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from meltline.app.catalog.resolve import load_table
 from meltline.app.catalog.tables import keep_sets, read_tables
+from meltline.app.chunks.rollups.status import rollup_lines
 from meltline.app.clone.clone import clone
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, storage_rows
@@ -121,6 +123,6 @@ def write_page(ledgers: ReadContext, path: Path, first: date) -> None:
         days += [DayOfStorage.of(day, row) for row in rows]
         day += timedelta(days=1)
     tables = sorted({row.table for row in days})
-    chunks = chunk_picture(ledgers.control, tables)
+    chunks = chunk_picture(ledgers.control, tables, partial(rollup_lines, ledgers))
     picture = StoragePicture(days, tables, run_facts(ledgers), chunks=chunks)
     path.write_text(storage_page(picture, next_steps=_NEXT_STEPS), encoding="utf-8")

@@ -1,8 +1,10 @@
-"""A table's chunks as a strip: along time, which of them hot has, and which are proved in cold."""
+"""A table's chunks as a strip: along time, which of them hot has, and which are proved in cold.
+
+Below them stand the rollups over the table, which outlive its rows.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from html import escape
 from itertools import groupby
 from typing import NamedTuple
@@ -12,17 +14,15 @@ from markupsafe import Markup
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.units import counted, format_size
+from meltline.pages.rollup_row import HEIGHT, MEANING, RollupRow
+from meltline.pages.time_axis import LEFT, ROW, TimeAxis, shown_span
 
 _WIDTHS = {"wide": 1000, "narrow": 364}
-_LEFT, _TOP, _ROW, _SPACE = 44, 22, 26, 5
-_HEIGHT = _TOP + 2 * _ROW + _SPACE + 26
-_COLD_TOP = _TOP + _ROW + _SPACE
-_LEAST_GAP = 3.0
-"""Chunks that are narrower than this are not set apart from their neighbours."""
+_TOP, _SPACE, _DATES, _MORE = 22, 5, 26, 20
+_COLD_TOP = _TOP + ROW + _SPACE
+_BOTTOM = _COLD_TOP + ROW
 _CHARACTER = 8.2
 """As wide as a letter of a label is at most, on the whole."""
-_DATE = 100
-"""So much room a date needs on the axis."""
 _MEANING: Mapping[ChunkStatus, str] = {
     ChunkStatus.DROPPED: "in cold alone",
     ChunkStatus.REOPENED: "in cold, and hot has late rows again",
@@ -33,10 +33,16 @@ _MEANING: Mapping[ChunkStatus, str] = {
 
 @dataclass(frozen=True)
 class ChunkStrip:
-    """A table's chunks; those without a time are counted, not drawn."""
+    """A table's chunks; those without a time are counted, not drawn.
+
+    Attributes:
+        rollups: Some of those over it; `more_rollups` is how many more there are.
+    """
 
     table: str
     chunks: Sequence[Chunk]
+    rollups: Sequence[RollupRow] = ()
+    more_rollups: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class ChunkStrips(NamedTuple):
     legend: Sequence[tuple[str, str, str]]
     strips: Sequence[DrawnStrip]
     unshown: int
+    has_rollups: bool
 
 
 def drawn_strips(picture: ChunkPicture) -> ChunkStrips | None:
@@ -74,8 +81,14 @@ def drawn_strips(picture: ChunkPicture) -> ChunkStrips | None:
         for status, meaning in _MEANING.items()
         if status in seen
     ]
+    styles = {style for strip in dated for row in strip.rollups for style in row.styles}
+    legend += [
+        (f"rollup-{style}", style.capitalize(), meaning)
+        for style, meaning in MEANING.items()
+        if style in styles
+    ]
     drawn = [_drawn(number, strip) for number, strip in enumerate(dated)]
-    return ChunkStrips(legend, drawn, picture.unshown)
+    return ChunkStrips(legend, drawn, picture.unshown, has_rollups=bool(styles))
 
 
 class _Stretch(NamedTuple):
@@ -91,7 +104,7 @@ class _Stretch(NamedTuple):
         first, end = self.ranges[0].start, self.ranges[-1].end
         of = f"{counted(self.rows, 'row')}, {format_size(self.bytes)}"
         count = counted(len(self.ranges), "chunk")
-        return f"{count} {self.status}, {_shown(first)} to before {_shown(end)}: {of}"
+        return f"{count} {self.status}, {shown_span(first, end)}: {of}"
 
 
 def _drawn(number: int, strip: ChunkStrip) -> DrawnStrip:
@@ -101,12 +114,11 @@ def _drawn(number: int, strip: ChunkStrip) -> DrawnStrip:
         _stretch(status, list(alike))
         for status, alike in groupby(dated, key=lambda pair: pair[1].status)
     ]
-    words = _words(strip.chunks)
     charts = [
-        (name, Markup(_svg(f"chunks-{number}-{name}", strip.table, words, stretches, width)))
+        (name, Markup(_svg(f"chunks-{number}-{name}", strip, stretches, width)))
         for name, width in _WIDTHS.items()
     ]
-    return DrawnStrip(strip.table, words, charts)
+    return DrawnStrip(strip.table, _words(strip.chunks), charts)
 
 
 def _stretch(status: ChunkStatus, alike: Sequence[tuple[TimeRange, Chunk]]) -> _Stretch:
@@ -129,28 +141,51 @@ def _words(chunks: Sequence[Chunk]) -> str:
     return ", ".join(parts)
 
 
-def _svg(id: str, table: str, words: str, stretches: Sequence[_Stretch], width: int) -> str:
+def _svg(id: str, strip: ChunkStrip, stretches: Sequence[_Stretch], width: int) -> str:
     """One strip as an `svg` element, with a title and words for those who cannot see it."""
-    axis = _Axis(stretches[0].ranges[0].start, stretches[-1].ranges[-1].end, width)
+    axis = _axis(strip, stretches, width)
+    bottom = _BOTTOM + len(strip.rollups) * HEIGHT + (_MORE if strip.more_rollups else 0)
+    words = "; ".join([_words(strip.chunks), *(row.words for row in strip.rollups), *_more(strip)])
     parts = [
-        f'<svg viewBox="0 0 {width} {_HEIGHT}" role="img" aria-labelledby="{id}-title {id}-desc">',
-        f'<title id="{id}-title">Chunks of {escape(table)}</title>',
+        f'<svg viewBox="0 0 {width} {bottom + _DATES}" role="img"'
+        f' aria-labelledby="{id}-title {id}-desc">',
+        f'<title id="{id}-title">Chunks of {escape(strip.table)}</title>',
         f'<desc id="{id}-desc">{escape(words)}</desc>',
         *(
-            f'<text class="tick" x="{_LEFT - 8}" y="{top + 17}" text-anchor="end">{side}</text>'
+            f'<text class="tick" x="{LEFT - 8}" y="{top + 17}" text-anchor="end">{side}</text>'
             for side, top in (("Hot", _TOP), ("Cold", _COLD_TOP))
         ),
         *(part for stretch in stretches for part in _boxes(stretch, axis)),
-        *axis.dates(),
+        *_rollups(strip, axis, bottom),
+        *axis.dates(bottom),
         "</svg>",
     ]
     return "".join(parts)
 
 
-def _boxes(stretch: _Stretch, axis: "_Axis") -> Iterator[str]:
+def _axis(strip: ChunkStrip, stretches: Sequence[_Stretch], width: int) -> TimeAxis:
+    """As long as the chunks and the rollups' buckets together: a month may end after its days."""
+    times = [range for row in strip.rollups for range in row.times]
+    first, last = stretches[0].ranges[0], stretches[-1].ranges[-1]
+    ends = [last.end, *(range.end for range in times)]
+    return TimeAxis(min([first.start, *(range.start for range in times)]), max(ends), width)
+
+
+def _rollups(strip: ChunkStrip, axis: TimeAxis, bottom: int) -> Iterator[str]:
+    for place, row in enumerate(strip.rollups):
+        yield from row.drawn(axis, _BOTTOM + place * HEIGHT)
+    for words in _more(strip):
+        yield f'<text class="tick" x="{LEFT}" y="{bottom - 5}">{words}</text>'
+
+
+def _more(strip: ChunkStrip) -> Sequence[str]:
+    return [f"and {counted(strip.more_rollups, 'more rollup')}"] if strip.more_rollups else []
+
+
+def _boxes(stretch: _Stretch, axis: TimeAxis) -> Iterator[str]:
     """A stretch on both sides, its label above it, and a box that names it to who points at it."""
     for side, top in (("hot", _TOP), ("cold", _COLD_TOP)):
-        outline = "".join(axis.box(range, top) for range in axis.merged(stretch.ranges))
+        outline = axis.outline(stretch.ranges, top)
         yield f'<path class="{side}-{stretch.status}" d="{outline}"/>'
     left, right = axis.x(stretch.ranges[0].start), axis.x(stretch.ranges[-1].end)
     label = f"{len(stretch.ranges):,} {stretch.status}"
@@ -158,58 +193,5 @@ def _boxes(stretch: _Stretch, axis: "_Axis") -> Iterator[str]:
         yield f'<text class="label" x="{left:.1f}" y="{_TOP - 7}">{label}</text>'
     yield (
         f'<rect class="hover" x="{left:.1f}" y="{_TOP}" width="{right - left:.1f}"'
-        f' height="{2 * _ROW + _SPACE}"><title>{escape(stretch.words)}</title></rect>'
+        f' height="{2 * ROW + _SPACE}"><title>{escape(stretch.words)}</title></rect>'
     )
-
-
-class _Axis(NamedTuple):
-    """Where an instant lies."""
-
-    first: datetime
-    end: datetime
-    width: int
-
-    def x(self, moment: datetime) -> float:
-        return _LEFT + (self.width - _LEFT) * ((moment - self.first) / (self.end - self.first))
-
-    def box(self, range: TimeRange, top: int) -> str:
-        left, right = self.x(range.start), self.x(range.end)
-        gap = 1.5 if right - left > 2 * _LEAST_GAP else 0.0
-        return f"M{left:.1f} {top}h{max(right - left - gap, 2):.1f}v{_ROW}H{left:.1f}z"
-
-    def merged(self, ranges: Sequence[TimeRange]) -> Iterator[TimeRange]:
-        """Boxes as they are drawn: those too narrow to be told apart as one."""
-        begun: TimeRange | None = None
-        for range in ranges:
-            is_narrow = self.x(range.end) - self.x(range.start) <= _LEAST_GAP
-            if begun and is_narrow and begun.end == range.start:
-                begun = TimeRange(begun.start, range.end)
-                continue
-            if begun:
-                yield begun
-            begun = range
-        if begun:
-            yield begun
-
-    def dates(self) -> Iterator[str]:
-        """The begin of some days, as many as there is room for."""
-        most = max(1, (self.width - _LEFT) // _DATE)
-        days = max(1, -(-(self.end - self.first) // timedelta(days=1)))
-        every = next((step for step in (1, 2, 7, 14, 28) if days / step <= most), -(-days // most))
-        bottom = _COLD_TOP + _ROW
-        for number in range(0, days, every):
-            day = self.first + timedelta(days=number)
-            x = self.x(day)
-            yield (
-                f'<path class="grid" d="M{x:.1f} {bottom}v5"/>'
-                f'<text class="tick" x="{x:.1f}" y="{bottom + 19}">{_tick(day, days)}</text>'
-            )
-
-
-def _tick(day: datetime, days: int) -> str:
-    return f"{day:%b} {day.year}" if days > 366 else f"{day.day} {day:%b}"
-
-
-def _shown(moment: datetime) -> str:
-    moment = moment.astimezone(UTC)
-    return f"{moment:%Y-%m-%d}" if not moment.hour else f"{moment:%Y-%m-%dT%H:%M}"

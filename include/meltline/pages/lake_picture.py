@@ -1,13 +1,19 @@
 """The picture of one's own lake: what each run recorded, what is there now, and what comes due."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, timedelta
+from functools import partial
 
+from meltline.app.chunks.rollups.status import RollupLine, rollup_lines
 from meltline.app.plans.run_log import RunFilter, find_runs
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals, storage_rows
+from meltline.domain.chunks.buckets import common, without
+from meltline.domain.chunks.ranges import TimeRange
+from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.iceberg.names import selected
 from meltline.pages.chunk_strip import ChunkPicture, ChunkStrip
+from meltline.pages.rollup_row import RollupRow
 from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePicture
 from meltline.ports import ControlLedger
 from meltline.ports import StorageHistory as RecordedStorage
@@ -16,6 +22,8 @@ DAYS = 90
 COMING_DAYS = 14
 _RUNS = 30
 _MOST_STRIPS = 12
+_MOST_ROLLUPS = 3
+"""Over one table; the others are counted."""
 NEXT_STEPS = (
     ("meltline storage", "gives these numbers as of now"),
     ("meltline explain TABLE", "says why each snapshot is kept"),
@@ -51,19 +59,43 @@ def lake_picture(context: ReadContext, tables: tuple[str, ...] = ()) -> StorageP
         runs=_runs(context.control, today),
         coming=_coming(totals, shown),
         notes=[table.sentence for table in unread],
-        chunks=chunk_picture(context.control, shown),
+        chunks=chunk_picture(context.control, shown, partial(rollup_lines, context)),
     )
 
 
-def chunk_picture(control: ControlLedger, tables: Collection[str]) -> ChunkPicture:
-    """The chunks of some of these tables, by name, as the ledger has them."""
+def chunk_picture(
+    control: ControlLedger,
+    tables: Collection[str],
+    lines: Callable[[Sequence[Rollup]], Sequence[RollupLine]],
+) -> ChunkPicture:
+    """The chunks of some of these tables as the ledger has them, and the rollups over these.
+
+    Args:
+        control: Has the chunks.
+        tables: By name.
+        lines: Says how rollups stand.
+    """
     names = frozenset(tables)
     tracked = [table for table in control.chunks.tracked() if str(table.table) in names]
-    strips = [
-        ChunkStrip(str(table.table), list(control.chunks.of(table.table_uuid).values()))
-        for table in tracked[:_MOST_STRIPS]
-    ]
+    strips = []
+    for table in tracked[:_MOST_STRIPS]:
+        uuid = table.table_uuid
+        rollups = sorted(control.rollups.all([uuid]), key=lambda rollup: rollup.name)
+        rows = [_rollup_row(line) for line in lines(rollups[:_MOST_ROLLUPS])]
+        chunks = list(control.chunks.of(uuid).values())
+        strips.append(ChunkStrip(str(table.table), chunks, rows, len(rollups) - len(rows)))
     return ChunkPicture(strips, len(tracked) - len(strips))
+
+
+def _rollup_row(line: RollupLine) -> RollupRow:
+    frozen = [TimeRange(start, end) for start, end in line.frozen]
+    return RollupRow(
+        line.rollup.name,
+        line.rollup.buckets,
+        refreshed=without(line.buckets, frozen),
+        frozen=common(line.buckets, frozen),
+        problem=line.problem,
+    )
 
 
 def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:

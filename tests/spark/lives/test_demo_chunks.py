@@ -9,6 +9,7 @@ import pytest
 from demo.chunks import DECLARED_BEFORE, declare, load, print_chunks
 from demo.outcome import write_page
 from demo.place import Place
+from demo.rollups import declare_rollup, print_rollup
 from demo.warehouse import NAMESPACE
 from meltline.app.chunks.reading.status import list_chunks
 from meltline.app.chunks.run import ChunkRun
@@ -21,6 +22,12 @@ from tests.spark.setups.warehouse import Warehouse
 pytestmark = pytest.mark.spark
 
 HOT, COLD = "aging", "aging_cold"
+ROLLUP = f"{HOT}.{NAMESPACE}._rollup_weather_daily"
+DAYS = """
+SELECT date_trunc('day', observed_at) AS day, origin, avg(temp) AS temp, max(wind_speed) AS wind,
+  count(*) AS readings
+FROM {} GROUP BY 1, 2 ORDER BY 1, 2
+"""
 MIDNIGHT = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 MORNING = MIDNIGHT + timedelta(hours=6)
 CONFIG = f"""\
@@ -47,6 +54,8 @@ def test_old_days_are_in_cold_alone_and_both_sides_together_have_every_row(
     written = load(lake.spark, HOT, lake.db, MIDNIGHT)
     added = declare(lake.services(MORNING - DECLARED_BEFORE), written.name)
     assert (added.first, added.drops) == (day(0), 15)
+    declare_rollup(lake.wiring(MORNING - DECLARED_BEFORE))
+    days = lake.spark.sql(DAYS.format(written.name)).collect()
 
     services = lake.services(MORNING)
     request = RunRequest("chunks__today", MIDNIGHT)
@@ -69,5 +78,19 @@ def test_old_days_are_in_cold_alone_and_both_sides_together_have_every_row(
     assert "17 chunks left hot at " in told and "their bytes are deleted after " in told
     assert place.warehouse.exists()
 
+    print_rollup(services, place, written)
+    told = capsys.readouterr().out
+    assert f"reads 45 days of {ROLLUP},\n{day(0)} to {day(44)}, with {rows} readings" in told
+    assert "\n17 of these days are frozen" in told
+    assert len(days) == 45 * 3
+    assert (
+        lake.spark.table(ROLLUP).select(*days[0].asDict()).sort("day", "origin").collect() == days
+    )
+
     write_page(services, place.page, first=(MIDNIGHT - timedelta(days=45)).date())
-    assert "17 dropped, 14 tiered, 14 active" in place.page.read_text()
+    page = place.page.read_text()
+    assert "17 dropped, 14 tiered, 14 active; rollup weather_daily: 45 buckets, 17 frozen" in page
+
+    lake.spark.sql(f"DELETE FROM {ROLLUP} WHERE day = DATE '{day(3)}'")  # no demo, if it is true
+    with pytest.raises(SystemExit, match="lacks days or rows"):
+        print_rollup(services, place, written)

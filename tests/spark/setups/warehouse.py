@@ -223,11 +223,14 @@ class Warehouse:
 
     def services(self, now: datetime, **instead: Any) -> RunContext:
         """Meltline at a simulated time; `instead` replaces ports by name."""
-        environ = {**os.environ, NOW: now.isoformat(), "MELTLINE_USER": "tester"}
-        config = load_config(self.yaml, environ, self.root)
-        made = Wiring(config, environ, lambda line: None).services("tests")
+        made = self.wiring(now).services("tests")
         self.spark.conf.set("spark.sql.shuffle.partitions", "2")
         return replace(made, **instead)
+
+    def wiring(self, now: datetime) -> Wiring:
+        """What builds that."""
+        environ = {**os.environ, NOW: now.isoformat(), "MELTLINE_USER": "tester"}
+        return Wiring(load_config(self.yaml, environ, self.root), environ, lambda line: None)
 
     def init(self, now: datetime = TODAY, *, adopt: bool = False) -> None:
         """`meltline init`."""

@@ -17,6 +17,7 @@ from meltline.pages.storage_picture import DayOfStorage, RunFacts, StoragePictur
 DAY = date(2026, 10, 7)
 MIB = 1024**2
 FRAME = Frame(400, 300)
+PATTERNS = {"dots", "stripes", "hatch", "frost"}
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
@@ -99,7 +100,7 @@ def test_the_page_is_one_closed_document_that_asks_for_nothing_else() -> None:
     assert not {"script", "link", "img", "iframe", "object", "use", "a"} & set(page.tags)
     assert not {"src", "href", "xlink:href", "style"} & {name for name, _ in page.attributes}
     assert "//" not in html.replace("<!doctype html>", "")
-    assert set(re.findall(r"url\(([^)]*)\)", html)) == {"#dots", "#stripes", "#hatch"}
+    assert set(re.findall(r"url\(([^)]*)\)", html)) == {f"#{name}" for name in PATTERNS}
     assert "@import" not in html
 
 
@@ -109,7 +110,7 @@ def test_every_name_that_is_referred_to_is_there_once() -> None:
     assert len(ids) == len(set(ids))
     labels = [value.split() for name, value in page.attributes if name == "aria-labelledby"]
     assert len(labels) == 3  # the main chart at two widths, and the table's
-    assert {id for label in labels for id in label} | {"dots", "stripes", "hatch"} == set(ids)
+    assert {id for label in labels for id in label} | PATTERNS == set(ids)
 
 
 def test_every_stage_has_a_pattern_or_a_shade_and_the_page_knows_the_dark() -> None:

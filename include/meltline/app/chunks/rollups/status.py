@@ -9,6 +9,7 @@ from meltline.app.chunks.rollups.refresh import RollupLook
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.rollup import Rollup, in_order
 from meltline.domain.errors import MeltlineError
 from meltline.ports import ChunkFileReader
@@ -21,6 +22,7 @@ class RollupLine:
     Attributes:
         watermark: The begin of its newest bucket, or of that bucket's hour; None where it has none,
             or nobody can tell.
+        buckets: The times of those that it has; of buckets shorter than an hour, these hours.
         lag: How many commits of its source it has not got; None where nobody can tell.
         dirty: How many buckets the next refresh looks at; None is all that are not frozen.
         frozen: How many ranges of buckets are frozen, each named by its begin and end.
@@ -32,6 +34,7 @@ class RollupLine:
     rollup: Rollup
     order: int
     watermark: datetime | None = None
+    buckets: tuple[TimeRange, ...] = ()
     lag: int | None = None
     dirty: int | None = None
     frozen: tuple[tuple[datetime, datetime], ...] = ()
@@ -52,11 +55,12 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
         hot = HotTable(look.source.state, context.store)
         since = hot.since(look.own.snapshot_id) if look.own.was_refreshed else None
         own = HotTable(look.own.state, context.store)
-        stale = look.stale
+        stale, times = look.stale, _times(context.chunk_files, own, rollup)
         return RollupLine(
             rollup,
             order,
-            watermark=_watermark(context.chunk_files, own, rollup),
+            watermark=max((span.start for span in times), default=None),
+            buckets=tuple(rollup.buckets.whole(times)),
             lag=None if since is None else len(since),
             dirty=None if stale.ranges is None else rollup.buckets.count(stale.ranges),
             frozen=tuple((times.start, times.end) for times in stale.frozen),
@@ -67,13 +71,12 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
         return RollupLine(rollup, order, missed=missed, problem=rollup.problem or error.message)
 
 
-def _watermark(files: ChunkFileReader, own: HotTable, rollup: Rollup) -> datetime | None:
-    """The begin of a rollup's newest bucket, by its partitions, or its files' bounds."""
+def _times(files: ChunkFileReader, own: HotTable, rollup: Rollup) -> list[TimeRange]:
+    """The times of a rollup's files, by their partitions or their bounds."""
     head, document = own.state.current_snapshot, own.document
     if head is None:
-        return None
+        return []
     schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
     field = next(f for f in schema["fields"] if f["name"] == rollup.bucket_column)
     layout = ChunkLayout(TimeColumn.of(field), rollup.buckets.partition)
-    live = files.live(head, layout)
-    return max((f.times.range.start for f in live if f.times.range), default=None)
+    return [f.times.range for f in files.live(head, layout) if f.times.range]

@@ -1,0 +1,130 @@
+"""A rollup's row in its table's strip: along time, which buckets it has, and which are frozen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from html import escape
+from itertools import groupby
+from typing import NamedTuple
+
+from meltline.domain.chunks.buckets import BucketWidth
+from meltline.domain.chunks.ranges import TimeRange
+from meltline.domain.units import counted
+from meltline.pages.time_axis import LEFT, ROW, TimeAxis, shown_span
+
+HEIGHT = ROW + 24
+"""A row with its words above it."""
+_WORDS = 17
+"""How far below the row above these stand; their boxes begin at _BOXES."""
+_BOXES = 24
+_CHARACTER = 8.2
+"""As wide as a letter is at most, on the whole."""
+_SHORTEST = 4
+"""So many letters of a name are shown however little room there is."""
+_HOUR = timedelta(hours=1)
+REFRESHED, FROZEN = "refreshed", "frozen"
+MEANING = {
+    REFRESHED: "buckets of a rollup, aggregated from rows in hot",
+    FROZEN: "buckets of a rollup that keep their values: rows of theirs have left hot",
+}
+
+
+@dataclass(frozen=True)
+class RollupRow:
+    """A rollup over a table.
+
+    Attributes:
+        refreshed: The times of the buckets that it has and that follow their rows, in order.
+        frozen: The times of those that it has and that stay as they are.
+        problem: Why it cannot be refreshed or looked at; empty where nothing is wrong.
+    """
+
+    name: str
+    width: BucketWidth
+    refreshed: Sequence[TimeRange] = ()
+    frozen: Sequence[TimeRange] = ()
+    problem: str = ""
+
+    @property
+    def times(self) -> Sequence[TimeRange]:
+        """All that it has."""
+        return (*self.refreshed, *self.frozen)
+
+    @property
+    def styles(self) -> Sequence[str]:
+        """Which of both occur."""
+        return [style for style, times in self._by_style.items() if times]
+
+    @property
+    def words(self) -> str:
+        """For those who cannot see it."""
+        problem = f", {self.problem}" if self.problem else ""
+        return f"rollup {self.name}: {self.count}{problem}"
+
+    @property
+    def count(self) -> str:
+        """How many buckets it has, and how many of these are frozen."""
+        # The hours are known into which these fall, not which of them there are.
+        is_part = not self.width.months and self.width.span < _HOUR
+        frozen = self.width.count(self.frozen)
+        buckets = counted(self.width.count(self.times), "bucket")
+        return f"{'up to ' * is_part}{buckets}{f', {frozen:,} frozen' * bool(frozen)}"
+
+    @property
+    def _by_style(self) -> dict[str, Sequence[TimeRange]]:
+        return {REFRESHED: self.refreshed, FROZEN: self.frozen}
+
+    def drawn(self, axis: TimeAxis, top: int) -> Iterator[str]:
+        """The row as parts of an `svg` element."""
+        yield self._label(axis, top + _WORDS)
+        top += _BOXES
+        yield f'<text class="tick" x="{LEFT - 8}" y="{top + 17}" text-anchor="end">Rollup</text>'
+        for style, times in self._by_style.items():
+            if boxes := [box for span in times for box in _buckets(span, self.width, axis)]:
+                yield f'<path class="rollup-{style}" d="{axis.outline(boxes, top)}"/>'
+        for stretch in self._stretches():
+            left, right = axis.x(stretch.times[0].start), axis.x(stretch.times[-1].end)
+            yield (
+                f'<rect class="hover" x="{left:.1f}" y="{top}" width="{right - left:.1f}"'
+                f' height="{ROW}"><title>{escape(stretch.words(self))}</title></rect>'
+            )
+
+    def _label(self, axis: TimeAxis, y: int) -> str:
+        """Its name, as much as there is room for beside its figures."""
+        figures = [("size", self.count), *([("wrong", "not refreshed")] if self.problem else [])]
+        beside = sum(len(f"  {words}") for _, words in figures)
+        letters = max(int((axis.width - LEFT) / _CHARACTER) - beside, _SHORTEST)
+        name = self.name if len(self.name) <= letters else f"{self.name[: letters - 1]}…"
+        spans = "".join(f'<tspan class="{c}" dx="8">{words}</tspan>' for c, words in figures)
+        title = f"<title>{escape(self.words)}</title>"
+        return f'<text class="label" x="{LEFT}" y="{y}">{title}{escape(name)}{spans}</text>'
+
+    def _stretches(self) -> Iterator["_Stretch"]:
+        dated = sorted((span, style) for style, times in self._by_style.items() for span in times)
+        for style, alike in groupby(dated, key=lambda pair: pair[1]):
+            yield _Stretch(style, [span for span, _ in alike])
+
+
+class _Stretch(NamedTuple):
+    """Neighbours of one style."""
+
+    style: str
+    times: Sequence[TimeRange]
+
+    def words(self, row: RollupRow) -> str:
+        """What it says to who points at it."""
+        buckets = counted(row.width.count(self.times), "bucket")
+        span = shown_span(self.times[0].start, self.times[-1].end)
+        return f"{row.name}: {buckets} of {row.width} {self.style}, {span}"
+
+
+def _buckets(times: TimeRange, width: BucketWidth, axis: TimeAxis) -> Iterator[TimeRange]:
+    """Each bucket where each has a box, else all of them as one."""
+    start = times.start
+    if axis.is_narrow(TimeRange(start, width.after(start))):
+        yield times
+        return
+    while start < times.end:
+        after = width.after(start)
+        yield TimeRange(start, after)
+        start = after
