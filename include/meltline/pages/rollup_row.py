@@ -15,17 +15,19 @@ from meltline.pages.time_axis import LEFT, ROW, TimeAxis, shown_span
 HEIGHT = ROW + 24
 """A row with its words above it."""
 _WORDS = 17
-"""How far below the row above these stand; their boxes begin at _BOXES."""
-_BOXES = 24
+"""How far below the row above these stand."""
+_BOXES = HEIGHT - ROW
 _CHARACTER = 8.2
 """As wide as a letter is at most, on the whole."""
-_SHORTEST = 4
-"""So many letters of a name are shown however little room there is."""
+_SPACE = 2
+"""Letters that would fit between two words of a label."""
+_SHORTEST = 8
+"""So many letters of a name go before figures."""
 _HOUR = timedelta(hours=1)
 REFRESHED, FROZEN = "refreshed", "frozen"
 MEANING = {
     REFRESHED: "buckets of a rollup, aggregated from rows in hot",
-    FROZEN: "buckets of a rollup that keep their values: rows of theirs have left hot",
+    FROZEN: "buckets of a rollup that keep their values: some of their rows have left hot",
 }
 
 
@@ -90,12 +92,14 @@ class RollupRow:
             )
 
     def _label(self, axis: TimeAxis, y: int) -> str:
-        """Its name, as much as there is room for beside its figures."""
-        figures = [("size", self.count), *([("wrong", "not refreshed")] if self.problem else [])]
-        beside = sum(len(f"  {words}") for _, words in figures)
-        letters = max(int((axis.width - LEFT) / _CHARACTER) - beside, _SHORTEST)
+        """Its name, with the figures for which there is room beside it; the title has it all."""
+        letters = int((axis.width - LEFT) / _CHARACTER)
+        spans = ""
+        for style, words in (("wrong", "not refreshed" * bool(self.problem)), ("size", self.count)):
+            if words and letters - len(words) - _SPACE >= _SHORTEST:
+                letters -= len(words) + _SPACE
+                spans += f'<tspan class="{style}" dx="8">{words}</tspan>'
         name = self.name if len(self.name) <= letters else f"{self.name[: letters - 1]}…"
-        spans = "".join(f'<tspan class="{c}" dx="8">{words}</tspan>' for c, words in figures)
         title = f"<title>{escape(self.words)}</title>"
         return f'<text class="label" x="{LEFT}" y="{y}">{title}{escape(name)}{spans}</text>'
 

@@ -11,7 +11,9 @@ LEFT, ROW = 44, 26
 _LEAST_GAP = 3.0
 """Boxes that are narrower than this are not set apart from their neighbours."""
 _DATE = 100
-"""So much room a date needs."""
+"""So far apart dates are at least."""
+_TEXT = 44
+"""So much room a date takes."""
 
 
 class TimeAxis(NamedTuple):
@@ -59,6 +61,8 @@ class TimeAxis(NamedTuple):
         for number in range(0, days, every):
             day = self.first + timedelta(days=number)
             x = self.x(day)
+            if number and x > self.width - _TEXT:
+                return
             yield (
                 f'<path class="grid" d="M{x:.1f} {bottom}v5"/>'
                 f'<text class="tick" x="{x:.1f}" y="{bottom + 19}">{_tick(day, days)}</text>'
