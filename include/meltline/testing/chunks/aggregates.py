@@ -31,12 +31,12 @@ def aggregated(query: RollupQuery, rows: Sequence[Values]) -> list[Values]:
         start = _bucket_micros(query.width, row[query.time_column])
         key = (start, *(row.get(column.name) for column in keys.values()))
         groups.setdefault(key, []).append(row)
-    answers = []
+    answers: list[Values] = []
     for key, of_group in groups.items():
         answer = dict(zip((query.bucket_column, *keys), key, strict=True))
         for name in columns.keys() - answer.keys():
             answer[name] = _value(columns[name], of_group)
-        answers.append({name: value for name, value in answer.items() if value is not None})
+        answers.append({name: cell for name, cell in answer.items() if cell is not None})
     return answers
 
 

@@ -220,8 +220,8 @@ class RollupLook:
         hot = HotTable(source.state, context.store)
         since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
         changed = None if since is None else changed_ranges(_changes(context, source, since))
-        gone = _gone(context, source, own)
-        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, gone)
+        absent = _gone(context, source, own)
+        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, absent)
         return cls(rollup, source, own, since is not None, stale)
 
     @property
@@ -257,11 +257,11 @@ def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[
     As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a
     full refresh now, and by none after the walk.
     """
-    gone = []
+    absent = []
     for state in (source.state, own.state):
         if dropped := dropped_on(context, state):
             layout, names = dropped
             chunks = context.control.chunks.of(state.uuid)
             back = back_whole(HotTable(state, context.store), chunks)
-            gone += gone_ranges(layout, {*names} - back)
-    return gone
+            absent += gone_ranges(layout, {*names} - back)
+    return absent

@@ -111,7 +111,7 @@ ROLLUPS = (
     # --- queries ---------------------------------------------------------------------------------
     Mutation(
         "rollups: a part of a query that nobody knows is left out unsaid", STABLE,
-        '    return odd[0].strip("_").upper() if odd else ""\n', '    return ""\n', QUERIES,
+        '    return surplus[0].strip("_").upper() if surplus else ""\n', '    return ""\n', QUERIES,
     ),
     Mutation(
         "rollups: a query may read other tables within a filter", STABLE,
@@ -119,7 +119,7 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: a query may say something else tomorrow", STABLE,
-        "    return name in _CHANGING or name in _BY_THE_ORDER_OF_ROWS\n", "    return name in _BY_THE_ORDER_OF_ROWS\n", QUERIES,
+        "    return name in _CHANGING\n", "    return False\n", QUERIES,
     ),
     Mutation(
         "rollups: averages of averages weigh every bucket alike", QUERY,
