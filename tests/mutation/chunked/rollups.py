@@ -73,7 +73,7 @@ ROLLUPS = (
     # --- what is written -------------------------------------------------------------------------
     Mutation(
         "rollups: a position is stored before its rows", ENGINE,
-        "        document: dict[str, Any] = commit.document(is_staged=True)\n", "        document: dict[str, Any] = commit.document(is_staged=True)\n        document[\"properties\"] |= refresh.properties\n", REFRESH,
+        " = commit.document(is_staged=True)\n", " = commit.document(is_staged=True)\n            document[\"properties\"] |= refresh.properties\n", REFRESH,
     ),
     Mutation(
         "rollups: rows are stored without their position", LOOK,

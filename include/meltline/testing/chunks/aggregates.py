@@ -24,7 +24,10 @@ _OF_MANY: Mapping[type[exp.Expr], Callable[[Sequence[Any]], Any]] = {
 
 def aggregated(query: RollupQuery, rows: Sequence[Values]) -> list[Values]:
     """What a query makes of some rows, all of which have a time."""
-    columns = {p.alias_or_name: p.unalias() for p in _select(query).expressions}
+    select = _select(query)
+    if select.args.get("where") or select.args.get("having"):
+        raise ValueError("rollups in memory have no filters")
+    columns = {p.alias_or_name: p.unalias() for p in select.expressions}
     keys = {name: of for name, of in columns.items() if isinstance(of, exp.Column)}
     groups: dict[tuple[Any, ...], list[Values]] = {}
     for row in rows:
