@@ -40,6 +40,7 @@ from benchmarks.results import (
     read_report,
     report_of,
 )
+from benchmarks.rollups import run_rollups
 from benchmarks.sweep import run_sweep
 from benchmarks.whole_process import run_whole_process
 from meltline.adapters.spark.session import java_options
@@ -77,6 +78,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "past": Benchmark(run_past, warm=False),
     "handoff": Benchmark(run_handoff, warm=False),
     "chunks": Benchmark(run_chunks, warm=False),
+    "rollups": Benchmark(run_rollups, warm=False),
     "whole-process": Benchmark(run_whole_process, warm=False),
 }
 ENDS: Mapping[str, Benchmark] = {

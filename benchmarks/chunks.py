@@ -6,31 +6,22 @@ one.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.commits import Commits
-from benchmarks.engine import same_settings
 from benchmarks.results import Figure, Outcome
-from benchmarks.sides import Run, Stopwatch
-from benchmarks.watch import watching
-from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.chunks.lookups import HotTable, chunked_tables
+from benchmarks.sides import Run
+from benchmarks.tiers import Tiers
+from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.policies import PolicyWish, add_policy
+from meltline.app.chunks.reading.status import tiering_status
 from meltline.app.chunks.replication.declare import LayoutWish, start_sync
-from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.replication.synced_table import open_synced
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.chunks.status import tiering_status
-from meltline.app.doctor.init import init
-from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.run_request import RunRequest
-from meltline.app.services import SweepServices
-from meltline.config.load import load_config
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
@@ -45,7 +36,6 @@ from meltline.domain.chunks.sync import (
     TrackedTable,
 )
 from meltline.domain.iceberg.names import TableName
-from meltline.wiring import Wiring
 
 _CHUNKS, _ROWS = 10_000, 4
 _ASKED = 50  # chunks for which the single queries are timed; all of them would take hours
@@ -54,73 +44,11 @@ _BASES = (100_000, 1_000_000)
 _COMMITS = 100
 _TABLES, _EACH = 1000, 1000
 _START = datetime(2020, 1, 1, tzinfo=UTC)
-_CONFIG = """\
-control: sqlite:///control.db
-hot: {hot}
-cold: {cold}
-sandbox: true
-catalogs:
-  {hot}:
-    type: sql
-    uri: sqlite:///hot.db
-    warehouse: hot
-  {cold}:
-    type: sql
-    uri: sqlite:///cold.db
-    warehouse: cold
-chunks:
-  max-chunks: {most}
-  max-drop-share: 1
-"""
 
 
 def run_chunks(bench: Bench) -> list[Outcome]:
     """Everything; each part on a lake of its own."""
     return [_proof(bench), _following(bench), _status(bench)]
-
-
-@dataclass(frozen=True)
-class _Tiers:
-    """A hot catalog, a cold one, and Meltline for both."""
-
-    bench: Bench
-    root: Path
-    hot: str
-    services: SweepServices
-
-    @classmethod
-    def create(cls, bench: Bench, name: str, most: int = _DROPPED) -> "_Tiers":
-        root, hot = bench.place(name), name.replace("-", "_")
-        (root / "hot").mkdir()
-        (root / "hot" / SANDBOX_MARK).touch()
-        yaml = root / "meltline.yaml"
-        yaml.write_text(_CONFIG.format(hot=hot, cold=f"{hot}_cold", most=most), encoding="utf-8")
-        config = load_config(yaml, {}, root)
-        services = Wiring(config, {}, bench.detail).services("benchmarks", "bench")
-        init(services)
-        same_settings(bench.spark)
-        bench.spark.sql(f"CREATE NAMESPACE {hot}.n")
-        return cls(bench, root, hot, services)
-
-    def name(self, table: str = "t") -> TableName:
-        return parse_table_name(f"{self.hot}.n.{table}")
-
-    def cold(self, table: str = "t") -> str:
-        return f"{self.hot}_cold.meltline_synced.n.{table}"
-
-    def replicate(self) -> None:
-        for done in replicate(self.services, chunked_tables(self.services)):
-            assert done.error is None, (done.error, done.error and done.error.found)
-
-    def timed(self, side: str, work: Callable[[], object], did: str) -> Run:
-        """What a piece of work takes, and what of the tables it opens."""
-        self.bench.settle()
-        watch = Stopwatch()
-        folders = [*self.root.glob("*/n/*/metadata"), *self.root.glob("cold/*/*/*/metadata")]
-        with watching([*folders, self.root / "hot" / "meltline"]) as watched, watch.timing(side):
-            work()
-        self.bench.say(f"  {side}: {watch.seconds:.2f} s")
-        return Run(side, watch.seconds, watch.parts, watched.seen, did)
 
 
 # --- proof and drop -----------------------------------------------------------------------------
@@ -129,7 +57,7 @@ class _Tiers:
 def _proof(bench: Bench) -> Outcome:
     """Evaluating and gating all chunks of a table, beside two queries for each of them."""
     count = max(_ASKED, round(_CHUNKS * bench.scale))
-    tiers = _Tiers.create(bench, "chunks-proof", count)
+    tiers = Tiers.create(bench, "chunks-proof", count)
     bench.say(f"chunks: a table of {count:,} hours, synced")
     _write_hours(tiers, count)
     start_sync(tiers.services, tiers.name())
@@ -159,7 +87,7 @@ def _proof(bench: Bench) -> Outcome:
     return Outcome("chunks", bench.scale, size, figures, (meltline, single), notes=(note,))
 
 
-def _write_hours(tiers: _Tiers, count: int) -> None:
+def _write_hours(tiers: Tiers, count: int) -> None:
     spark, name = tiers.bench.spark, str(tiers.name())
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP, value DOUBLE, place STRING) USING iceberg"
@@ -173,12 +101,12 @@ def _write_hours(tiers: _Tiers, count: int) -> None:
     )
 
 
-def _run(tiers: _Tiers, name: str) -> ChunkRun:
+def _run(tiers: Tiers, name: str) -> ChunkRun:
     as_of = datetime.now(UTC)
     return ChunkRun(tiers.services, RunRequest(name, as_of), at_once=True)
 
 
-def _ask_each(tiers: _Tiers, count: int) -> None:
+def _ask_each(tiers: Tiers, count: int) -> None:
     """What people write by hand: rows and a checksum of one chunk on both sides."""
     for number in range(count):
         start = _START + number * timedelta(hours=1)
@@ -197,7 +125,7 @@ def _ask_each(tiers: _Tiers, count: int) -> None:
 def _drop(bench: Bench) -> Outcome:
     """A thousand chunks leave in one commit, which writes no data."""
     count = max(2, round(_DROPPED * min(1.0, bench.scale * 10)))
-    tiers = _Tiers.create(bench, "chunks-drop", count)
+    tiers = Tiers.create(bench, "chunks-drop", count)
     _write_hours(tiers, count)
     start_sync(tiers.services, tiers.name())
     tiers.replicate()
@@ -246,7 +174,7 @@ def _following(bench: Bench) -> Outcome:
 
 
 def _followed(bench: Bench, files: int) -> Run:
-    tiers = _Tiers.create(bench, f"chunks-base-{files}")
+    tiers = Tiers.create(bench, f"chunks-base-{files}")
     bench.say(f"chunks: a base of {files:,} files in hot and in cold")
     spark, name = bench.spark, tiers.name()
     spark.sql(
@@ -269,7 +197,7 @@ def _followed(bench: Bench, files: int) -> Run:
     )
 
 
-def _call_it_copied(tiers: _Tiers, name: TableName) -> None:
+def _call_it_copied(tiers: Tiers, name: TableName) -> None:
     """Says in cold and in the ledger that cold has the base: its files are no files to be read."""
     services = tiers.services
     hot = HotTable.load(services, name)
@@ -296,7 +224,7 @@ def _call_it_copied(tiers: _Tiers, name: TableName) -> None:
 def _status(bench: Bench) -> Outcome:
     """What a thousand tables of a thousand chunks look like, from the ledger alone."""
     tables, each = max(2, round(_TABLES * bench.scale)), max(2, round(_EACH * bench.scale))
-    tiers = _Tiers.create(bench, "chunks-status")
+    tiers = Tiers.create(bench, "chunks-status")
     bench.say(f"chunks: {tables:,} tables of {each:,} chunks in the ledger")
     layout = ChunkLayout(TimeColumn("ts", 2, ColumnKind.TIMESTAMP), Unit.HOUR)
     for number in range(tables):

@@ -15,9 +15,9 @@ from demo.warehouse import NAMESPACE, TableFacts, stage
 from meltline.app.chunks.drop import DroppedChunks, dropped_by
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.policies import AddedPolicy, PolicyWish, add_policy
+from meltline.app.chunks.reading.status import list_chunks
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.run import times_of
-from meltline.app.chunks.status import list_chunks
 from meltline.app.services import ReadContext
 from meltline.cli.output import print_rows
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus

@@ -36,6 +36,7 @@ __all__ = [
     "add_retention_policy",
     "add_tiered_retention_policy",
     "add_tiering_policy",
+    "all_rows",
     "append",
     "consumer",
     "disable_sync",
@@ -90,6 +91,26 @@ def sql(
     from meltline import api  # noqa: PLC0415 - what is not used is not loaded
 
     return api.sql(spark, statement, config=config, schema=schema, statement_id=statement_id)
+
+
+def all_rows(spark: Any, table: str, *, config: "Path | str | None" = None) -> Any:
+    """All rows of a table that is cut into chunks: hot's, and of cold what was dropped, once each.
+
+    Args:
+        spark: A `SparkSession` that has the catalogs of `meltline.yaml`; cold's need not be there.
+        table: catalog.namespace.table.
+        config: As for `sql`.
+
+    Returns:
+        A `DataFrame` of the state that both have now. `lease` keeps what a long reading needs.
+
+    Raises:
+        NotChunked: The table is not cut into chunks.
+        MeltlineError: What could not be read, and why; see docs/when-things-go-wrong.md.
+    """
+    from meltline import api  # noqa: PLC0415
+
+    return api.all_rows(spark, table, config=config)
 
 
 def lease(

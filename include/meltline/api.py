@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.ground.preconditions import require_prepared
 from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.app.retention.leases import KeptLease, leased
@@ -46,6 +47,15 @@ def sql(
     if outcome.read is not None:
         return engine.frame(outcome.read)
     return outcome.frame
+
+
+def all_rows(spark: Any, table: str, *, config: Path | str | None = None) -> Any:
+    """All rows of a table, of hot and of cold. See `meltline.all_rows`."""
+    wiring, context = open_context(config)
+    complete = complete_rows(context, parse_table_name(table))
+    if complete.notice:
+        warnings.warn(complete.notice, stacklevel=3)  # where the program reads
+    return wiring.sql_engine_of(spark).rows(complete.read)
 
 
 def lease(

@@ -25,8 +25,8 @@ from meltline.app.chunks.policies import (
     forget_policy,
     policy_lines,
 )
+from meltline.app.chunks.reading.status import TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import LayoutWish, start_sync, stop_sync
-from meltline.app.chunks.status import TieringStatus, tiering_status
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import Unit
 from meltline.domain.chunks.sync import TableSync

@@ -288,11 +288,12 @@ class Wiring:
 
     def sql_engine(self, standing: ObjectName) -> SqlEngine:
         """What carries out SQL; starts, or joins, the process's session, and stands there."""
+        from meltline.adapters.chunks.rows import complete_frame  # noqa: PLC0415
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
         # Nobody writes to the archive by SQL: the session does not know it (AR-34).
         config = _without_cold(self.config)
-        engine = SparkSqlEngine(self._session("sql", config), config)
+        engine = SparkSqlEngine(self._session("sql", config), self.config, complete_frame)
         engine.stand(standing)
         return engine
 
@@ -304,9 +305,10 @@ class Wiring:
 
     def sql_engine_of(self, spark: Any) -> SessionEngine:
         """What carries out SQL in somebody's own `SparkSession`."""
+        from meltline.adapters.chunks.rows import complete_frame  # noqa: PLC0415
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
-        return SparkSqlEngine(spark, self.config)
+        return SparkSqlEngine(spark, self.config, complete_frame)
 
 
 def _manifests() -> ManifestReader:

@@ -39,6 +39,7 @@ MOMENTS = st.tuples(
                      "chunk_files", "control.chunks", "control.syncs")),
     st.integers(1, 6),
 )  # fmt: skip
+READING = st.tuples(st.sampled_from(("control.chunks", "control.syncs")), st.integers(1, 3))
 DECISIONS = st.sampled_from(["", "", "mirror", "keep", "anew"])
 
 
@@ -163,6 +164,23 @@ class ChunkLives(RecordedLife):
 
         self._run(self._beside(moment, second))
 
+    @rule(moment=READING, is_run=st.booleans(), is_fresh=st.booleans(), back=st.booleans())
+    def all_rows_are_read_while_others_act(
+        self, moment: tuple[str, int], is_run: bool, is_fresh: bool, back: bool
+    ) -> None:
+        """A pass, a drop, a rollback with a new copy come between looks at hot, cold, ledger."""
+
+        def act() -> None:
+            if back:
+                self.engines.act("rollback", moment[1])
+                self.engines.act("sync", 0)
+            if is_fresh:
+                self._replicate(self.lake.services())
+            if is_run:
+                self._run(self.lake.services())
+
+        self.lake.check_complete(self._beside(moment, act))
+
     @rule(number=NUMBER)
     def a_chunk_is_dropped_by_force(self, number: int) -> None:
         table, name = self.lake.hot, self.engines.chunk(number // 5)
@@ -223,3 +241,23 @@ class ChunkLives(RecordedLife):
         again = self._run(self.lake.services())
         assert self.lake.hot.head == before, "a second run drops more"
         assert not again.summary.plans, again.summary.as_json()
+
+
+class ReopenedChunkLives(ChunkLives):
+    """Lives in which days go and come back again and again, so that cold has copies of late rows.
+
+    Partitions stay as long as chunks: what a coarser spec does to these copies is an open life.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engines = ChunkEngines(self.lake, cuts_coarsely=False)
+
+    @rule(number=NUMBER, late=some("append_late", "append_late", "update_rows", "delete_row"))
+    def days_go_and_come_back(self, number: int, late: list[tuple[str, int]]) -> None:
+        """What is old is dropped, rows of it come late, and cold gets copies of these."""
+        self.happens([("let_go", 0), ("sync", 0), ("tier_and_drop", number)], 4 * DAY)
+        self._replicate(self.lake.services(), "mirror")
+        self._run(self.lake.services())
+        self.happens([("append_late", 2 * number + 1), *late], MINUTE)
+        self._replicate(self.lake.services(), "mirror")

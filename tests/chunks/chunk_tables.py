@@ -103,8 +103,13 @@ class ChunkTable(Table):
     def _data_file(
         self, spec: PartitionSpec, part: tuple[tuple[str, Any], ...], rows: Sequence[Row]
     ) -> str:
+        return self._put("d", data_bytes(rows), self._facts(spec, part, rows))
+
+    def _facts(
+        self, spec: PartitionSpec, part: tuple[tuple[str, Any], ...], rows: Sequence[Row]
+    ) -> FileFacts:
         bounds = bounds_of(rows)
-        facts = FileFacts(
+        return FileFacts(
             spec,
             part,
             len(rows),
@@ -112,7 +117,13 @@ class ChunkTable(Table):
             tuple((column, least) for column, (least, _) in bounds.items()),
             tuple((column, most) for column, (_, most) in bounds.items()),
         )
-        return self._put("d", data_bytes(rows), facts)
+
+    def learn_files(self) -> None:
+        """Has the lake know files that others wrote, so that engines of its own may go on."""
+        for file in self.of_kind(FileKind.DATA):
+            spec, rows = self.rows.spec(file.spec_id), self.rows.written(file.path)
+            part = tuple(zip((field[1] for field in spec.fields), file.partition, strict=True))
+            self.lake.facts[file.path] = self._facts(spec, part, rows)
 
     def _put(self, letter: str, content: bytes, facts: FileFacts) -> str:
         path = self.data(f"{letter}{self.lake.next_id()}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meltline.adapters.chunks.file_reader import AvroChunkFiles
+from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus
@@ -19,9 +20,11 @@ from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SYNC_OF, SyncState, TableSync
 from meltline.domain.deletion.limits import ChunkSettings
+from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.ports.chunks import ChunkDropper, DropOutcome, DropRequest
+from meltline.testing.chunks import complete_rows_of
 from meltline.testing.chunks.commits import load_rows
 from meltline.testing.chunks.rows import Row, chunk_of
 from tests.chunks.chunk_tables import DAILY, ChunkTable, by_chunk, chunk_table
@@ -61,6 +64,7 @@ class ChunkedLake(WatchedLake):
         in_cold: The rows that cold had at the last look.
         rolled_up: What rollups should say.
         uuid: The table, by whatever name.
+        answers: How often all rows were read, and from where, or why they were not.
     """
 
     accepted: Accepted = field(default_factory=Accepted)
@@ -68,6 +72,7 @@ class ChunkedLake(WatchedLake):
     in_cold: set[Row] = field(default_factory=set)
     uuid: str = ""
     drops: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
     rolled_up: RollupOracle = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,6 +171,7 @@ class ChunkedLake(WatchedLake):
         if self.has_caught_up():
             self._check_copy(cold)
             self._check_view(hot, cold)
+        self.check_complete()
 
     def _check_copy(self, cold: Iterable[Row]) -> None:
         """Cold has everything once, and nothing else; deletes by others were decided by now."""
@@ -196,6 +202,38 @@ class ChunkedLake(WatchedLake):
         rows, forgone = self.accepted.rows, self.accepted.forgone
         lacks, more = rows - seen, seen - rows - forgone
         assert not lacks and not more, f"the view lacks {sorted(lacks)}, has besides {sorted(more)}"
+
+    def check_complete(self, services: RunContext | None = None) -> None:
+        """LT-33: what is read as all rows is all that were accepted, each once, at every step.
+
+        Rows of which nobody can tell are those that others or a rollback took out of hot, or that
+        somebody let go unproved; a table that is diverged may refuse, and never answer wrong.
+
+        Args:
+            services: By which it is read; others may act beside them.
+        """
+        table = self.hot
+        if table is None or not self.control.chunks.tracked([self.uuid]):
+            return
+        try:
+            read = complete_rows(services or self.services(), table.name).read
+        except SyncRefused as refused:
+            self.answers[refused.found] += 1
+            return
+        self.answers["both" if read.cold else "hot alone"] += 1
+        self.answers["late copies"] += bool(read.cold and read.cold.copies.whole)
+        rows = Counter(complete_rows_of(read, self.store))
+        accepted, expected = self.accepted, self.accepted.rows
+        may_be = accepted.rows | accepted.unsure | accepted.forgone
+        if read.hot.snapshot_id != (self.hot.head if self.hot else None):  # main has gone on since
+            then = accepted.at.get(read.hot.snapshot_id or -1, frozenset())
+            expected, may_be = expected & then, may_be | then
+        twice = sorted(row for row, count in rows.items() if count > 1)
+        assert not twice, f"LT-33: rows twice: {twice}"
+        lacks = expected - rows.keys()
+        assert not lacks, f"LT-33: the rows of both lack {sorted(lacks)}"
+        odd = rows.keys() - may_be
+        assert not odd, f"LT-33: the rows of both have besides {sorted(odd)}"
 
     def check_ledger(self) -> None:
         """What the ledger says of chunks is what the table's files say."""

@@ -30,6 +30,7 @@ STEPS = (
 
 CHUNK_STEPS = (
     "replicate_to_cold",
+    "refresh_rollups",
     "evaluate_chunks",
     "plan_drops",
     "gate_drops",

@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
-from tests.mutation.chunked.chunks import CHUNKS
+from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
@@ -422,6 +422,7 @@ MUTATIONS = (
     *WRITERS,
     *READERS,
     *CHUNKS,
+    *COMPLETE_ROWS,
     *ROLLUPS,
     *REASONS,
     Mutation(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.chunks.explained import file_sentences, table_sentences
+from meltline.app.chunks.reading.explained import file_sentences, table_sentences
 from meltline.app.services import ReadContext
 from meltline.app.storage.explain import Explanation, explain_path, explain_table
 from meltline.cli.options import AsJson, ConfigPath, ready

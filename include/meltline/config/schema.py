@@ -226,6 +226,11 @@ class ChunksSection(Section):
     max_foreign_deletes: float = Field(
         0.2, ge=0, le=1, description="Of a table's rows, by one commit that is mirrored unasked."
     )
+    all_suffix: str = Field(
+        "_all",
+        pattern="^[A-Za-z0-9_]*$",
+        description="Behind a table's name in SQL: all rows, of hot and of cold. Empty: never.",
+    )
 
 
 class IoSection(Section):

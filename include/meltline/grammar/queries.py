@@ -3,50 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from meltline.grammar.points import begins_point, begins_tag, point_in_time
+from meltline.grammar.references import BEFORE_TABLES, alias_comes, common_tables
 from meltline.grammar.statements import Name, Query, ReadView, TimeClause
-from meltline.grammar.tokens import Cursor, Kind, Token, unreadable
+from meltline.grammar.tokens import Cursor, Token, unreadable
 
-_BEFORE_TABLES = ("FROM", "JOIN", "USING", "TABLE")
-# What may follow a table instead of its alias, in Spark's grammar.
-_AFTER_TABLES = frozenset(
-    {
-        "ANTI",
-        "CLUSTER",
-        "CROSS",
-        "DISTRIBUTE",
-        "EXCEPT",
-        "FULL",
-        "GROUP",
-        "HAVING",
-        "INNER",
-        "INSERT",
-        "INTERSECT",
-        "JOIN",
-        "LATERAL",
-        "LEFT",
-        "LIMIT",
-        "MAP",
-        "MINUS",
-        "NATURAL",
-        "OFFSET",
-        "ON",
-        "ORDER",
-        "PIVOT",
-        "QUALIFY",
-        "REDUCE",
-        "RIGHT",
-        "SELECT",
-        "SEMI",
-        "SETMINUS",
-        "SORT",
-        "UNION",
-        "UNPIVOT",
-        "USING",
-        "WHEN",
-        "WHERE",
-        "WINDOW",
-    }
-)
 _INFORMATION = "MD_INFORMATION_SCHEMA"
 _TIERING = "LAKETS"
 # Words that a table's name cannot be: a function's call may stand behind them.
@@ -103,7 +63,7 @@ def information_view(cursor: Cursor) -> ReadView | None:
 
 
 def _clauses(cursor: Cursor) -> Iterator[TimeClause]:
-    common = _common_tables(cursor)
+    common = common_tables(cursor.tokens)
     at = 1
     while at < len(cursor.tokens) - 1:
         position = Cursor(cursor.text, cursor.tokens, at)
@@ -131,7 +91,7 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
         return None
     first = _first_part(tokens, at - 1)
     before = tokens[first - 1] if first else None
-    if before is None or not (before.is_word(*_BEFORE_TABLES) or before.is_symbol(",")):
+    if before is None or not (before.is_word(*BEFORE_TABLES) or before.is_symbol(",")):
         cursor.fail("the clause right after a table's name, and an alias after it")
     name: Name = tuple(token.text for token in tokens[first:at:2])
     start = cursor.current.start
@@ -143,7 +103,7 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
         name_end=last.end,
         clause_start=start,
         end=cursor.tokens[cursor.at - 1].end,
-        needs_alias=not _alias_comes(cursor),
+        needs_alias=not alias_comes(cursor.current),
     )
 
 
@@ -154,41 +114,12 @@ def _first_part(tokens: Sequence[Token], last: int) -> int:
     return last
 
 
-def _alias_comes(cursor: Cursor) -> bool:
-    """Whether an alias follows; behind TABLESAMPLE there is no place for one of ours."""
-    token = cursor.current
-    if token.is_word("AS", "TABLESAMPLE"):
-        return True
-    return token.is_name and not (token.kind is Kind.WORD and token.text.upper() in _AFTER_TABLES)
-
-
-def _common_tables(cursor: Cursor) -> set[str]:
-    """Names of WITH queries: `name AS (`, or `name (columns) AS (`."""
-    tokens = cursor.tokens
-    if not any(token.is_word("WITH") for token in tokens):
-        return set()
-    names = [
-        _before_columns(tokens[:at])
-        for at, token in enumerate(tokens[:-2])
-        if token.is_word("AS") and tokens[at + 1].is_symbol("(")
-    ]
-    return {name.text.upper() for name in names if name is not None and name.is_name}
-
-
-def _before_columns(tokens: Sequence[Token]) -> Token | None:
-    """The last token, or where that closes a list of columns the one before the list."""
-    if not (tokens and tokens[-1].is_symbol(")")):
-        return tokens[-1] if tokens else None
-    opening = [at for at, token in enumerate(tokens) if token.is_symbol("(")]
-    return tokens[opening[-1] - 1] if opening and opening[-1] > 0 else None
-
-
 def _views(cursor: Cursor) -> tuple[str, ...]:
     tokens = cursor.tokens
     names = [
         tokens[at + 2].text.lower()
         for at in _named_in(tokens, _INFORMATION)
-        if at and (tokens[at - 1].is_word(*_BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
+        if at and (tokens[at - 1].is_word(*BEFORE_TABLES) or tokens[at - 1].is_symbol(","))
     ]
     return tuple(dict.fromkeys(names))
 

@@ -142,6 +142,7 @@ from meltline.ports.readers import (
     SessionEngine,
     SnapshotReader,
     SqlEngine,
+    TableView,
 )
 from meltline.ports.rollups import (
     RefreshOutcome,
@@ -301,6 +302,7 @@ __all__ = [
     "SyncReader",
     "TableEdit",
     "TableMove",
+    "TableView",
     "UsageQuery",
     "UsageTotals",
     "UsedFile",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from meltline.domain.chunks.complete import CompleteRead
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
@@ -136,6 +137,10 @@ class PastView:
     schema_id: int | None = None
 
 
+TableView = PastView | CompleteRead
+"""What a name in a statement stands for: a table as it was, or all rows of hot and cold."""
+
+
 class SnapshotReader(Protocol):
     """Reads the rows of a table as it was."""
 
@@ -151,14 +156,14 @@ class SnapshotReader(Protocol):
 class SqlEngine(Protocol):
     """Carries out SQL."""
 
-    def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> object:
+    def run(self, text: str, statement_id: str, views: Mapping[str, TableView]) -> object:
         """Carries out a statement; every snapshot it makes has the id in its summary.
 
         Args:
             text: The statement.
             statement_id: Its id.
-            views: Names in the text, and the tables as they were that they stand for. They are
-                nobody else's names, and are forgotten afterwards.
+            views: Names in the text, and what they stand for. They are nobody else's names, and
+                are forgotten afterwards.
 
         Returns:
             The answer; its rows are computed when somebody fetches them.
@@ -166,6 +171,10 @@ class SqlEngine(Protocol):
         Raises:
             StatementRefused: It cannot be carried out.
         """
+        ...
+
+    def knows(self, name: Sequence[str]) -> bool:
+        """Whether the session has a table or view of a name, its temporary ones too."""
         ...
 
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
@@ -179,6 +188,14 @@ class SessionEngine(SqlEngine, Protocol):
     @property
     def standing(self) -> ObjectName:
         """Where the session stands: its current catalog, and the namespace in it."""
+        ...
+
+    def rows(self, view: TableView) -> object:
+        """The rows of a view, computed when somebody fetches them.
+
+        Raises:
+            MeltlineError: The session cannot read it.
+        """
         ...
 
     def frame(self, read: ReadRows) -> object:

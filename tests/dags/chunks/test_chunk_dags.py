@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 CHUNKS, REPLICATE = "meltline_chunks", "meltline_replicate"
-T = "lake.air.t"
+T, ROLLUP = "lake.air.t", "lake.air._rollup_hourly"
 WAITING = [
     {"table": T, "chunk": f"2026-01-0{day}", "reason": "BEHIND", "detail": ""} for day in (4, 5)
 ]
@@ -30,6 +30,7 @@ DROPPED = {
 }
 FULL = {
     "replicate_to_cold": COPIED,
+    "refresh_rollups": {"tables": [table(ROLLUP, buckets_refreshed=5)]},
     "evaluate_chunks": {"tables": [table(T, chunks_tiered=1)], "deferred": WAITING},
     "plan_drops": PLANNED,
     "gate_drops": {"plans": [plan(T, "drop_chunks", "passed") | {"gate": "passed"}]},
@@ -98,7 +99,9 @@ def test_replication_runs_every_quarter_of_an_hour_or_as_a_site_says(
     airflow: AirflowHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dag = dag_of(airflow, REPLICATE)
-    assert [task.task_id for task in dag.topological_sort()] == ["replicate_to_cold", "verdict"]
+    steps = [task.task_id for task in dag.topological_sort()]
+    assert steps == ["replicate_to_cold", "refresh_rollups", "verdict"]
+    assert dag.task_dict["refresh_rollups"].trigger_rule == "all_done"
     assert dag.timetable.expression == "*/15 * * * *"
     assert (dag.catchup, dag.max_active_runs) == (False, 1)
     monkeypatch.setenv("MELTLINE_REPLICATE_SCHEDULE", "*/5 * * * *")
@@ -155,8 +158,12 @@ def test_with_chunks_to_drop_every_app_runs_in_order_and_verdict_says_what_waits
     assert not any("wrong" in word for line in project.command_lines() for word in line)
     assert recap_of(ended) == [
         f"2 commits of `{T}` followed by cold; 40 rows of `{T}` copied to cold; "
+        f"5 buckets of `{ROLLUP}` aggregated anew; "
         f"1 chunk of `{T}` proved to be in cold; 3 chunks, 2.0 KiB of `{T}` dropped from hot; "
-        "2 chunks wait: 2 BEHIND"
+        "2 chunks wait: 2 BEHIND",
+        f"`{ROLLUP}`: 5 buckets aggregated anew",
+        f"`{T}`: 2 commits followed by cold; 40 rows copied to cold; 1 chunk proved to be in cold; "
+        "3 chunks, 2.0 KiB dropped from hot",
     ]
 
 
@@ -165,6 +172,7 @@ def test_a_dry_run_copies_and_judges_nothing(airflow: AirflowHome, project: Proj
     assert state == "success" and list(project.calls()) == ["evaluate_chunks", "plan_drops"]
     assert {step for step, how in states.items() if how == "skipped"} == {
         "replicate_to_cold",
+        "refresh_rollups",
         "gate_drops",
         "drop_chunks",
         "report_chunks",
@@ -193,8 +201,16 @@ def test_replication_that_finds_nothing_ends_well_and_a_copy_that_has_stopped_is
     ended = run_of(dag_of(airflow, REPLICATE), project, {}, deletes="mirror")
     assert outcome(ended)[0] == "success" and recap_of(ended) == ["nothing was done"]
     words = project.calls()["replicate_to_cold"]
-    assert words["deletes"] == "mirror" and "last" in words
+    assert words["deletes"] == "mirror" and "last" not in words
+    assert "last" in project.calls()["refresh_rollups"]
     assert words["run-id"] == f"replicate__{ended.run_id}"
     stopped = {"tables": [table(T, skipped="hot and cold have parted")]}
     ended = run_of(dag_of(airflow, REPLICATE), project, {"replicate_to_cold": stopped})
-    assert outcome(ended) == ("failed", {"replicate_to_cold": "success", "verdict": "failed"})
+    assert outcome(ended) == (
+        "failed",
+        {
+            "replicate_to_cold": "success",
+            "refresh_rollups": "success",
+            "verdict": "failed",
+        },
+    )

@@ -225,5 +225,5 @@ def test_a_link_goes_where_a_proxy_shows_airflow(
 def test_other_tasks_have_no_link(tasks: Mapping[str, Any]) -> None:
     without = {name for name, task in tasks.items() if not task.operator_extra_links}
     asking = {"find_approvals", "ask_for_approval"}
-    of_chunks = {"replicate_to_cold", "evaluate_chunks", "report_chunks"}
+    of_chunks = {"replicate_to_cold", "refresh_rollups", "evaluate_chunks", "report_chunks"}
     assert without == {"observe", "hand_off_to_cold", "report", "verdict", *asking, *of_chunks}

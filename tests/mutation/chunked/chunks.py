@@ -16,6 +16,13 @@ CALLED = "app/sql/lakets/chunk_functions.py"
 DURABILITY = "domain/chunks/durability.py"
 CHUNK = "domain/chunks/chunk.py"
 
+RULE = ("tests/unit/chunks/domain/test_complete.py",)
+LOOKS = ("tests/unit/chunks/test_complete_rows.py",)
+STATEMENTS = ("tests/unit/sql/test_complete_tables.py",)
+COMPLETE = "domain/chunks/complete.py"
+ROWS = "app/chunks/reading/complete_rows.py"
+TABLES = "app/sql/complete_tables.py"
+
 CHUNKS = (
     # --- proved by position ----------------------------------------------------------------------
     Mutation(
@@ -401,5 +408,82 @@ CHUNKS = (
     Mutation(
         "lakets: a force is not told by name in the audit", "app/chunks/drop.py",
         "        names = f\": {', '.join(self.plan.chunks)}\" if self.force else \"\"\n", "        names = \"\"\n", SQL,
+    ),
+)  # fmt: skip
+
+COMPLETE_ROWS = (
+    Mutation(
+        "all rows: late copies in cold count beside hot's own", COMPLETE,
+        "            whole.add(cold.file.path)\n", "            pass\n", RULE,
+    ),
+    Mutation(
+        "all rows: late copies are counted by real code as well", COMPLETE,
+        "            whole.add(cold.file.path)\n", "            pass\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: a file of several chunks counts for all of them", COMPLETE,
+        "            parts[late].add(cold.file.path)\n", "            pass\n", RULE,
+    ),
+    Mutation(
+        "all rows: what was dropped is taken for a late copy", COMPLETE,
+        "if cold.file.sequence_number > bases[name])", "if cold.file.sequence_number >= bases[name])", RULE,
+    ),
+    Mutation(
+        "all rows: what cold's owner wrote late passes for replication's", COMPLETE,
+        "        if not cold.is_ours:\n", "        if False:\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: a drop that a rollback undid is in force", COMPLETE,
+        "        if self.is_whole:\n            return False\n", "", LOOKS,
+    ),
+    Mutation(
+        "all rows: a drop that main comes from is undone as the ledger says", COMPLETE,
+        "        if drop.snapshot_id in (UNKNOWN_DROP, *self.numbers):\n", "        if not drop.is_undone:\n", RULE,
+    ),
+    Mutation(
+        "all rows: main that was set to a drop again has what cold had before", COMPLETE,
+        "            base = None if in_force[-1].is_undone else in_force[-1].base\n", "            base = in_force[-1].base\n", RULE,
+    ),
+    Mutation(
+        "all rows: the first drop says what is late", COMPLETE,
+        "in_force[-1].base\n", "in_force[0].base\n", RULE,
+    ),
+    Mutation(
+        "all rows: a drop that the ledger has not noted is missed", ROWS,
+        "        unrecorded = self._unrecorded(chunks)\n", "        unrecorded = list[str]()\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: a rollback while it looks is not noticed", ROWS,
+        "        if _goes_on_from(load_table(context, name), hot):\n", "        if True:\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: cold is looked at before hot", ROWS,
+        "        hot = load_table(context, name)\n        tracked = require_tracked(context, hot)\n        look = _Look(context, hot, tracked, _cold(context, hot))\n",
+        "        tracked = require_tracked(context, load_table(context, name))\n        cold = _cold(context, load_table(context, name))\n        context.control.chunks.of(tracked.table_uuid)\n        hot = load_table(context, name)\n        look = _Look(context, hot, tracked, cold)\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: the ledger is read before cold", ROWS,
+        "        look = _Look(context, hot, tracked, _cold(context, hot))\n        chunks = context.control.chunks.of(hot.uuid)\n",
+        "        chunks = context.control.chunks.of(hot.uuid)\n        look = _Look(context, hot, tracked, _cold(context, hot))\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: mixed files of cold are guessed at", ROWS,
+        "        if doubtful:\n", "        if False:\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: cold's word about a drop that the ledger lost is passed over", ROWS,
+        "            if chunk is None or chunk.cold_base is None:\n", "            if False:\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: cold that is gone was never there", ROWS,
+        "        if sync.committed is not None or any(c.only_copy_base for c in chunks):\n", "        if False:\n", LOOKS,
+    ),
+    Mutation(
+        "all rows: a table of that name is not looked for", TABLES,
+        "        return None if table is None or self.is_there(name) else table\n", "        return table\n", STATEMENTS,
+    ),
+    Mutation(
+        "all rows: a statement may write to them", TABLES,
+        "        if named.table(write.target) is not None:\n", "        if False:\n", STATEMENTS,
     ),
 )  # fmt: skip

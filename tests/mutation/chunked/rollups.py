@@ -19,11 +19,11 @@ ROLLUPS = (
     # --- what has left hot -----------------------------------------------------------------------
     Mutation(
         "rollups: frozen buckets are among those that are aggregated anew", ROLLUP,
-        "        tuple(without(wanted, frozen)), tuple(frozen)", "        tuple(wanted), tuple(frozen)", DOMAIN,
+        "        tuple(without(touched, frozen)), tuple(frozen)", "        tuple(touched), tuple(frozen)", DOMAIN,
     ),
     Mutation(
         "rollups: only times that are gone are frozen, and not their buckets", ROLLUP,
-        "    frozen = width.whole(gone)\n", "    frozen = list(gone)\n", DOMAIN,
+        "    frozen = width.whole(dropped)\n", "    frozen = list(dropped)\n", DOMAIN,
     ),
     Mutation(
         "rollups: what was dropped is aggregated anew", LOOK,

@@ -10,11 +10,11 @@ from uuid import uuid4
 
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.policies import AddedPolicy, PolicyWish, add_policy
+from meltline.app.chunks.reading.status import TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.chunks.status import TieringStatus, tiering_status
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext

@@ -9,8 +9,8 @@ from meltline.domain.errors import LateDataRejected, StatementRefused
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.ports import SqlEngine
 from meltline.wiring import Wiring
-from tests.spark.chunks.guarded_tables import Guarded
 from tests.spark.setups import late_writes as lw
+from tests.spark.setups.guarded_tables import Guarded
 from tests.spark.setups.late_writes import DAY_1, DAY_2, DAY_3
 from tests.spark.setups.warehouse import SPACE, TODAY, Warehouse
 

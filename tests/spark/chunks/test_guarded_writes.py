@@ -15,8 +15,8 @@ from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import Unit
 from meltline.domain.errors import CommitConflict, LateDataRejected
 from meltline.ports import GuardedWriter
-from tests.spark.chunks.guarded_tables import Guarded
 from tests.spark.setups import late_writes as lw
+from tests.spark.setups.guarded_tables import Guarded
 from tests.spark.setups.late_writes import DAY_1, DAY_2, DAY_3
 from tests.spark.setups.warehouse import TODAY, Warehouse
 

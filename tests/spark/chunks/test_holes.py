@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from meltline.app.chunks.policies import forget_policy
+from meltline.app.chunks.reading.status import list_chunks
 from meltline.app.chunks.replication.declare import stop_sync
-from meltline.app.chunks.status import list_chunks
 from meltline.app.run.steps import Step
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.policies import PolicyType

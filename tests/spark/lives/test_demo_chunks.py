@@ -10,8 +10,8 @@ from demo.chunks import DECLARED_BEFORE, declare, load, print_chunks
 from demo.outcome import write_page
 from demo.place import Place
 from demo.warehouse import NAMESPACE
+from meltline.app.chunks.reading.status import list_chunks
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.chunks.status import list_chunks
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.run_request import RunRequest

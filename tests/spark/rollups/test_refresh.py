@@ -178,3 +178,21 @@ def test_a_column_that_is_gone_leaves_the_rollup_as_it_was_and_is_named(lake: Ro
     assert "cannot be refreshed" in lake.known("hourly").problem
     lake.lake.w.sql("ALTER TABLE {t} RENAME COLUMN w TO v")
     assert lake.refresh("hourly").buckets and not lake.known("hourly").problem
+
+
+def test_buckets_in_one_file_with_a_changed_one_stay_whatever_its_owner_has_done(
+    lake: RollupLake,
+) -> None:
+    lake.lake.w.sql(
+        "ALTER TABLE {_rollup_hourly} REPLACE PARTITION FIELD bucket_hour WITH months(bucket)"
+    )
+    lake.call("rewrite_data_files", "_rollup_hourly", "options => map('rewrite-all', 'true')")
+    before = lake.files("hourly")
+    lake.lake.w.sql(f"INSERT INTO {{t}} VALUES (5, TIMESTAMP '{lake.lake.day(2)} 03:20:00', 'a')")
+
+    done = lake.refresh("hourly")
+
+    assert (done.buckets, done.everything) == (1, False)
+    assert done.rows > 1, "what lies beside it in its file is written again"
+    assert len(before - lake.files("hourly")) == 1
+    assert lake.rows("hourly", SHOWN) == lake.computed(FULL_HOURLY)

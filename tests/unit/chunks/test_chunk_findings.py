@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from meltline.app.chunks.explained import file_sentences, table_sentences
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.policies import PolicyWish, add_policy
+from meltline.app.chunks.reading.explained import file_sentences, table_sentences
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun

@@ -1,6 +1,6 @@
 """What still has the bytes of a chunk that was dropped: tags and branches from before it."""
 
-from meltline.app.chunks.status import list_chunks
+from meltline.app.chunks.reading.status import list_chunks
 from tests.chunks.chunk_tables import day_name
 from tests.unit.chunks.tiers import Tiers
 

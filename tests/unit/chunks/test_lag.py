@@ -1,8 +1,8 @@
 """How far cold is behind hot, as `chunks status` says it: a number that is known, or none."""
 
+from meltline.app.chunks.reading.status import TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.chunks.status import TieringStatus, tiering_status
 from tests.chunks.chunk_tables import reading
 from tests.unit.chunks.tiers import Tiers
 

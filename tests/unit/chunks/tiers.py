@@ -76,7 +76,9 @@ class Tiers:
         """What cold's owner does, who alone may."""
         (entry,) = self.lake.cold.listing().entries
         self.lake.catalogs["ice"] = self.lake.cold
-        ChunkTable(self.lake, entry.name).compact_chunks(day_name(day))
+        cold = ChunkTable(self.lake, entry.name)
+        cold.learn_files()
+        cold.compact_chunks(day_name(day))
         del self.lake.catalogs["ice"]
 
     def told(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
-from tests.chunks.chunk_lives import ChunkLives
+from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
 from tests.chunks.rollup_lives import RollupLives
 from tests.lake.wrong_clocks import WrongClocks
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
@@ -39,6 +39,7 @@ KINDS = (
     CopiedLifecycles,
     CopiedArchives,
     ChunkLives,
+    ReopenedChunkLives,
     RollupLives,
 )
 OPEN = KEPT / "open"

@@ -67,6 +67,12 @@ def test_a_run_over_chunks_says_what_was_dropped_and_what_waits() -> None:
     ]
 
 
+def test_a_run_says_how_many_buckets_of_rollups_it_aggregated() -> None:
+    assert recap({"tables": [line("lake.a._rollup_hourly", buckets_refreshed=5)]}) == [
+        "5 buckets of `lake.a._rollup_hourly` aggregated anew"
+    ]
+
+
 def test_a_run_that_is_not_armed_says_which_chunks_it_would_have_dropped() -> None:
     judged_plan = {
         "kind": "drop_chunks", "table": "lake.a.t", "gate": "passed", "state": "passed",

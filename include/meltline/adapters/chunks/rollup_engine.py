@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from meltline.adapters.chunks.rows import shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
+from meltline.domain.chunks.buckets import BucketWidth
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import TimeRange, Unit
@@ -34,7 +34,7 @@ from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.grammar.rollups import SOURCE_VIEW
 from meltline.ports.rollups import RefreshOutcome, RollupRefresh
 
-_FILE = "_meltline_file"
+_FILE, _SIDE = "_meltline_file", "_meltline_side"
 _ZONE = "spark.sql.session.timeZone"
 _TRANSFORMS = {unit: f"{unit}s" for unit in Unit}
 _ONE_FILE_AT_A_TIME = {"distribution-mode": "hash", "fanout-enabled": "false"}
@@ -148,12 +148,8 @@ class _Aggregation:
     @contextmanager
     def rows(self) -> Iterator[_Change]:
         """What differs; what was aggregated is kept for as long as it is written."""
-        with self._aggregated() as new:
-            kept = new.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                yield self._change(kept)
-            finally:
-                kept.unpersist()
+        with self._aggregated() as rows, _kept(rows) as new, _kept(self._standing()) as old:
+            yield self._change(new, old)
 
     @contextmanager
     def _aggregated(self) -> Iterator[DataFrame]:
@@ -179,42 +175,80 @@ class _Aggregation:
             parts.append(f"NOT {_any(frozen)}")
         return " AND ".join(parts)
 
-    def _change(self, new: DataFrame) -> _Change:
-        old = self._standing()
+    def _change(self, new: DataFrame, old: DataFrame) -> _Change:
         columns = new.columns
         bucket = self.refresh.query.bucket_column
-        if old is None:
-            differing = new.select(bucket)
-        else:
-            plain = old.select(*columns)
-            differing = new.exceptAll(plain).union(plain.exceptAll(new)).select(bucket)
-        buckets = sorted(row[0].astimezone(UTC) for row in differing.distinct().collect())
+        differing = _differing(new, old.select(*columns)).select(bucket).distinct()
+        buckets = sorted(row[0].astimezone(UTC) for row in differing.collect())
         if not buckets:
             return _Change((), (), (), None)
         chosen = F.col(bucket).isin(buckets)
         width = self.refresh.query.width
-        parts, files = [new.where(chosen)], list[str]()
-        if old is not None:
-            files = [row[0] for row in old.where(chosen).select(_FILE).distinct().collect()]
+        ranges = width.whole(TimeRange(start, width.after(start)) for start in buckets)
+        files = [row[0] for row in old.where(chosen).select(_FILE).distinct().collect()]
+        rows = new.where(chosen)
+        if files:
             # A file may hold other buckets too: those shorter than an hour, or what an owner has
             # compacted. They stay as they are.
-            beside = self._all().where(F.col(_FILE).isin(files)).where(~chosen)
-            parts.append(beside.select(*columns))
-        ranges = width.whole(TimeRange(start, width.after(start)) for start in buckets)
-        return _Change(buckets, ranges, sorted(files), reduce(DataFrame.unionAll, parts))
+            beside = self._near(ranges).where(F.col(_FILE).isin(files)).where(~chosen)
+            rows = rows.unionAll(beside.select(*columns))
+        return _Change(buckets, ranges, sorted(files), rows)
 
-    def _standing(self) -> DataFrame | None:
+    def _standing(self) -> DataFrame:
         """The rollup's rows of the same times."""
-        if self.branch.head is None:
-            return None
-        query = self.refresh.query
-        layout = _bucket_layout(self.branch, query)
-        return self._all().where(self._within(layout, quote_part(query.bucket_column)))
+        return self._all().where(self._within(self._layout, self._column))
+
+    def _near(self, ranges: Sequence[TimeRange]) -> DataFrame:
+        """All rows of the files that have rows of some buckets, and few more.
+
+        No file reaches beyond its partition where the table is cut as it was declared; nobody
+        opens all others to look for them.
+        """
+        layout = self._layout
+        if not _is_cut_by(self.branch.table, layout):
+            return self._all()
+        spans = few_ranges(BucketWidth.parse(layout.unit).whole(ranges))
+        return self._all().where(_any(within(layout, self._column, span) for span in spans))
 
     def _all(self) -> DataFrame:
-        assert self.branch.head is not None  # there are rows
-        pinned = self.tables.pinned(self.branch.table, self.branch.head)
-        return self.tables.frame(pinned).select("*", F.col("_file").alias(_FILE))
+        table, head = self.branch.table, self.branch.head
+        if head is None:
+            rows = self.tables.frame(table).limit(0)
+        else:
+            rows = self.tables.frame(self.tables.pinned(table, head))
+        return rows.select("*", F.col("_file").alias(_FILE))
+
+    @property
+    def _layout(self) -> ChunkLayout:
+        return _bucket_layout(self.branch, self.refresh.query)
+
+    @property
+    def _column(self) -> str:
+        return quote_part(self.refresh.query.bucket_column)
+
+
+def _differing(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """The rows that one has more often than the other, each of them once."""
+    sides = (rows.withColumn(_SIDE, F.lit(1)), others.withColumn(_SIDE, F.lit(-1)))
+    counted = sides[0].unionAll(sides[1]).groupBy(*rows.columns).agg(F.sum(_SIDE).alias(_SIDE))
+    return counted.where(F.col(_SIDE) != 0)
+
+
+@contextmanager
+def _kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """Has rows that are read several times computed once."""
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _is_cut_by(table: Any, layout: ChunkLayout) -> bool:
+    """Whether all files lie within a partition of that length each."""
+    cut = (layout.column.field_id, layout.unit.value)
+    specs = (spec.fields() for spec in table.specs().values())
+    return all(any((f.sourceId(), str(f.transform())) == cut for f in spec) for spec in specs)
 
 
 def _bucket_layout(branch: ColdBranch, query: RollupQuery) -> ChunkLayout:

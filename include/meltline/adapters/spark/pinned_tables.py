@@ -38,6 +38,26 @@ class PinnedTables:
             self.spark._jsparkSession, spark_identifier(self._catalogs, name)
         )
 
+    def at(self, io: Any, location: str) -> Any:
+        """A table as one of its metadata files has it, whatever its catalog has by now.
+
+        Args:
+            io: Iceberg's `FileIO` that reaches it.
+            location: The file.
+        """
+        metadata = self.java("org.apache.iceberg.TableMetadataParser").read(io, location)
+        places = self.java("org.apache.iceberg.LocationProviders").locationsFor(
+            metadata.location(), metadata.properties()
+        )
+        static = self.java("org.apache.iceberg.StaticTableOperations")(metadata, io, places)
+        return self.java("org.apache.iceberg.BaseTable")(static, location)
+
+    def file_io(self, name: str, settings: Mapping[str, str]) -> Any:
+        """A `FileIO` of Iceberg's by its class, with a catalog's settings."""
+        hadoop = self.spark._jsparkSession.sessionState().newHadoopConf()
+        catalogs = self.java("org.apache.iceberg.CatalogUtil")
+        return catalogs.loadFileIO(name, self._map(settings), hadoop)
+
     def pinned(self, table: Any, snapshot_id: int, columns: Any = None) -> Any:
         """A table with main at a snapshot.
 

@@ -193,6 +193,17 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
     return {key: text for key, text in settings.items() if text}
 
 
+def file_io_settings(catalog: CatalogConfig) -> tuple[str, dict[str, str]]:
+    """What reads a catalog's files, for tables that no catalog loads: a class, and its settings."""
+    prefix = f"spark.sql.catalog.{spark_catalog(catalog)}."
+    settings = {
+        key.removeprefix(prefix): text
+        for key, text in catalog_settings(catalog).items()
+        if key.startswith(prefix)
+    }
+    return settings.get("io-impl", "org.apache.iceberg.io.ResolvingFileIO"), settings
+
+
 def spark_catalog(catalog: CatalogConfig) -> str:
     """The catalog's name in Spark. A JDBC catalog finds its rows by this name."""
     return catalog.catalog_name if catalog.type == "sql" else catalog.name

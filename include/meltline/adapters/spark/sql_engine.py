@@ -1,6 +1,6 @@
 """Carrying out SQL in a Spark session, with the statement's id in every snapshot that it makes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
@@ -10,19 +10,24 @@ from pyspark.sql import types as T
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused
-from meltline.config.load import Config
+from meltline.config.load import CatalogConfig, Config
+from meltline.domain.chunks.complete import CompleteRead
 from meltline.domain.iceberg.names import quoted, split_name
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.time_travel.timetravel import STATEMENT_ID
-from meltline.ports import PastView, ReadRows
+from meltline.ports import ReadRows, TableView
+
+CompleteFrame = Callable[[SparkSession, Mapping[str, CatalogConfig], CompleteRead], DataFrame]
+"""Makes a frame of all rows of a table."""
 
 
 class SparkSqlEngine:
     """The port `SqlEngine` in one session. See the port."""
 
-    def __init__(self, spark: SparkSession, config: Config) -> None:
+    def __init__(self, spark: SparkSession, config: Config, complete: CompleteFrame) -> None:
         self._spark = spark
         self._catalogs = config.catalogs
+        self._complete = complete
 
     def stand(self, standing: ObjectName) -> None:
         """Makes a catalog, and a namespace of it, the current ones."""
@@ -37,7 +42,7 @@ class SparkSqlEngine:
         namespace = self._spark.catalog.currentDatabase()
         return ObjectName(names.get(current, current), split_name(namespace) if namespace else ())
 
-    def run(self, text: str, statement_id: str, views: Mapping[str, PastView]) -> DataFrame:
+    def run(self, text: str, statement_id: str, views: Mapping[str, TableView]) -> DataFrame:
         frames: list[DataFrame] = []
         failed: list[PySparkException] = []
 
@@ -49,8 +54,7 @@ class SparkSqlEngine:
 
         try:
             for name, view in views.items():
-                frame = past_frame(self._spark, self._catalogs, view)
-                frame.createOrReplaceTempView(name)
+                self.rows(view).createOrReplaceTempView(name)
             self._marked(carry_out, statement_id)
         finally:
             for name in views:  # a plan that was made of it keeps what it needs
@@ -58,6 +62,14 @@ class SparkSqlEngine:
         if failed:
             raise refused(_shown(text), failed[0]) from failed[0]
         return frames[0]
+
+    def rows(self, view: TableView) -> DataFrame:
+        if isinstance(view, CompleteRead):
+            return self._complete(self._spark, self._catalogs, view)
+        return past_frame(self._spark, self._catalogs, view)
+
+    def knows(self, name: Sequence[str]) -> bool:
+        return self._spark.catalog.tableExists(".".join(map(quoted, name)))
 
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
         assert isinstance(frame, DataFrame)

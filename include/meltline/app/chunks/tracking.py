@@ -13,7 +13,14 @@ from datetime import timedelta
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, require_tracked
 from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk, stamped
+from meltline.domain.chunks.chunk import (
+    UNKNOWN_DROP,
+    Chunk,
+    ChunkDrop,
+    ChunkStatus,
+    new_chunk,
+    stamped,
+)
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
 from meltline.domain.chunks.sync import DROP_PLAN, Position, TableSync, TrackedTable
 from meltline.domain.deletion.plan import Plan, PlanKind
@@ -23,8 +30,6 @@ from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import ChunkFileReader, Lock, PlanReader
 
 _LEASE = timedelta(minutes=2)
-UNKNOWN_DROP = 0
-"""Stands for the commit of a drop that only cold tells of."""
 
 
 def chunk_lock(context: ReadContext, table_uuid: str) -> AbstractContextManager[Lock]:

@@ -11,6 +11,7 @@ from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around
 from meltline.app.retention.leases import leased
 from meltline.app.services import OpenServices, ReadContext
+from meltline.app.sql.complete_tables import complete_tables, notices
 from meltline.app.sql.guarded_statements import GuardedStatement, guarded_statement
 from meltline.app.sql.lakets.dispatch import refused, run_call
 from meltline.app.sql.lakets.session import Session
@@ -19,14 +20,14 @@ from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
 from meltline.app.time_travel.query import Located, SchemaChoice, locate
 from meltline.domain.errors import NameConflict, StatementRefused
-from meltline.domain.iceberg.names import quoted
+from meltline.domain.iceberg.names import TableName, quoted
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.retention.policy import TRANSIENT, effective_retention
 from meltline.domain.retention.policy_rules import require_allowed, require_new
 from meltline.grammar import parse
 from meltline.grammar.statements import CreateTable, FunctionCall, Query, TimeClause
 from meltline.grammar.tables import Edit, replaced
-from meltline.ports import PastView, SqlEngine, StatementRecord, StatementState
+from meltline.ports import SqlEngine, StatementRecord, StatementState, TableView
 
 _LEASE = timedelta(minutes=10)
 _LONGEST_ID = 255
@@ -60,15 +61,15 @@ class Prepared:
 
     Attributes:
         kind: Its first word.
-        locations: What it reads of the past.
-        views: What its text calls some of that, by name.
+        pins: Snapshots that it reads, which are kept meanwhile.
+        views: What its text calls some of them, or all rows of a table, by name.
         guard: Carries it out where chunks of the table that it writes to were dropped.
     """
 
     kind: str
     text: str
-    locations: tuple[Located, ...] = ()
-    views: Mapping[str, PastView] = field(default_factory=dict)
+    pins: tuple[tuple[TableName, int], ...] = ()
+    views: Mapping[str, TableView] = field(default_factory=dict)
     guard: GuardedStatement | None = None
 
 
@@ -111,16 +112,25 @@ def _query(
         raise refused(query.calls[0])
     now = context.clock.now()  # one for all its clauses
     locations = [_located(context, request, clause, now) for clause in query.clauses]
-    views, edits, unique = {}, [], token_hex(4)
+    views, edits, unique = dict[str, TableView](), list[Edit](), token_hex(4)
     for number, (clause, located) in enumerate(zip(query.clauses, locations, strict=True)):
         name, view = f"meltline_past_{unique}_{number}", located.view(request.schema)
         if view is not None:
             views[name] = view
         edits.append(_edit(clause, located, name if view else ""))
+    pins = [(located.table, located.resolved.snapshot_id) for located in locations]
+    complete = complete_tables(
+        context, request.standing, query.text, query.kind, lambda name: engine().knows(name)
+    )
+    for table in complete:
+        views[table.view] = table.rows.read
+        edits.extend(table.edits)
+        pins.append((table.rows.read.table, table.rows.read.hot.snapshot_id))
     guard = guarded_statement(context, request.standing, query.text, query.kind, tuple(edits))
     text = replaced(query.text, edits)
-    prepared = Prepared(query.kind, text, tuple(locations), views, guard)
-    return _run(context, engine(), request, prepared)
+    kept = tuple((table, snapshot) for table, snapshot in pins if snapshot is not None)
+    outcome = _run(context, engine(), request, Prepared(query.kind, text, kept, views, guard))
+    return replace(outcome, warnings=notices(complete))
 
 
 def _located(
@@ -175,11 +185,8 @@ def _run(
 ) -> Outcome:
     id = _new_id(context, request.statement_id)
     with _recorded(context, id, prepared.kind), ExitStack() as leases:
-        for located in prepared.locations:
-            snapshot_id = located.resolved.snapshot_id
-            if snapshot_id is not None:
-                lease = leased(context, located.table, snapshot_id, _LEASE, audited=False)
-                leases.enter_context(lease)
+        for table, snapshot_id in prepared.pins:
+            leases.enter_context(leased(context, table, snapshot_id, _LEASE, audited=False))
         try:
             frame = _frame(engine, id, prepared)
             if not request.fetch:

@@ -40,7 +40,7 @@ def refresh(name: MaybeName = "", config: ConfigPath = None, as_json: AsJson = F
     wiring, context = ready_wiring(config)
     rollups = context.control.rollups.all()
     if name:
-        rollups = with_dependencies(rollups, rollup_of(context, name).name)
+        rollups = with_dependencies(rollups, rollup_of(context.control.rollups, name).name)
     services = wiring.services("rollups refresh") if rollups else None
     refreshed = [] if services is None else refresh_rollups(services, rollups)
     rows = [[r.rollup.name, _what(r), str(r.rows), f"{r.seconds:.1f} s"] for r in refreshed]

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.chunks.status import ChunkLine, TieringStatus, tiering_status
-from meltline.app.chunks.status import list_chunks as chunks_of
+from meltline.app.chunks.reading.status import ChunkLine, TieringStatus, tiering_status
+from meltline.app.chunks.reading.status import list_chunks as chunks_of
 from meltline.app.run_request import globs
 from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready
 from meltline.cli.output import answer_rows, print_notes, shown_instant

@@ -127,20 +127,20 @@ def _month(total: int) -> datetime:
     return datetime(year, month + 1, 1, tzinfo=UTC) if year <= _LAST.year else _LAST
 
 
-def without(ranges: Sequence[TimeRange], taken: Sequence[TimeRange]) -> list[TimeRange]:
+def without(ranges: Sequence[TimeRange], gaps: Sequence[TimeRange]) -> list[TimeRange]:
     """What is left of some ranges where others are taken away; both in order and merged."""
-    left = []
+    remaining = []
     for times in ranges:
         start = times.start
-        for gap in taken:
+        for gap in gaps:
             if gap.end <= start or gap.start >= times.end:
                 continue
             if gap.start > start:
-                left.append(TimeRange(start, gap.start))
+                remaining.append(TimeRange(start, gap.start))
             start = max(start, gap.end)
         if start < times.end:
-            left.append(TimeRange(start, times.end))
-    return left
+            remaining.append(TimeRange(start, times.end))
+    return remaining
 
 
 def common(ranges: Sequence[TimeRange], others: Sequence[TimeRange]) -> list[TimeRange]:

@@ -9,6 +9,9 @@ from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange, Times, ch
 from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange
 from meltline.domain.iceberg.files import FileKind
 
+UNKNOWN_DROP = 0
+"""Stands for the commit of a drop that only cold tells of."""
+
 
 class ChunkStatus(StrEnum):
     """Where a chunk's rows are (LT-2)."""

@@ -7,6 +7,9 @@ from enum import StrEnum
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange, chunks_of
 from meltline.domain.iceberg.files import FileKind
 
+EVERYTHING = 1 << 62
+"""A sequence number for chunks of which all that cold has is the only copy."""
+
 
 @dataclass(frozen=True)
 class Backlog:

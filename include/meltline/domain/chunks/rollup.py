@@ -129,7 +129,7 @@ def stale_buckets(
     width: BucketWidth,
     changed: Sequence[TimeRange] | None,
     invalidated: Iterable[TimeRange],
-    gone: Iterable[TimeRange],
+    dropped: Iterable[TimeRange],
 ) -> StaleBuckets:
     """What is to be aggregated anew.
 
@@ -137,19 +137,19 @@ def stale_buckets(
         width: How long the buckets are.
         changed: Times whose rows may have changed; None is all.
         invalidated: Those that a person names.
-        gone: Times of which hot has not all rows any more: a bucket that reaches into one is
+        dropped: Times of which hot has not all rows any more: a bucket that reaches into one is
             frozen, since what is left of its rows would make another value of it.
     """
-    frozen = width.whole(gone)
+    frozen = width.whole(dropped)
     if changed is None:
         return StaleBuckets(None, tuple(frozen))
-    wanted = width.whole((*changed, *invalidated))
+    touched = width.whole((*changed, *invalidated))
     return StaleBuckets(
-        tuple(without(wanted, frozen)), tuple(frozen), tuple(common(wanted, frozen))
+        tuple(without(touched, frozen)), tuple(frozen), tuple(common(touched, frozen))
     )
 
 
-def gone_ranges(layout: ChunkLayout, names: Collection[str]) -> list[TimeRange]:
+def dropped_ranges(layout: ChunkLayout, names: Collection[str]) -> list[TimeRange]:
     """The times of some chunks, in order."""
     return merged(times for name in names if (times := layout.range(name)) is not None)
 

@@ -49,12 +49,14 @@ class ChunkSettings:
         max_chunks: So many are dropped in one run, the oldest first.
         max_drop_share: Of a table's bytes, in one plan.
         max_foreign_deletes: Of a table's rows, by one commit that is mirrored unasked.
+        all_suffix: Behind a table's name it means all rows, of hot and of cold; empty: never.
     """
 
     heartbeat: timedelta = timedelta(hours=2)
     max_chunks: int = 1000
     max_drop_share: float = 0.8
     max_foreign_deletes: float = 0.2
+    all_suffix: str = "_all"
 
 
 USED_IN_PERCENT = 20

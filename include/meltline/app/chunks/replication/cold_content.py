@@ -9,7 +9,12 @@ from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
-from meltline.domain.chunks.replication import ColdFile, LeavingFiles, leaving_files
+from meltline.domain.chunks.replication import (
+    EVERYTHING,
+    ColdFile,
+    LeavingFiles,
+    leaving_files,
+)
 from meltline.domain.chunks.sync import (
     SYNC_COMMIT,
     SYNC_DROPPED,
@@ -20,8 +25,6 @@ from meltline.domain.chunks.sync import (
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import TableMetadata
 
-EVERYTHING = 1 << 62
-"""A sequence number for chunks of which all that cold has is the only copy."""
 _SHOWN = 3
 Digests = Mapping[str, RowDigest]
 
@@ -179,7 +182,7 @@ class ColdContent:
         reader, layout = self.context.cold_chunk_files, self.tracking.table.layout
         assert reader is not None  # there is a cold tier
         return [
-            ColdFile(file, _is_ours(self.synced.state, file.snapshot_id))
+            ColdFile(file, is_ours(self.synced.state, file.snapshot_id))
             for file in (reader.live(head, layout) if head else ())
             if file.kind is FileKind.DATA
         ]
@@ -205,6 +208,7 @@ class ColdContent:
         return digests
 
 
-def _is_ours(cold: TableMetadata, snapshot_id: int) -> bool:
+def is_ours(cold: TableMetadata, snapshot_id: int) -> bool:
+    """Whether replication made a snapshot of cold; of an expired one nobody knows."""
     snapshot = cold.snapshots.get(snapshot_id)
     return snapshot is not None and SYNC_COMMIT in snapshot.summary

@@ -10,9 +10,15 @@ from datetime import datetime
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.refusals import deletes_way_out, diverged, refusal
-from meltline.app.chunks.tracking import UNKNOWN_DROP, Tracking
+from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
+from meltline.domain.chunks.chunk import (
+    UNKNOWN_DROP,
+    Chunk,
+    ChunkDrop,
+    ChunkStatus,
+    new_chunk,
+)
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import empties_only, rows_removed
 from meltline.domain.chunks.sync import LARGE_DELETES, Deletes, TableSync

@@ -94,13 +94,14 @@ def create_rollup(
     engine = context.rollups
     assert engine is not None  # whoever declares has an engine
     _require_name(wish.name)
-    known = context.control.rollups.all()
+    rollups = context.control.rollups.all()
     query = rollup_query(wish.query)
-    below, source = _source(known, query, resolve)
+    below, source = _source(rollups, query, resolve)
     _require_same_source(wish, below, source)
     hot = HotTable.load(context, source)
     require_changeable(context, ObjectName(source.catalog, source.namespace, source.name))
-    layout = _layout(context, hot)
+    with chunk_lock(context, hot.state.uuid):
+        layout = tracked_or_new(context, hot, LayoutWish()).layout
     _require_fits(wish, query, layout)
     rollup = Rollup(
         id=0,
@@ -112,20 +113,20 @@ def create_rollup(
         query=wish.query,
         width=str(query.width),
         bucket_column=query.bucket_column,
-        depends_on=_dependencies(known, wish, below),
+        depends_on=_dependencies(rollups, wish, below),
         created_at=context.clock.now(),
         who=context.who,
     )
     with rollup_lock(context, wish.name):
         engine.create(
             rollup.table,
-            query_of(known, rollup),
+            query_of(rollups, rollup),
             source,
             query.width.partition,
             {ROLLUP_OF: rollup.source_uuid},
         )
-        made = replace(rollup, table_uuid=load_table(context, rollup.table).uuid)
-        stored = context.control.rollups.add(made)
+        declared = replace(rollup, table_uuid=load_table(context, rollup.table).uuid)
+        stored = context.control.rollups.add(declared)
     audit(context, "create rollup", wish.name, detail=f"of {source}, by {query.width}")
     refreshed = refresh_rollup(context, wish.name)
     return CreatedRollup(stored, refreshed, _notices(context, hot, stored))
@@ -143,16 +144,16 @@ def _require_name(name: str) -> None:
 
 
 def _source(
-    known: Sequence[Rollup],
+    rollups: Sequence[Rollup],
     query: RollupQuery,
     resolve: Callable[[tuple[str, ...]], TableName],
 ) -> tuple[Rollup | None, TableName]:
     """What a query reads: a rollup, by the name of its table alone, else any table."""
-    for rollup in known:
+    for rollup in rollups:
         if query.source[-1] == rollup.table.name and query.source[:-1] in ((), ("public",)):
             return rollup, rollup.table
     name = resolve(query.source)
-    return next((rollup for rollup in known if rollup.table == name), None), name
+    return next((rollup for rollup in rollups if rollup.table == name), None), name
 
 
 def _require_same_source(wish: RollupWish, below: Rollup | None, source: TableName) -> None:
@@ -165,11 +166,6 @@ def _require_same_source(wish: RollupWish, below: Rollup | None, source: TableNa
             found=str(wish.source),
             next="name the table that the query reads, or leave it out",
         )
-
-
-def _layout(context: RunContext, hot: HotTable) -> ChunkLayout:
-    with chunk_lock(context, hot.state.uuid):
-        return tracked_or_new(context, hot, LayoutWish()).layout
 
 
 def _require_fits(wish: RollupWish, query: RollupQuery, layout: ChunkLayout) -> None:
@@ -201,9 +197,9 @@ def _contradiction(wish: RollupWish, query: RollupQuery, actual: str) -> RollupI
 
 
 def _dependencies(
-    known: Sequence[Rollup], wish: RollupWish, below: Rollup | None
+    rollups: Sequence[Rollup], wish: RollupWish, below: Rollup | None
 ) -> tuple[str, ...]:
-    names = {rollup.name for rollup in known}
+    names = {rollup.name for rollup in rollups}
     if missing := sorted(set(wish.depends_on) - names):
         raise RollupNotFound(
             f"rollup {wish.name} depends on one that there is not",
@@ -240,7 +236,7 @@ def drop_rollup(context: ReadContext, name: str) -> Rollup:
         RollupInvalid: Another one depends on it.
         MeltlineError: Its table cannot be dropped.
     """
-    rollup = rollup_of(context, name)
+    rollup = rollup_of(context.control.rollups, name)
     above = [r.name for r in context.control.rollups.all() if name in r.depends_on]
     if above:
         raise RollupInvalid(
@@ -283,10 +279,10 @@ def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) 
         CommitConflict: Others have changed the rollup each time.
     """
     for _ in range(_TRIES):
-        rollup = rollup_of(context, name)
+        rollup = rollup_of(context.control.rollups, name)
         width = rollup.buckets
-        wanted = width.whole([_range(name, start, end)])
-        open_ranges = without(wanted, RollupLook.take(context, rollup).stale.frozen)
+        buckets = width.whole([_range(name, start, end)])
+        open_ranges = without(buckets, RollupLook.take(context, rollup).stale.frozen)
         after = replace(rollup, invalidated=tuple(merged((*rollup.invalidated, *open_ranges))))
         if context.control.rollups.save(rollup, after):
             audit(context, "invalidate rollup", name, detail=f"{start} to {end}")

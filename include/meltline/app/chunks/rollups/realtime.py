@@ -3,15 +3,15 @@
 Dirty buckets before it show what the last refresh made of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from meltline.app.chunks.rollups.refresh import query_of, rollup_of
-from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import TABLE_PREFIX, Rollup
 from meltline.domain.errors import RollupInvalid
 from meltline.domain.iceberg.names import TableName, quoted
 from meltline.grammar.rollups import SOURCE_VIEW, rollup_query
+from meltline.ports import RollupLedger
 
 VIEW_PREFIX = f"{TABLE_PREFIX}rt_"
 WATERMARK = "_rollup_watermark"
@@ -24,32 +24,29 @@ def realtime_view(rollup: Rollup) -> TableName:
 
 
 def realtime_text(
-    context: ReadContext, name: str, raw_query: str, spoken: Callable[[TableName], str]
+    rollups: Sequence[Rollup], rollup: Rollup, raw_query: str, spoken: Callable[[TableName], str]
 ) -> str:
     """The statement that makes the view.
 
     Args:
-        context: Where the rollup is.
-        name: The rollup's.
-        raw_query: What aggregates the rest, as the source writes it.
+        rollups: All rollups.
+        rollup: That one.
+        raw_query: What aggregates what comes later, as the source writes it.
         spoken: A table as Spark calls it.
 
     Raises:
-        RollupNotFound: There is no such rollup.
         RollupInvalid: The query has other columns than the rollup, reads something else, or does
             not leave out what the rollup has.
     """
-    rollup = rollup_of(context, name)
-    known = context.control.rollups.all()
     mark = f"lakets.{WATERMARK}('{rollup.name}')"
-    query = query_of(known, replace(rollup, query=raw_query))
+    query = query_of(rollups, replace(rollup, query=raw_query))
     own = rollup_query(rollup.query)
     if mark not in query.sql or query.source[-1] != own.source[-1] or query.width != own.width:
         raise RollupInvalid(
-            f"the query cannot go on where rollup {name} ends",
-            object=name,
+            f"the query cannot go on where rollup {rollup.name} ends",
+            object=rollup.name,
             expected=f"the rollup's own query over {'.'.join(own.source)}, with a condition "
-            f"{own.time_column} > lakets._rollup_watermark('{name}')",
+            f"{own.time_column} > lakets._rollup_watermark('{rollup.name}')",
             found=" ".join(raw_query.split())[:200],
             next="write it like this",
         )
@@ -57,15 +54,15 @@ def realtime_text(
     # The last microsecond of the newest bucket: what is later is in no bucket yet.
     end = f"max({quoted(rollup.bucket_column)}) + INTERVAL {_interval(rollup)}"
     newest = f"(SELECT {end} - INTERVAL '0.000001' SECOND FROM {table})"
-    rest = query.sql.replace(mark, newest).replace(SOURCE_VIEW, spoken(rollup.source))
+    later = query.sql.replace(mark, newest).replace(SOURCE_VIEW, spoken(rollup.source))
     view = spoken(realtime_view(rollup))
-    return f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {table} UNION ALL {rest}"
+    return f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {table} UNION ALL {later}"
 
 
-def note_view(context: ReadContext, name: str) -> None:
+def note_view(rollups: RollupLedger, name: str) -> None:
     """Remembers that the view is there."""
-    rollup = rollup_of(context, name)
-    context.control.rollups.save(rollup, replace(rollup, realtime_view=str(realtime_view(rollup))))
+    rollup = rollup_of(rollups, name)
+    rollups.save(rollup, replace(rollup, realtime_view=str(realtime_view(rollup))))
 
 
 def _interval(rollup: Rollup) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
@@ -21,7 +21,7 @@ from meltline.domain.chunks.rollup import (
     RollupQuery,
     StaleBuckets,
     changed_ranges,
-    gone_ranges,
+    dropped_ranges,
     in_order,
     stale_buckets,
 )
@@ -35,7 +35,14 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.grammar.rollups import rollup_query
-from meltline.ports import Lock, RollupRefresh
+from meltline.ports import (
+    ChunkFileReader,
+    Lock,
+    PlanReader,
+    RollupLedger,
+    RollupReader,
+    RollupRefresh,
+)
 
 _TRIES = 5
 _LEASE = timedelta(minutes=2)
@@ -75,7 +82,7 @@ def refresh_rollups(context: RunContext, rollups: Iterable[Rollup]) -> list[Refr
         except (LockHeld, Stopped) as waiting:  # nothing is wrong with it
             refreshed.append(RefreshedRollup(rollup, error=waiting))
         except MeltlineError as error:
-            _note_problem(context, rollup.name, error)
+            _note_problem(context.control.rollups, rollup.name, error)
             refreshed.append(RefreshedRollup(rollup, error=error))
     return refreshed
 
@@ -93,7 +100,7 @@ def refresh_rollup(context: RunContext, name: str) -> RefreshedRollup:
     began = time.monotonic()
     with rollup_lock(context, name):
         for _ in range(_TRIES):
-            refreshed = _refreshed(context, rollup_of(context, name))
+            refreshed = _refreshed(context, rollup_of(context.control.rollups, name))
             if refreshed is not None:
                 return replace(refreshed, seconds=time.monotonic() - began)
     raise CommitConflict(
@@ -111,24 +118,25 @@ def rollup_lock(context: ReadContext, name: str) -> AbstractContextManager[Lock]
     return context.control.locks.take(f"rollup {name}", context.who, wait=wait, lease=_LEASE)
 
 
-def rollup_of(context: ReadContext, name: str) -> Rollup:
+def rollup_of(rollups: RollupReader, name: str) -> Rollup:
     """A rollup by its name. Raises RollupNotFound."""
-    known = context.control.rollups.all()
-    for rollup in known:
+    names = []
+    for rollup in rollups.all():
         if rollup.name == name:
             return rollup
+        names.append(rollup.name)
     raise RollupNotFound(
         f"there is no rollup {name}",
         object=name,
-        expected=", ".join(rollup.name for rollup in known) or "a rollup; there is none",
+        expected=", ".join(names) or "a rollup; there is none",
         found="none",
         next="`meltline rollups list`; `SELECT lakets.create_rollup(…)` declares one",
     )
 
 
-def query_of(known: Iterable[Rollup], rollup: Rollup) -> RollupQuery:
+def query_of(rollups: Iterable[Rollup], rollup: Rollup) -> RollupQuery:
     """A rollup's query, averages over those of another one by their parts."""
-    below = next((r for r in known if r.table_uuid == rollup.source_uuid), None)
+    below = next((r for r in rollups if r.table_uuid == rollup.source_uuid), None)
     return rollup_query(rollup.query, rollup_query(below.query).averages if below else ())
 
 
@@ -136,13 +144,14 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
     """One try; None where the rollup's table has moved on meanwhile."""
     engine = context.rollups
     assert engine is not None  # a run has an engine
+    rollups, now = context.control.rollups, context.clock.now()
     look = RollupLook.take(context, rollup)
     if look.is_fresh:
-        return _noted(context, rollup, RefreshedRollup(rollup), look)
+        return _noted(rollups, now, RefreshedRollup(rollup), look)
     head = look.source.state.current_snapshot_id
     outcome = engine.refresh(
         RollupRefresh(
-            query=query_of(context.control.rollups.all(), rollup),
+            query=query_of(rollups.all(), rollup),
             source=look.source.state.name,
             snapshot_id=head,
             layout=look.source.tracked.layout,
@@ -165,31 +174,32 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
         everything=look.stale.ranges is None,
         missed=rollup.buckets.count(look.stale.missed),
     )
-    return _noted(context, rollup, done, look)
+    return _noted(rollups, now, done, look)
 
 
 def _noted(
-    context: ReadContext, rollup: Rollup, done: RefreshedRollup, look: "RollupLook"
+    rollups: RollupLedger, at: datetime, done: RefreshedRollup, look: "RollupLook"
 ) -> RefreshedRollup:
     """Stores that it was done. What a person has said meanwhile is kept for the next time."""
-    (now,) = (r for r in context.control.rollups.all() if r.name == rollup.name)
+    before = look.rollup
+    now = rollup_of(rollups, before.name)
     after = replace(
         now,
         source=look.source.state.name,
-        invalidated=() if now.invalidated == rollup.invalidated else now.invalidated,
+        invalidated=() if now.invalidated == before.invalidated else now.invalidated,
         missed=tuple(merged((*now.missed, *look.stale.missed))),
-        last_refreshed_at=context.clock.now(),
+        last_refreshed_at=at,
         problem="",
     )
-    context.control.rollups.save(now, after)
+    rollups.save(now, after)
     return replace(done, rollup=after)
 
 
-def _note_problem(context: ReadContext, name: str, error: MeltlineError) -> None:
-    for rollup in context.control.rollups.all():
+def _note_problem(rollups: RollupLedger, name: str, error: MeltlineError) -> None:
+    for rollup in rollups.all():
         if rollup.name == name:
             why = f"{error.message} ({error.found})" if error.found else error.message
-            context.control.rollups.save(rollup, replace(rollup, problem=why))
+            rollups.save(rollup, replace(rollup, problem=why))
 
 
 @dataclass(frozen=True)
@@ -219,9 +229,12 @@ class RollupLook:
         source = _source(context, rollup)
         hot = HotTable(source.state, context.store)
         since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
-        changed = None if since is None else changed_ranges(_changes(context, source, since))
-        absent = _gone(context, source, own)
-        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, absent)
+        changed = None
+        if since is not None:
+            files, plans = context.chunk_files, context.control.plans
+            changed = changed_ranges(_changes(files, plans, source, since))
+        ranges = _gone(context, source, own)
+        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, ranges)
         return cls(rollup, source, own, since is not None, stale)
 
     @property
@@ -244,10 +257,9 @@ def _source(context: ReadContext, rollup: Rollup) -> ChunkedTable:
 
 
 def _changes(
-    context: ReadContext, source: ChunkedTable, since: Sequence[Snapshot]
+    files: ChunkFileReader, plans: PlanReader, source: ChunkedTable, since: Sequence[Snapshot]
 ) -> list[SnapshotChange]:
-    layout, plans = source.tracked.layout, context.control.plans
-    changes = changes_of(context.chunk_files, layout, since, 0)
+    changes = changes_of(files, source.tracked.layout, since, 0)
     return [c for c in changes if own_drop(plans, c, source.state.uuid) is None]
 
 
@@ -257,11 +269,11 @@ def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[
     As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a
     full refresh now, and by none after the walk.
     """
-    absent = []
+    ranges = []
     for state in (source.state, own.state):
         if dropped := dropped_on(context, state):
             layout, names = dropped
             chunks = context.control.chunks.of(state.uuid)
             back = back_whole(HotTable(state, context.store), chunks)
-            absent += gone_ranges(layout, {*names} - back)
-    return absent
+            ranges += dropped_ranges(layout, {*names} - back)
+    return ranges

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.rollups.refresh import RollupLook
-from meltline.app.chunks.rollups.rollup_table import RollupTable
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.columns import ColumnKind, TimeColumn
+from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.rollup import Rollup, in_order
 from meltline.domain.errors import MeltlineError
+from meltline.ports import ChunkFileReader
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,12 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
         look = RollupLook.take(context, rollup)
         hot = HotTable(look.source.state, context.store)
         since = hot.since(look.own.snapshot_id) if look.own.was_refreshed else None
+        own = HotTable(look.own.state, context.store)
         stale = look.stale
         return RollupLine(
             rollup,
             order,
-            watermark=watermark(context, look.own),
+            watermark=_watermark(context.chunk_files, own, rollup),
             lag=None if since is None else len(since),
             dirty=None if stale.ranges is None else rollup.buckets.count(stale.ranges),
             frozen=tuple((times.start, times.end) for times in stale.frozen),
@@ -66,19 +67,13 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
         return RollupLine(rollup, order, missed=missed, problem=rollup.problem or error.message)
 
 
-def watermark(context: ReadContext, own: RollupTable) -> datetime | None:
-    """The begin of a rollup's newest bucket, by its partitions.
-
-    Raises:
-        MetadataUnreadable: A manifest cannot be read.
-    """
-    head = own.state.current_snapshot
+def _watermark(files: ChunkFileReader, own: HotTable, rollup: Rollup) -> datetime | None:
+    """The begin of a rollup's newest bucket, by its partitions, or its files' bounds."""
+    head, document = own.state.current_snapshot, own.document
     if head is None:
         return None
-    document = HotTable(own.state, context.store).document
     schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
-    rollup = own.rollup
     field = next(f for f in schema["fields"] if f["name"] == rollup.bucket_column)
-    column = TimeColumn(rollup.bucket_column, int(field["id"]), ColumnKind.TIMESTAMPTZ)
-    live = context.chunk_files.live(head, ChunkLayout(column, rollup.buckets.partition))
+    layout = ChunkLayout(TimeColumn.of(field), rollup.buckets.partition)
+    live = files.live(head, layout)
     return max((f.times.range.start for f in live if f.times.range), default=None)

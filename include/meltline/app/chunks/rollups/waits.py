@@ -16,14 +16,14 @@ from meltline.domain.chunks.buckets import common, without
 from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import Deferred
 from meltline.domain.chunks.ranges import TimeRange
-from meltline.domain.chunks.rollup import Rollup, gone_ranges, incomplete_buckets
+from meltline.domain.chunks.rollup import Rollup, dropped_ranges, incomplete_buckets
 from meltline.domain.errors import MeltlineError
 
 
 def dirty_chunks(
     context: ReadContext,
     hot: HotTable,
-    known: Mapping[str, Chunk],
+    every: Mapping[str, Chunk],
     chunks: Sequence[Chunk],
     cutoff: datetime | None,
 ) -> dict[str, Deferred]:
@@ -32,14 +32,14 @@ def dirty_chunks(
     Args:
         context: Where the rollups are.
         hot: The table.
-        known: All of its chunks, stamped up to main's head.
+        every: All of its chunks, stamped up to main's head.
         chunks: Those that would be dropped.
         cutoff: Up to when chunks are old enough; None where age does not count.
     """
     dirty: dict[str, Deferred] = {}
     for rollup in context.control.rollups.all([hot.state.uuid]):
         try:
-            reasons = _reasons(context, rollup, hot, known, chunks, cutoff)
+            reasons = _reasons(context, rollup, hot, every, chunks, cutoff)
         except MeltlineError as error:
             reasons = {chunk.name: f"it cannot be told: {error}" for chunk in chunks}
         for name, reason in reasons.items():
@@ -51,7 +51,7 @@ def _reasons(
     context: ReadContext,
     rollup: Rollup,
     hot: HotTable,
-    known: Mapping[str, Chunk],
+    every: Mapping[str, Chunk],
     chunks: Sequence[Chunk],
     cutoff: datetime | None,
 ) -> dict[str, str]:
@@ -62,7 +62,7 @@ def _reasons(
     if since is None or not own.is_as_left:
         return {c.name: "it has to be refreshed as a whole" for c in open_chunks}
     later = {None, *(snapshot.snapshot_id for snapshot in since)}
-    written = [c.range for c in known.values() if c.last_write_snapshot in later]
+    written = [c.range for c in every.values() if c.last_write_snapshot in later]
     dirty = width.whole(times for times in (*written, *rollup.invalidated) if times)
     dirty = without(dirty, frozen)
     reasons = {
@@ -78,7 +78,7 @@ def _reasons(
 
 def _frozen(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[TimeRange]:
     dropped = dropped_on(context, hot.state)
-    return rollup.buckets.whole(gone_ranges(*dropped)) if dropped else []
+    return rollup.buckets.whole(dropped_ranges(*dropped)) if dropped else []
 
 
 def chunks_not_rolled_up(

@@ -7,8 +7,8 @@ from meltline.app.chunks import flags
 from meltline.app.chunks.hand_runs import due_chunks, execute_retention, first_copy
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.plan_drops import Force
+from meltline.app.chunks.reading.status import NOT_SYNCED, TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
-from meltline.app.chunks.status import NOT_SYNCED, TieringStatus, tiering_status
 from meltline.app.sql.lakets.policy_functions import TABLE
 from meltline.app.sql.lakets.session import Answer, Session, answer_of, void
 from meltline.app.sql.lakets.signatures import (

@@ -48,7 +48,7 @@ def _create(session: Session, values: Values) -> Answer:
 
 
 def _refresh(session: Session, values: Values) -> Answer:
-    name = rollup_of(session.context, values["p_name"]).name
+    name = rollup_of(session.context.control.rollups, values["p_name"]).name
     done = refresh_rollup(session.services("refresh_rollup"), name)
     return answer_of(bool(done.buckets), *_missed(done))
 
@@ -57,7 +57,9 @@ def _refresh_cascade(session: Session, values: Values) -> Answer:
     """All that the named one depends on, and itself; what stops one stops no other."""
     rollups = session.context.control.rollups.all()
     if values["p_name"] is not None:
-        rollups = with_dependencies(rollups, rollup_of(session.context, values["p_name"]).name)
+        rollups = with_dependencies(
+            rollups, rollup_of(session.context.control.rollups, values["p_name"]).name
+        )
     if not rollups:
         return Answer(())
     refreshed = refresh_rollups(session.services("refresh_rollup_cascade"), rollups)
@@ -83,11 +85,11 @@ def _drop(session: Session, values: Values) -> Answer:
 
 def _create_view(session: Session, values: Values) -> Answer:
     """An Iceberg view, where the catalog has such: Spark refuses it elsewhere."""
-    name = values["p_name"]
-    spoken = partial(_spoken, session)
-    text = realtime_text(session.context, name, values["p_raw_query"], spoken)
+    rollups, spoken = session.context.control.rollups, partial(_spoken, session)
+    rollup = rollup_of(rollups, values["p_name"])
+    text = realtime_text(rollups.all(), rollup, values["p_raw_query"], spoken)
     session.engine().run(text, str(uuid4()), {})
-    note_view(session.context, name)
+    note_view(rollups, rollup.name)
     return void()
 
 
@@ -134,14 +136,14 @@ def _show_dag(session: Session, values: Values) -> Answer:
 
 
 def _invalidate(session: Session, values: Values) -> Answer:
-    name = rollup_of(session.context, values["p_name"]).name
+    name = rollup_of(session.context.control.rollups, values["p_name"]).name
     if values["p_tier"] == COLD:
         return answer_of(0, "buckets whose source is in cold alone are frozen")
     return answer_of(invalidate(session.context, name, values["p_from"], values["p_to"]))
 
 
 def _enable_invalidation(session: Session, values: Values) -> Answer:
-    rollup = rollup_of(session.context, values["p_rollup_name"])
+    rollup = rollup_of(session.context.control.rollups, values["p_rollup_name"])
     return void(f"nothing to do: what has changed is read from the commits of {rollup.source}")
 
 

@@ -1,0 +1,243 @@
+"""One query over hot and cold: what of which is read, so that every row is there once (LT-33)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meltline.app.archive.cold_tables import require_cold
+from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.resolve import load_table
+from meltline.app.chunks.lookups import require_tracked
+from meltline.app.chunks.replication.cold_content import is_ours
+from meltline.app.chunks.replication.refusals import diverged
+from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.chunks.tracking import own_drop
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.complete import (
+    ColdPart,
+    CompleteRead,
+    LateCopies,
+    MainLine,
+    PinnedTable,
+    late_copies,
+    only_copy_bases,
+)
+from meltline.domain.chunks.layout import ChunkLayout, chunks_of
+from meltline.domain.chunks.replication import ColdFile
+from meltline.domain.chunks.sync import (
+    DROP_PLAN,
+    SYNC_DROPPED,
+    SYNC_OF,
+    TableSync,
+    TrackedTable,
+    read_dropped,
+)
+from meltline.domain.errors import CommitConflict, SyncRefused, TableNotFound
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+
+_TRIES = 8
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class CompleteRows:
+    """All rows of a table.
+
+    Attributes:
+        read: What is read.
+        notice: What a reader might miss; empty where nothing can be missed.
+    """
+
+    read: CompleteRead
+    notice: str = ""
+
+
+def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
+    """Where all rows of a table that is cut into chunks lie now.
+
+    The order of looking is what makes it right while drops and passes go on. Hot first: what it
+    has dropped by then was whole in cold before, and cold keeps it, so a later look at cold finds
+    it; the other way round a drop in between would be in neither. What cold had of late rows by
+    its look counts as copies only up to bases that the ledger notes before such copies can be
+    seen, so the ledger is read after cold. Its chunks may then be ahead of hot's state: what is
+    in force is judged by that state's own line. Only a rollback would have cold take away what
+    hot had dropped: main must still come from the state that was read, else all is read again.
+
+    Args:
+        context: Where both tables and the ledger are.
+        name: The table.
+
+    Raises:
+        NotChunked: It is not cut into chunks.
+        SyncRefused: Nobody can tell what of cold hot has as well.
+        CommitConflict: It was rolled back again and again meanwhile.
+        MeltlineError: Hot, cold or the ledger cannot be read.
+    """
+    for _ in range(_TRIES):
+        hot = load_table(context, name)
+        tracked = require_tracked(context, hot)
+        look = _Look(context, hot, tracked, _cold(context, hot))
+        chunks = context.control.chunks.of(hot.uuid)
+        if _goes_on_from(load_table(context, name), hot):
+            return look.rows(chunks)
+    raise CommitConflict(
+        f"main of {name} went back while it was read, {_TRIES} times in a row",
+        object=str(name),
+        expected="a main line that goes on",
+        found="another one each time",
+        next="try again when nobody rolls the table back",
+    )
+
+
+def _goes_on_from(now: TableMetadata, before: TableMetadata) -> bool:
+    head, earlier = now.current_snapshot_id, before.current_snapshot_id
+    if now.uuid != before.uuid or (head is None) != (earlier is None):
+        return False
+    return head == earlier or now.descends_from(head or 0, earlier or 0)
+
+
+def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
+    """The synced table as it is now; None where nothing was ever copied.
+
+    Raises:
+        ColdMissing: No cold tier is configured.
+        TableNotFound: It is gone.
+        SyncRefused: Another table bears its name.
+    """
+    syncs: Sequence[TableSync] = context.control.syncs.all([hot.uuid])
+    if not syncs:
+        return None
+    (sync,) = syncs
+    tier = require_cold(context)
+    try:
+        location = tier.catalog.location(sync.cold)
+    except TableNotFound:
+        chunks = context.control.chunks.of(hot.uuid).values()
+        if sync.committed is not None or any(c.only_copy_base for c in chunks):
+            raise
+        return None
+    synced = SyncedTable(*load_document(tier.store, sync.cold, location))
+    if synced.state.properties.get(SYNC_OF) != hot.uuid:
+        raise diverged(hot.name, f"{sync.cold} is another table")
+    return synced
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One state of a table, and one of cold that was read after it."""
+
+    context: ReadContext
+    hot: TableMetadata
+    tracked: TrackedTable
+    cold: SyncedTable | None
+
+    def rows(self, chunks: Mapping[str, Chunk]) -> CompleteRows:
+        """What is to be read, by the ledger as it was read after both."""
+        read = CompleteRead(_pinned(self.hot))
+        if self.cold is None:
+            return CompleteRows(read, self._notice(chunks))
+        bases = self._bases(chunks, _told_by(self.cold))
+        state = self.cold.state
+        if not bases or state.current_snapshot is None:
+            return CompleteRows(read)
+        copies = self._copies(bases, state, state.current_snapshot)
+        part = ColdPart(_pinned(state), self.tracked.layout, frozenset(bases), copies)
+        return CompleteRows(replace(read, cold=part))
+
+    def _notice(self, chunks: Mapping[str, Chunk]) -> str:
+        gone = [chunk for chunk in chunks.values() if chunk.was_dropped]
+        if not gone:
+            return ""
+        return (
+            f"{len(gone)} chunks of {self.hot.name} were dropped and never copied to cold: their"
+            " rows are nowhere, and what is read is what hot has"
+        )
+
+    def _bases(self, chunks: Mapping[str, Chunk], told: Mapping[str, int]) -> dict[str, int]:
+        unrecorded = self._unrecorded(chunks)
+        try:
+            bases = only_copy_bases(chunks.values(), self._line(), unrecorded, told)
+        except ValueError as error:
+            raise diverged(self.hot.name, str(error)) from error
+        for name in sorted(told.keys() - bases.keys()):
+            chunk = chunks.get(name)
+            if chunk is None or chunk.cold_base is None:
+                raise diverged(
+                    self.hot.name,
+                    f"cold says that chunk {name} was dropped from hot, and this ledger does not"
+                    " know of it",
+                )
+        return bases
+
+    def _snapshots(self) -> list[Snapshot]:
+        head = self.hot.current_snapshot_id
+        return [] if head is None else list(self.hot.ancestry(head))
+
+    def _line(self) -> MainLine:
+        snapshots, walked = self._snapshots(), self.tracked.walked
+        numbers = {s.snapshot_id: s.sequence_number for s in snapshots}
+        is_whole = not snapshots or snapshots[-1].parent_id is None
+        return MainLine(numbers, is_whole, bool(walked and walked.snapshot_id in numbers))
+
+    def _unrecorded(self, chunks: Mapping[str, Chunk]) -> list[str]:
+        """Chunks that our own commits dropped since the ledger looked last."""
+        recorded = {drop.snapshot_id for chunk in chunks.values() for drop in chunk.drops}
+        walked, names = self.tracked.walked, list[str]()
+        for snapshot in self._snapshots():
+            if walked is not None and snapshot.snapshot_id == walked.snapshot_id:
+                break
+            if DROP_PLAN in snapshot.summary and snapshot.snapshot_id not in recorded:
+                change = self.context.chunk_files.change(snapshot, self.tracked.layout, 0)
+                plan = own_drop(self.context.control.plans, change, self.hot.uuid)
+                names.extend(plan.chunks if plan else ())
+        return names
+
+    def _copies(self, bases: Mapping[str, int], cold: TableMetadata, head: Snapshot) -> LateCopies:
+        reader, layout = self.context.cold_chunk_files, self.tracked.layout
+        assert reader is not None  # there is a cold tier
+        files = [
+            ColdFile(file, is_ours(cold, file.snapshot_id))
+            for file in reader.live(head, layout)
+            if file.kind is FileKind.DATA
+        ]
+        copies = late_copies(layout, files, bases)
+        if copies.foreign:
+            self._require_alone(layout, copies.foreign)
+        return copies
+
+    def _require_alone(self, layout: ChunkLayout, foreign: Mapping[str, frozenset[str]]) -> None:
+        """Of what cold's owner has written since a drop nobody knows whether hot has it, too.
+
+        Where hot has no rows of the chunk at all, it has not.
+
+        Raises:
+            SyncRefused: Hot has some.
+        """
+        head = self.hot.current_snapshot
+        live = self.context.chunk_files.live(head, layout) if head else ()
+        resident = chunks_of(layout, (file for file in live if file.kind is FileKind.DATA))
+        doubtful = [path for path, late in foreign.items() if resident is None or late & resident]
+        if doubtful:
+            raise SyncRefused(
+                f"{len(doubtful)} files of cold may hold dropped and late rows together",
+                object=str(self.hot.name),
+                expected="late rows in files that replication wrote",
+                found=", ".join(sorted(doubtful)[:_SHOWN]),
+                next="cold was compacted, or its snapshots expired, after a chunk was reopened:"
+                " once the chunk is dropped again its rows are in cold alone",
+            )
+
+
+def _told_by(cold: SyncedTable) -> Mapping[str, int]:
+    """The chunks that cold says it alone has. Raises SyncRefused where it cannot be read."""
+    try:
+        told: Mapping[str, int] = read_dropped(cold.state.properties)
+    except ValueError as error:
+        raise diverged(cold.state.name, f"{SYNC_DROPPED}: {error}") from error
+    return told
+
+
+def _pinned(state: TableMetadata) -> PinnedTable:
+    return PinnedTable(state.name, state.metadata_location, state.current_snapshot_id)

@@ -1,0 +1,164 @@
+"""All rows of a table that is cut into chunks: hot's, and of cold those that nobody else has."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.replication import EVERYTHING, ColdFile
+from meltline.domain.iceberg.names import TableName
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """A table as one of its metadata files has it.
+
+    Attributes:
+        location: The file.
+        snapshot_id: Main's; None of a table without one.
+    """
+
+    table: TableName
+    location: str
+    snapshot_id: int | None
+
+
+@dataclass(frozen=True)
+class LateCopies:
+    """Files of cold with rows of dropped chunks that came after the drop: hot has them as well.
+
+    Attributes:
+        whole: Files of which no row counts.
+        parts: Files that have rows of several dropped chunks, by those chunks of which theirs do
+            not count.
+        foreign: Such files that replication has not written, by path, with these chunks.
+    """
+
+    whole: frozenset[str] = frozenset()
+    parts: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    foreign: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ColdPart:
+    """What is read of cold.
+
+    Attributes:
+        pinned: The synced table.
+        layout: What the chunks are.
+        chunks: Rows of these alone.
+        copies: What is left out of them.
+    """
+
+    pinned: PinnedTable
+    layout: ChunkLayout
+    chunks: frozenset[str]
+    copies: LateCopies
+
+
+@dataclass(frozen=True)
+class CompleteRead:
+    """All rows of a table: those that hot has, and those that cold alone has."""
+
+    hot: PinnedTable
+    cold: ColdPart | None = None
+
+    @property
+    def table(self) -> TableName:
+        """The table's name."""
+        return self.hot.table
+
+
+@dataclass(frozen=True)
+class MainLine:
+    """Main's history as one metadata file knows it.
+
+    Attributes:
+        numbers: The sequence numbers of its snapshots.
+        is_whole: Whether it goes back to the first commit that there ever was.
+        is_walked: Whether the ledger's chunks are stamped up to one of them.
+    """
+
+    numbers: Mapping[int, int]
+    is_whole: bool
+    is_walked: bool
+
+    def comes_from(self, drop: ChunkDrop) -> bool:
+        """Whether a drop is in force: the ledger may be ahead of this state, or behind it.
+
+        Raises:
+            ValueError: Nobody can tell: of format 1, whose numbers are all 0.
+        """
+        if drop.snapshot_id in (UNKNOWN_DROP, *self.numbers):
+            return True
+        if self.is_whole:
+            return False
+        if self.is_walked:
+            return not drop.is_undone
+        if not drop.sequence_number:
+            raise ValueError(f"nobody can tell whether drop {drop.snapshot_id} is in force")
+        return min(self.numbers.values()) > drop.sequence_number
+
+
+def only_copy_bases(
+    chunks: Iterable[Chunk],
+    line: MainLine,
+    unrecorded: Iterable[str],
+    told: Mapping[str, int],
+) -> dict[str, int]:
+    """The chunks that were dropped on a state of hot, each with the base of what cold alone has.
+
+    The ledger's status is not asked: it may be of another state. A drop that was called undone
+    and that main comes from again was followed by another content of cold: all of it counts.
+
+    Args:
+        chunks: As the ledger has them.
+        line: That state's.
+        unrecorded: Chunks that a commit of the line has dropped and the ledger has not noted yet.
+        told: What cold says of itself.
+
+    Raises:
+        ValueError: Nobody can tell whether a drop is in force.
+    """
+    bases: dict[str, int] = {}
+    news = set(unrecorded)
+    for chunk in chunks:
+        in_force = [drop for drop in chunk.drops if line.comes_from(drop)]
+        if chunk.name in news:
+            base = chunk.cold_base
+        elif in_force:
+            base = None if in_force[-1].is_undone else in_force[-1].base
+        else:
+            continue
+        bases[chunk.name] = told.get(chunk.name, EVERYTHING) if base is None else base
+    return bases
+
+
+def late_copies(
+    layout: ChunkLayout, files: Sequence[ColdFile], bases: Mapping[str, int]
+) -> LateCopies:
+    """Which files of cold came after the drops of their chunks, and so repeat what hot has.
+
+    Args:
+        layout: What the chunks are.
+        files: The live data files of cold.
+        bases: Up to where they are the only copy, by chunk.
+    """
+    whole = set[str]()
+    parts: defaultdict[frozenset[str], set[str]] = defaultdict(set)
+    foreign: dict[str, frozenset[str]] = {}
+    for cold in files:
+        names = layout.names(cold.file.times)
+        dropped = frozenset(bases if names is None else bases.keys() & set(names))
+        late = frozenset(name for name in dropped if cold.file.sequence_number > bases[name])
+        if not late:
+            continue
+        if not cold.is_ours:
+            foreign[cold.file.path] = late
+        elif late == dropped:
+            whole.add(cold.file.path)
+        else:
+            parts[late].add(cold.file.path)
+    of_parts = {chunks: frozenset(paths) for chunks, paths in parts.items()}
+    return LateCopies(frozenset(whole), of_parts, foreign)

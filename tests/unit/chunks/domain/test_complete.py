@@ -1,0 +1,125 @@
+"""What of hot and of cold is read, so that every row is there once (LT-33)."""
+
+from dataclasses import replace
+
+import pytest
+
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, ChunkStatus, new_chunk
+from meltline.domain.chunks.complete import LateCopies, MainLine, late_copies, only_copy_bases
+from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
+from meltline.domain.chunks.ranges import TimeRange
+from meltline.domain.chunks.replication import EVERYTHING, ColdFile
+from meltline.domain.iceberg.files import FileKind
+from tests.chunks.chunk_tables import DAILY, day_name
+
+A, B, C = (day_name(day) for day in range(3))
+LINE = MainLine({10: 1, 20: 2, 30: 3}, is_whole=True, is_walked=True)
+LATER = MainLine({20: 7, 30: 8}, is_whole=False, is_walked=False)
+"""Of which the beginning has expired, and that the ledger has not looked at."""
+
+
+def chunk(*drops: ChunkDrop, name: str = A, cold_base: int | None = None) -> Chunk:
+    made = new_chunk(DAILY, "u", name)
+    return replace(made, status=ChunkStatus.DROPPED, drops=drops, cold_base=cold_base)
+
+
+def bases(*chunks: Chunk, line: MainLine = LINE, news: str = "") -> dict[str, int]:
+    return only_copy_bases(chunks, line, [news] if news else [], {})
+
+
+def cold(path: str, number: int, *days: str, is_ours: bool = True) -> ColdFile:
+    spans = [DAILY.range(day) for day in days]
+    ranges = [span for span in spans if span is not None]
+    times = Times(TimeRange(ranges[0].start, ranges[-1].end)) if ranges else EVERYWHERE
+    file = ChunkFile(path, FileKind.DATA, 1, 1, times, 0, sequence_number=number)
+    return ColdFile(file, is_ours)
+
+
+def copies(*files: ColdFile, **at: int) -> LateCopies:
+    return late_copies(DAILY, files, {{"a": A, "b": B, "c": C}[name]: n for name, n in at.items()})
+
+
+# --- which drops are in force --------------------------------------------------------------------
+
+
+def test_a_drop_in_mains_line_is_in_force_whatever_the_ledger_says() -> None:
+    assert bases(chunk(ChunkDrop(20, 2, 5))) == {A: 5}
+    resident = replace(chunk(ChunkDrop(20, 2, 5)), status=ChunkStatus.ACTIVE)
+    assert bases(resident) == {A: 5}
+
+
+def test_a_drop_that_mains_line_has_not_is_not_in_force() -> None:
+    assert bases(chunk(ChunkDrop(99, 2, 5))) == {}
+    assert bases(chunk(ChunkDrop(99, 9, 5)), line=LATER) == {}
+    assert bases(chunk()) == {}
+
+
+def test_the_last_drop_of_the_line_says_what_is_late() -> None:
+    twice = chunk(ChunkDrop(20, 2, 5), ChunkDrop(30, 3, 9))
+    assert bases(twice) == {A: 9}
+    assert bases(twice, line=MainLine({10: 1, 20: 2}, is_whole=True, is_walked=False)) == {A: 5}
+
+
+def test_a_drop_that_has_expired_is_as_the_ledger_knew_it() -> None:
+    old = ChunkDrop(5, 4, 5)
+    assert bases(chunk(old), line=LATER) == {A: 5}
+    walked = replace(LATER, is_walked=True)
+    assert bases(chunk(old), line=walked) == {A: 5}
+    assert bases(chunk(replace(old, is_undone=True)), line=walked) == {}
+
+
+def test_a_drop_without_a_number_is_only_told_by_a_line_that_is_whole_or_walked() -> None:
+    unnumbered = chunk(ChunkDrop(99, 0, 5))
+    assert bases(unnumbered) == {}
+    assert bases(unnumbered, line=replace(LATER, is_walked=True)) == {A: 5}
+    with pytest.raises(ValueError, match="nobody can tell"):
+        bases(unnumbered, line=LATER)
+
+
+def test_a_drop_that_only_cold_tells_of_is_in_force() -> None:
+    assert bases(chunk(ChunkDrop(UNKNOWN_DROP, 0, 5))) == {A: 5}
+
+
+def test_a_drop_that_no_ledger_has_noted_has_the_base_of_its_preparation() -> None:
+    assert bases(chunk(cold_base=7), news=A) == {A: 7}
+    assert bases(chunk(ChunkDrop(20, 2, 5), cold_base=7), news=A) == {A: 7}
+    assert bases(chunk(name=B), news=A) == {}
+
+
+def test_where_no_base_is_noted_colds_word_counts_and_else_all_that_it_has() -> None:
+    unnoted = chunk(ChunkDrop(20, 2, None))
+    assert bases(unnoted) == {A: EVERYTHING}
+    assert only_copy_bases([unnoted], LINE, [], {A: 4}) == {A: 4}
+
+
+def test_main_that_was_set_to_an_undone_drop_again_has_all_of_cold() -> None:
+    undone = chunk(ChunkDrop(20, 2, 5, is_undone=True))
+    assert bases(undone) == {A: EVERYTHING}
+
+
+# --- which files repeat what hot has -------------------------------------------------------------
+
+
+def test_a_file_up_to_the_base_is_the_only_copy_and_a_later_one_repeats() -> None:
+    found = copies(cold("old", 5, A), cold("late", 6, A), cold("other", 9, B), a=5)
+    assert found == LateCopies(frozenset({"late"}))
+
+
+def test_a_file_of_several_dropped_chunks_counts_for_each_by_its_own_base() -> None:
+    found = copies(cold("wide", 7, A, B, C), a=5, b=9)
+    assert found == LateCopies(parts={frozenset({A}): frozenset({"wide"})})
+    assert copies(cold("wide", 7, A, B), a=5, b=6).whole == {"wide"}
+
+
+def test_a_file_of_which_nobody_knows_how_far_it_reaches_may_be_of_any_chunk() -> None:
+    assert copies(cold("any", 7), a=5, b=6).whole == {"any"}
+    assert copies(cold("any", 6), a=5, b=6).parts == {frozenset({A}): frozenset({"any"})}
+
+
+def test_what_colds_owner_wrote_later_is_told_apart() -> None:
+    found = copies(cold("theirs", 7, A, is_ours=False), cold("old", 3, A, is_ours=False), a=5)
+    assert found == LateCopies(foreign={"theirs": frozenset({A})})
+
+
+def test_of_a_chunk_of_which_everything_is_the_only_copy_nothing_repeats() -> None:
+    assert copies(cold("late", 9999, A), a=EVERYTHING) == LateCopies()
