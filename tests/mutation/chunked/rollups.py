@@ -5,7 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 DOMAIN = ("tests/unit/chunks/domain/test_rollups.py",)
-REFRESH = ("tests/unit/chunks/test_rollup_refresh.py",)
+REFRESH = ("tests/unit/rollups/test_rollup_refresh.py",)
 QUERIES = ("tests/unit/sql/test_rollup_queries.py",)
 LOOK = "app/chunks/rollups/refresh.py"
 OWN = "app/chunks/rollups/rollup_table.py"
