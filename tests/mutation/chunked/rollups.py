@@ -7,7 +7,8 @@ from tests.mutation.mutation import Mutation
 DOMAIN = ("tests/unit/chunks/domain/test_rollups.py",)
 REFRESH = ("tests/unit/rollups/test_rollup_refresh.py",)
 QUERIES = ("tests/unit/sql/test_rollup_queries.py",)
-LOOK = "app/chunks/rollups/refresh.py"
+LOOK = "app/chunks/rollups/look.py"
+REFRESHING = "app/chunks/rollups/refresh.py"
 OWN = "app/chunks/rollups/rollup_table.py"
 WAITS = "app/chunks/rollups/waits.py"
 ROLLUP = "domain/chunks/rollup.py"
@@ -76,7 +77,7 @@ ROLLUPS = (
         " = commit.document(is_staged=True)\n", " = commit.document(is_staged=True)\n            document[\"properties\"] |= refresh.properties\n", REFRESH,
     ),
     Mutation(
-        "rollups: rows are stored without their position", LOOK,
+        "rollups: rows are stored without their position", REFRESHING,
         "                ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head),\n", "", REFRESH,
     ),
     Mutation(
