@@ -55,10 +55,8 @@ OLDEST = 14  # days: so late may a row come
 class ChunkEngines:
     """Acts on a lake's table."""
 
-    def __init__(self, lake: ChunkedLake, *, cuts_coarsely: bool = True) -> None:
-        """Takes the lake, and whether partitions may become longer than chunks."""
+    def __init__(self, lake: ChunkedLake) -> None:
         self.lake = lake
-        self._cuts_coarsely = cuts_coarsely
         self._ids = count(1)
         self._clones = count(1)
         self._commands = Commands(lake, lambda: f"f{next(self._ids)}", lambda *_, **__: None)
@@ -174,8 +172,7 @@ class ChunkEngines:
 
     def cut_coarsely(self, table: ChunkTable, number: int) -> None:
         """Partitions become longer than chunks."""
-        if self._cuts_coarsely:
-            table.cut_anew("month")
+        table.cut_anew("month")
 
     def tag(self, table: ChunkTable, number: int) -> None:
         if table.snapshots:

@@ -244,14 +244,7 @@ class ChunkLives(RecordedLife):
 
 
 class ReopenedChunkLives(ChunkLives):
-    """Lives in which days go and come back again and again, so that cold has copies of late rows.
-
-    Partitions stay as long as chunks: what a coarser spec does to these copies is an open life.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.engines = ChunkEngines(self.lake, cuts_coarsely=False)
+    """Lives in which days go and come back again and again: cold gets copies of late rows."""
 
     @rule(number=NUMBER, late=some("append_late", "append_late", "update_rows", "delete_row"))
     def days_go_and_come_back(self, number: int, late: list[tuple[str, int]]) -> None:

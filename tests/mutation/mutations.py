@@ -2,7 +2,8 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
-from tests.mutation.chunks import CHUNKS, COMPLETE_ROWS
+from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
+from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
@@ -13,7 +14,6 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
-from tests.mutation.rollups import ROLLUPS
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"

@@ -212,8 +212,10 @@ def _aggregates(expression: exp.Expr) -> bool:
 
 
 def _all_named(select: exp.Select, text: str) -> list[str]:
-    named = (p if isinstance(p, exp.Alias | exp.Column) else None for p in select.expressions)
-    names = [projection.alias_or_name if projection else "" for projection in named]
+    names = [
+        projection.alias_or_name if isinstance(projection, exp.Alias | exp.Column) else ""
+        for projection in select.expressions
+    ]
     if not all(names) or len({name.lower() for name in names}) != len(names):
         _refuse(text, "a name of its own for each column: count(*) AS samples", ", ".join(names))
     if reserved := [name for name in names if name.lower().endswith(PARTS)]:
@@ -242,12 +244,12 @@ def _average(expression: exp.Expr) -> exp.Avg | None:
     return expression if isinstance(expression, exp.Avg) else None
 
 
-def _filtered_as(aggregate: exp.Expr, other: exp.Expr) -> exp.Expr:
+def _filtered_as(aggregate: exp.Expr, part: exp.Expr) -> exp.Expr:
     """Another aggregate over the same rows: those that the filter of the first one lets through."""
     around = aggregate.parent
     if not isinstance(around, exp.Filter):
-        return other
-    return exp.Filter(this=other, expression=around.expression.copy())
+        return part
+    return exp.Filter(this=part, expression=around.expression.copy())
 
 
 # --- in Spark's words ----------------------------------------------------------------------------
@@ -270,10 +272,10 @@ def _for_spark(select: exp.Select, bucket: exp.Expr, width: BucketWidth, time_co
 
 def _by_parts(select: exp.Select, averages: Collection[str]) -> None:
     """Averages over averages by their parts; a part of such a one, too."""
-    known = {name.lower() for name in averages}
+    averaged = {name.lower() for name in averages}
     for node in list(select.find_all(exp.Avg, exp.Sum, exp.Count)):
         column = node.this
-        if not isinstance(column, exp.Column) or column.name.lower() not in known:
+        if not isinstance(column, exp.Column) or column.name.lower() not in averaged:
             continue
         sums = (exp.Sum(this=exp.column(f"{column.name}{part}")) for part in PARTS)
         total, count = (_filtered_as(node, part) for part in sums)

@@ -130,6 +130,29 @@ def test_a_backlog_of_dozens_of_commits_is_caught_up_in_one_pass_that_is_seen_at
     assert len(lake.cold_document(table)["snapshot-log"]) == before + 1
 
 
+def test_cold_is_cut_by_chunks_where_hot_is_cut_more_coarsely_by_now(lake: ChunkLake) -> None:
+    """What was dropped and what came late would share a file, and nobody could tell them apart."""
+    lake.create("coarse")
+    rows(lake, "coarse")
+    lake.sync("coarse")
+    lake.follow("coarse")
+    lake.w.sql("ALTER TABLE {coarse} REPLACE PARTITION FIELD ts_day WITH months(ts)")
+
+    lake.insert("coarse", 3, 2, 1)
+    lake.follow("coarse")
+
+    assert lake.cold("coarse") == lake.hot("coarse")
+    files = lake.w.spark.sql(
+        "SELECT count(DISTINCT CAST(ts AS DATE)) AS days, count(*) AS rows FROM"
+        f" {lake.cold_name('coarse')} GROUP BY _file"
+    ).collect()
+    assert {row.days for row in files} == {1}, files
+    assert (
+        lake.cold_document("coarse")["partition-specs"]
+        == (lake.w.document("coarse")["partition-specs"])
+    )
+
+
 def compact(lake: ChunkLake, table: str) -> None:
     options = "options => map('rewrite-all', 'true')"
     lake.w.sql(f"CALL rewrite_data_files(table => 'n.{table}', {options})")

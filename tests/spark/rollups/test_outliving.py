@@ -90,6 +90,19 @@ def test_the_gate_sees_by_itself_what_a_rollup_has_not_got(lake: RollupLake) -> 
     assert [f.fact for f in verdicts[plan.id].failed] == ["rollups_behind"]
 
 
+def test_force_does_not_pass_over_a_rollup(lake: RollupLake) -> None:
+    lake.lake.insert("c", 1)
+
+    run = lake.lake.run(
+        "c",
+        steps=steps(lake, "refresh_rollups"),
+        chunks=(lake.lake.day(1),),
+        force="the disk is full",
+    )
+
+    assert (dropped(run), deferred(run)) == ([], {lake.lake.day(1): "ROLLUP_DIRTY"})
+
+
 def test_a_chunk_waits_until_its_bucket_is_over(lake: RollupLake) -> None:
     lake.lake.create("d")
     for day in (*OLD, *YOUNG):

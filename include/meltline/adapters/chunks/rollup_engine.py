@@ -148,8 +148,12 @@ class _Aggregation:
     @contextmanager
     def rows(self) -> Iterator[_Change]:
         """What differs; what was aggregated is kept for as long as it is written."""
-        with self._aggregated() as rows, _kept(rows) as new, _kept(self._standing()) as old:
-            yield self._change(new, old)
+        with self._aggregated() as new:
+            kept = new.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                yield self._change(kept)
+            finally:
+                kept.unpersist()
 
     @contextmanager
     def _aggregated(self) -> Iterator[DataFrame]:
@@ -175,24 +179,23 @@ class _Aggregation:
             parts.append(f"NOT {_any(frozen)}")
         return " AND ".join(parts)
 
-    def _change(self, new: DataFrame, old: DataFrame) -> _Change:
-        columns = new.columns
-        bucket = self.refresh.query.bucket_column
-        differing = _differing(new, old.select(*columns)).select(bucket).distinct()
-        buckets = sorted(row[0].astimezone(UTC) for row in differing.collect())
-        if not buckets:
+    def _change(self, new: DataFrame) -> _Change:
+        columns, bucket = new.columns, self.refresh.query.bucket_column
+        differing = _differing(new, self._standing(), bucket).collect()
+        if not differing:
             return _Change((), (), (), None)
+        buckets = sorted(start.astimezone(UTC) for start, _ in differing)
+        files = sorted({path for _, paths in differing for path in paths})
         chosen = F.col(bucket).isin(buckets)
         width = self.refresh.query.width
         ranges = width.whole(TimeRange(start, width.after(start)) for start in buckets)
-        files = [row[0] for row in old.where(chosen).select(_FILE).distinct().collect()]
         rows = new.where(chosen)
         if files:
             # A file may hold other buckets too: those shorter than an hour, or what an owner has
             # compacted. They stay as they are.
             beside = self._near(ranges).where(F.col(_FILE).isin(files)).where(~chosen)
             rows = rows.unionAll(beside.select(*columns))
-        return _Change(buckets, ranges, sorted(files), rows)
+        return _Change(buckets, ranges, files, rows)
 
     def _standing(self) -> DataFrame:
         """The rollup's rows of the same times."""
@@ -227,21 +230,18 @@ class _Aggregation:
         return quote_part(self.refresh.query.bucket_column)
 
 
-def _differing(rows: DataFrame, others: DataFrame) -> DataFrame:
-    """The rows that one has more often than the other, each of them once."""
-    sides = (rows.withColumn(_SIDE, F.lit(1)), others.withColumn(_SIDE, F.lit(-1)))
-    counted = sides[0].unionAll(sides[1]).groupBy(*rows.columns).agg(F.sum(_SIDE).alias(_SIDE))
-    return counted.where(F.col(_SIDE) != 0)
-
-
-@contextmanager
-def _kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """Has rows that are read several times computed once."""
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
+def _differing(new: DataFrame, old: DataFrame, bucket: str) -> DataFrame:
+    """The buckets of which one has a row more often than the other, each with its old files."""
+    sides = (
+        new.select("*", F.lit(None).cast("string").alias(_FILE), F.lit(1).alias(_SIDE)),
+        old.select(*new.columns, _FILE, F.lit(-1).alias(_SIDE)),
+    )
+    rows = sides[0].unionAll(sides[1]).groupBy(*new.columns)
+    counted = rows.agg(F.sum(_SIDE).alias(_SIDE), F.collect_set(_FILE).alias(_FILE))
+    buckets = counted.groupBy(bucket).agg(
+        F.max(F.col(_SIDE) != 0).alias(_SIDE), F.flatten(F.collect_set(_FILE)).alias(_FILE)
+    )
+    return buckets.where(_SIDE).select(bucket, _FILE)
 
 
 def _is_cut_by(table: Any, layout: ChunkLayout) -> bool:

@@ -221,6 +221,29 @@ def _tells_time(
     )
 
 
+def separating_spec(document: Mapping[str, Any], layout: ChunkLayout) -> int:
+    """The spec by which rows are to be written so that no file has rows of several chunks.
+
+    It is the default one, unless its partitions are longer than chunks and an earlier spec's are
+    not. Raises KeyError of a document in the oldest form of format 1.
+    """
+    default: int = document["default-spec-id"]
+    columns = {field["id"] for field in _current_schema(document)["fields"]}
+    specs = sorted(
+        document["partition-specs"], key=lambda spec: (spec["spec-id"] == default, spec["spec-id"])
+    )
+    separating = [spec["spec-id"] for spec in specs if _separates(spec["fields"], columns, layout)]
+    return separating[-1] if separating else default
+
+
+def _separates(fields: Sequence[_Field], columns: Collection[int], layout: ChunkLayout) -> bool:
+    """Whether rows can be written by a spec now, and partitions are no longer than chunks."""
+    transforms = [f["transform"] for f in fields if f["source-id"] == layout.column.field_id]
+    fine = _ORDER[: _ORDER.index(layout.unit) + 1]
+    is_fine = any(transform in ("identity", *fine) for transform in transforms)
+    return is_fine and all(field["source-id"] in columns for field in fields)
+
+
 def inside(layout: ChunkLayout, file: ChunkFile, names: Collection[str]) -> bool:
     """Whether a file lies wholly in some chunks."""
     of_file = layout.names(file.times)

@@ -24,7 +24,10 @@ _OF_MANY: Mapping[type[exp.Expr], Callable[[Sequence[Any]], Any]] = {
 
 def aggregated(query: RollupQuery, rows: Sequence[Values]) -> list[Values]:
     """What a query makes of some rows, all of which have a time."""
-    columns = {p.alias_or_name: p.unalias() for p in _select(query).expressions}
+    select = _select(query)
+    if select.args.get("where") or select.args.get("having"):
+        raise ValueError("rollups in memory have no filters")
+    columns = {p.alias_or_name: p.unalias() for p in select.expressions}
     keys = {name: of for name, of in columns.items() if isinstance(of, exp.Column)}
     groups: dict[tuple[Any, ...], list[Values]] = {}
     for row in rows:
@@ -36,7 +39,7 @@ def aggregated(query: RollupQuery, rows: Sequence[Values]) -> list[Values]:
         answer = dict(zip((query.bucket_column, *keys), key, strict=True))
         for name in columns.keys() - answer.keys():
             answer[name] = _value(columns[name], of_group)
-        answers.append({name: value for name, value in answer.items() if value is not None})
+        answers.append({name: cell for name, cell in answer.items() if cell is not None})
     return answers
 
 

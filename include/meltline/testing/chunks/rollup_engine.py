@@ -137,7 +137,7 @@ class MemoryRollupEngine:
                 continue
             start = query.width.floor(moment)
             if _is_stale(refresh.stale, TimeRange(start, query.width.after(start))):
-                rows.append({names[id]: value for id, value in values if id in names})
+                rows.append({names[id]: cell for id, cell in values if id in names})
         return aggregated(query, rows)
 
     def _commit(self, refresh: RollupRefresh, own: TableRows, change: "_Change") -> TableCommit:
@@ -172,7 +172,7 @@ class _Change:
     @classmethod
     def of(cls, refresh: RollupRefresh, own: TableRows, new: Sequence[Values]) -> "_Change":
         ids, column = _columns(own), _bucket(own, refresh.query)
-        wanted = [row({ids[name]: value for name, value in values.items()}) for values in new]
+        aggregates = [row({ids[name]: cell for name, cell in values.items()}) for values in new]
         by_file = _rows_by_file(own)
         standing = [
             values
@@ -180,12 +180,12 @@ class _Change:
             for values in of_file
             if _is_stale(refresh.stale, _times(refresh, column, values))
         ]
-        counts, before = Counter(wanted), Counter(standing)
+        counts, before = Counter(aggregates), Counter(standing)
         differing = (counts - before) + (before - counts)
         buckets = frozenset(dict(values)[column.field_id] for values in differing)
         files = [path for path, of_file in by_file.items() if _has(of_file, column, buckets)]
         beside = [values for path in files for values in by_file[path]]
-        rows = [values for values in wanted if _has([values], column, buckets)]
+        rows = [values for values in aggregates if _has([values], column, buckets)]
         rows += [values for values in beside if not _has([values], column, buckets)]
         return cls(buckets, [column.instant(at) for at in sorted(buckets)], sorted(files), rows)
 
@@ -210,7 +210,7 @@ def _rows_by_file(table: TableRows) -> dict[str, list[Row]]:
     head = _head(table)
     if head is None:
         return {}
-    paths = [entry.path for entry in table.live(head) if entry.kind is FileKind.DATA]
+    paths = [file.path for file in table.live(head) if file.kind is FileKind.DATA]
     return {path: table.rows_at(head, {path}) for path in paths}
 
 

@@ -12,6 +12,7 @@ from meltline.domain.chunks.layout import (
     chunks_of,
     inside,
     layout_of,
+    separating_spec,
 )
 from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange, Unit
 from meltline.domain.iceberg.files import FileKind
@@ -19,6 +20,10 @@ from tests.unit.chunks.chunks import COLUMN, DAYS, a_change, a_file, at
 
 COLUMNS = {1: "long", 2: "string", 3: "timestamptz", 4: "date", 5: "timestamp", 6: "int"}
 NAMES = {1: "id", 2: "word", 3: "ts", 4: "day", 5: "at", 6: "month"}
+
+
+HOUR, DAY, MONTH = ((("hour", 3),), (("day", 3),), (("month", 3),))
+BY_DAY = ChunkLayout(TimeColumn("ts", 3, ColumnKind.TIMESTAMPTZ, type="timestamptz"), Unit.DAY)
 
 
 def a_document(*specs: tuple[tuple[str, int], ...], default: int | None = None) -> dict[str, Any]:
@@ -167,6 +172,25 @@ def test_files_of_an_older_spec_belong_to_chunks_as_far_as_they_lie_inside(
 )
 def test_a_file_is_inside_where_all_of_it_is(where: str, names: set[str], is_inside: bool) -> None:
     assert inside(DAYS, a_file(where), names) is is_inside
+
+
+@pytest.mark.parametrize(
+    ("specs", "default", "spec"),
+    [
+        ((DAY, MONTH), 1, 0),
+        ((HOUR, DAY), 1, 1),
+        ((HOUR, DAY, MONTH), 2, 1),
+        ((MONTH, DAY), 0, 1),
+        ((MONTH,), 0, 0),
+        (((("day", 3), ("bucket[4]", 99)), MONTH), 1, 1),
+        (((("day", 5),), MONTH), 1, 1),
+    ],
+)
+def test_cold_is_cut_by_the_newest_spec_whose_partitions_are_no_longer_than_chunks(
+    specs: tuple[tuple[tuple[str, int], ...], ...], default: int, spec: int
+) -> None:
+    """The default one if it is such; of a column that is gone nothing can be written."""
+    assert separating_spec(a_document(*specs, default=default), BY_DAY) == spec
 
 
 def test_files_together_reach_as_far_as_each_does() -> None:

@@ -14,7 +14,7 @@ from meltline.domain.chunks.rollup import (
     Rollup,
     above,
     changed_ranges,
-    gone_ranges,
+    dropped_ranges,
     in_order,
     incomplete_buckets,
     stale_buckets,
@@ -102,7 +102,7 @@ def test_a_file_that_tells_no_time_may_have_changed_every_bucket(where: str) -> 
 def test_gone_are_the_times_of_chunks_that_have_one() -> None:
     names = ["2026-01-06", "unbounded", "2026-01-05", "2026-01-09"]
     days = [span("2026-01-05", "2026-01-06"), span("2026-01-09", "2026-01-09")]
-    assert gone_ranges(DAYS, names) == days
+    assert dropped_ranges(DAYS, names) == days
 
 
 def test_a_chunk_waits_until_the_last_bucket_that_it_reaches_into_is_old_enough() -> None:

@@ -88,7 +88,8 @@ class Pass:
     def run(self) -> Replicated:
         """Carries it out. Raises MeltlineError where it cannot go on."""
         context, name = self.context, str(self.hot.state.name)
-        synced = carry_shape(context, self.hot, open_synced(context, self.hot, self.sync))
+        synced = open_synced(context, self.hot, self.sync)
+        synced = carry_shape(context, self.hot, synced, self.table.tracked.layout)
         self._settle(synced)
         tracking = self._tracked()
         head = tracking.head

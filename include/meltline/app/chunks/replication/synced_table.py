@@ -16,6 +16,7 @@ from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
+from meltline.domain.chunks.layout import ChunkLayout, separating_spec
 from meltline.domain.chunks.sync import (
     SYNC_GENERATION,
     SYNC_OF,
@@ -202,13 +203,19 @@ def shape_of(hot: Mapping[str, Any]) -> dict[str, Any]:
     return {key: deepcopy(hot[key]) for key in _CARRIED if key in hot}
 
 
-def carry_shape(context: ReadContext, hot: HotTable, synced: SyncedTable) -> SyncedTable:
+def carry_shape(
+    context: ReadContext, hot: HotTable, synced: SyncedTable, layout: ChunkLayout
+) -> SyncedTable:
     """Gives the table in cold hot's columns and specs of today; by field id, so no data move.
+
+    Where hot is cut more coarsely than its chunks by now, cold goes on as it was cut before: what
+    was dropped and what came late must not share a file.
 
     Raises:
         SyncRefused: Cold has a column or spec under an id that means another thing in hot.
     """
     shape = shape_of(hot.document)
+    shape["default-spec-id"] = separating_spec(shape, layout)
     version = max(2, hot.document["format-version"])
     if all(synced.document.get(key) == part for key, part in shape.items()) and (
         synced.document["format-version"] >= version

@@ -9,9 +9,9 @@ from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.declare import LayoutWish, stop_sync, tracked_or_new
+from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.refresh import (
     RefreshedRollup,
-    RollupLook,
     query_of,
     refresh_rollup,
     rollup_lock,

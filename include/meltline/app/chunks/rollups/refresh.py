@@ -1,44 +1,33 @@
 """Refreshing rollups: buckets whose source has changed are aggregated anew, and no other."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from meltline.app.chunks.late_data import dropped_on
-from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
-from meltline.app.chunks.rollups.rollup_table import NO_SNAPSHOT, RollupTable
-from meltline.app.chunks.tracking import back_whole, changes_of, own_drop
+from meltline.app.chunks.rollups.look import RollupLook
+from meltline.app.chunks.rollups.rollup_table import NO_SNAPSHOT
 from meltline.app.ground.preconditions import require_go
 from meltline.app.services import ReadContext, RunContext
-from meltline.domain.chunks.layout import SnapshotChange
-from meltline.domain.chunks.ranges import TimeRange, merged
+from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import (
     ROLLUP_OF,
     ROLLUP_SNAPSHOT,
     Rollup,
     RollupQuery,
-    StaleBuckets,
-    changed_ranges,
-    dropped_ranges,
     in_order,
-    stale_buckets,
 )
 from meltline.domain.errors import (
     CommitConflict,
     LockHeld,
     MeltlineError,
     RollupNotFound,
-    RollupRefused,
     Stopped,
 )
-from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.grammar.rollups import rollup_query
 from meltline.ports import (
-    ChunkFileReader,
     Lock,
-    PlanReader,
     RollupLedger,
     RollupReader,
     RollupRefresh,
@@ -178,7 +167,7 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
 
 
 def _noted(
-    rollups: RollupLedger, at: datetime, done: RefreshedRollup, look: "RollupLook"
+    rollups: RollupLedger, at: datetime, done: RefreshedRollup, look: RollupLook
 ) -> RefreshedRollup:
     """Stores that it was done. What a person has said meanwhile is kept for the next time."""
     before = look.rollup
@@ -200,80 +189,3 @@ def _note_problem(rollups: RollupLedger, name: str, error: MeltlineError) -> Non
         if rollup.name == name:
             why = f"{error.message} ({error.found})" if error.found else error.message
             rollups.save(rollup, replace(rollup, problem=why))
-
-
-@dataclass(frozen=True)
-class RollupLook:
-    """A rollup, its source and its own table at one time, and what has to be done.
-
-    Attributes:
-        is_known: Whether what the source did since the last refresh can be told.
-        stale: Our own drops make nothing stale: their rows outlive the source here (LT-27).
-    """
-
-    rollup: Rollup
-    source: ChunkedTable
-    own: RollupTable
-    is_known: bool
-    stale: StaleBuckets
-
-    @classmethod
-    def take(cls, context: ReadContext, rollup: Rollup) -> "RollupLook":
-        """Looks now.
-
-        Raises:
-            RollupRefused: The source, or the rollup's own table, is not there.
-            MetadataUnreadable: A manifest cannot be read.
-        """
-        own = RollupTable.load(context, rollup)
-        source = _source(context, rollup)
-        hot = HotTable(source.state, context.store)
-        since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
-        changed = None
-        if since is not None:
-            files, plans = context.chunk_files, context.control.plans
-            changed = changed_ranges(_changes(files, plans, source, since))
-        ranges = _gone(context, source, own)
-        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, ranges)
-        return cls(rollup, source, own, since is not None, stale)
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether the rollup is at the source's head, and nobody has said that it is not."""
-        is_at_head = self.own.snapshot_id == self.source.state.current_snapshot_id
-        return self.is_known and is_at_head and self.stale.ranges == ()
-
-
-def _source(context: ReadContext, rollup: Rollup) -> ChunkedTable:
-    for table in chunked_tables(context, only=[rollup.source_uuid]):
-        return table
-    raise RollupRefused(
-        f"{rollup.source}, the source of rollup {rollup.name}, is not there or not readable",
-        object=str(rollup.source),
-        expected=f"the registration {rollup.source_uuid}",
-        found="none that can be read",
-        next="the rollup keeps its rows; `meltline doctor` names tables that cannot be read",
-    )
-
-
-def _changes(
-    files: ChunkFileReader, plans: PlanReader, source: ChunkedTable, since: Sequence[Snapshot]
-) -> list[SnapshotChange]:
-    changes = changes_of(files, source.tracked.layout, since, 0)
-    return [c for c in changes if own_drop(plans, c, source.state.uuid) is None]
-
-
-def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
-    """Times of which the source, or the rollup itself, has not all rows any more.
-
-    As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a
-    full refresh now, and by none after the walk.
-    """
-    ranges = []
-    for state in (source.state, own.state):
-        if dropped := dropped_on(context, state):
-            layout, names = dropped
-            chunks = context.control.chunks.of(state.uuid)
-            back = back_whole(HotTable(state, context.store), chunks)
-            ranges += dropped_ranges(layout, {*names} - back)
-    return ranges

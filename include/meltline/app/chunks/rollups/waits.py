@@ -9,7 +9,7 @@ from datetime import datetime
 
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
-from meltline.app.chunks.rollups.refresh import RollupLook
+from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.rollup_table import RollupTable
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.buckets import common, without

@@ -24,6 +24,10 @@ ROWS = "app/chunks/reading/complete_rows.py"
 TABLES = "app/sql/complete_tables.py"
 
 CHUNKS = (
+    Mutation(
+        "chunks: cold is cut as hot is, however coarsely", "app/chunks/replication/synced_table.py",
+        '    shape["default-spec-id"] = separating_spec(shape, layout)\n', "", ("tests/unit/lives/test_kept_lives.py",),
+    ),
     # --- proved by position ----------------------------------------------------------------------
     Mutation(
         "chunks: a table whose sync was stopped passes for a synced one", DURABILITY,

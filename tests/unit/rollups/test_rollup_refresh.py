@@ -163,10 +163,10 @@ def test_rows_that_somebody_writes_into_a_rollup_are_mended(rolled: RolledUp) ->
     assert rolled.rows() == right
 
 
-def _spoil(rolled: RolledUp, operation: str = "replace") -> None:
-    """The row of the second day says something else."""
+def _spoil(rolled: RolledUp, operation: str = "replace", day: int = 1) -> None:
+    """The row of a day says something else."""
     table = ChunkTable(rolled.lake, rolled.known().table)
-    (path,) = (p for p in rolled.files() if _bucket_of(rolled, p) == micros(T0 + DAY))
+    (path,) = (p for p in rolled.files() if _bucket_of(rolled, p) == micros(T0 + day * DAY))
     (row,) = rolled.own().rows_at(table.head, {path})
     wrong = tuple(sorted({**dict(row), LEAST: 777}.items()))
     RollupEngines(rolled.lake).put(table.name, path, [wrong], operation)
@@ -200,6 +200,16 @@ def test_no_late_row_and_no_person_changes_a_frozen_bucket(rolled: RolledUp) -> 
     assert rolled.rows() == before
     (missed,) = rolled.known().missed
     assert (missed.start, missed.end) == (T0 + DAY, T0 + 2 * DAY)
+
+
+def test_frozen_buckets_stay_where_all_others_are_aggregated_anew(rolled: RolledUp) -> None:
+    rolled.drop()
+    rolled.refresh()
+    right = rolled.rows()
+    _spoil(rolled, "overwrite", day=4)
+    done = rolled.refresh()
+    assert (done.everything, done.buckets) == (True, 1)
+    assert rolled.rows() == right
 
 
 def test_a_rollback_that_brings_chunks_back_is_seen_before_any_walk(rolled: RolledUp) -> None:

@@ -5,9 +5,10 @@
 from tests.mutation.mutation import Mutation
 
 DOMAIN = ("tests/unit/chunks/domain/test_rollups.py",)
-REFRESH = ("tests/unit/chunks/test_rollup_refresh.py",)
+REFRESH = ("tests/unit/rollups/test_rollup_refresh.py",)
 QUERIES = ("tests/unit/sql/test_rollup_queries.py",)
-LOOK = "app/chunks/rollups/refresh.py"
+LOOK = "app/chunks/rollups/look.py"
+REFRESHING = "app/chunks/rollups/refresh.py"
 OWN = "app/chunks/rollups/rollup_table.py"
 WAITS = "app/chunks/rollups/waits.py"
 ROLLUP = "domain/chunks/rollup.py"
@@ -19,11 +20,11 @@ ROLLUPS = (
     # --- what has left hot -----------------------------------------------------------------------
     Mutation(
         "rollups: frozen buckets are among those that are aggregated anew", ROLLUP,
-        "        tuple(without(wanted, frozen)), tuple(frozen)", "        tuple(wanted), tuple(frozen)", DOMAIN,
+        "        tuple(without(touched, frozen)), tuple(frozen)", "        tuple(touched), tuple(frozen)", DOMAIN,
     ),
     Mutation(
         "rollups: only times that are gone are frozen, and not their buckets", ROLLUP,
-        "    frozen = width.whole(gone)\n", "    frozen = list(gone)\n", DOMAIN,
+        "    frozen = width.whole(dropped)\n", "    frozen = list(dropped)\n", DOMAIN,
     ),
     Mutation(
         "rollups: what was dropped is aggregated anew", LOOK,
@@ -73,10 +74,10 @@ ROLLUPS = (
     # --- what is written -------------------------------------------------------------------------
     Mutation(
         "rollups: a position is stored before its rows", ENGINE,
-        "        document: dict[str, Any] = commit.document(is_staged=True)\n", "        document: dict[str, Any] = commit.document(is_staged=True)\n        document[\"properties\"] |= refresh.properties\n", REFRESH,
+        " = commit.document(is_staged=True)\n", " = commit.document(is_staged=True)\n            document[\"properties\"] |= refresh.properties\n", REFRESH,
     ),
     Mutation(
-        "rollups: rows are stored without their position", LOOK,
+        "rollups: rows are stored without their position", REFRESHING,
         "                ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head),\n", "", REFRESH,
     ),
     Mutation(
@@ -111,7 +112,7 @@ ROLLUPS = (
     # --- queries ---------------------------------------------------------------------------------
     Mutation(
         "rollups: a part of a query that nobody knows is left out unsaid", STABLE,
-        '    return odd[0].strip("_").upper() if odd else ""\n', '    return ""\n', QUERIES,
+        '    return surplus[0].strip("_").upper() if surplus else ""\n', '    return ""\n', QUERIES,
     ),
     Mutation(
         "rollups: a query may read other tables within a filter", STABLE,
@@ -119,7 +120,7 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: a query may say something else tomorrow", STABLE,
-        "    return name in _CHANGING or name in _BY_THE_ORDER_OF_ROWS\n", "    return name in _BY_THE_ORDER_OF_ROWS\n", QUERIES,
+        "    return name in _CHANGING\n", "    return False\n", QUERIES,
     ),
     Mutation(
         "rollups: averages of averages weigh every bucket alike", QUERY,

@@ -1,0 +1,99 @@
+"""A rollup, its source and its own table at one time, and which of its buckets are stale."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meltline.app.chunks.late_data import dropped_on
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.rollups.rollup_table import RollupTable
+from meltline.app.chunks.tracking import back_whole, changes_of, own_drop
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.layout import SnapshotChange
+from meltline.domain.chunks.ranges import TimeRange
+from meltline.domain.chunks.rollup import (
+    Rollup,
+    StaleBuckets,
+    changed_ranges,
+    dropped_ranges,
+    stale_buckets,
+)
+from meltline.domain.errors import RollupRefused
+from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.ports import ChunkFileReader, PlanReader
+
+
+@dataclass(frozen=True)
+class RollupLook:
+    """A rollup, its source and its own table at one time, and what has to be done.
+
+    Attributes:
+        is_known: Whether what the source did since the last refresh can be told.
+        stale: Our own drops make nothing stale: their rows outlive the source here (LT-27).
+    """
+
+    rollup: Rollup
+    source: ChunkedTable
+    own: RollupTable
+    is_known: bool
+    stale: StaleBuckets
+
+    @classmethod
+    def take(cls, context: ReadContext, rollup: Rollup) -> "RollupLook":
+        """Looks now.
+
+        Raises:
+            RollupRefused: The source, or the rollup's own table, is not there.
+            MetadataUnreadable: A manifest cannot be read.
+        """
+        own = RollupTable.load(context, rollup)
+        source = _source(context, rollup)
+        hot = HotTable(source.state, context.store)
+        since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
+        changed = None
+        if since is not None:
+            files, plans = context.chunk_files, context.control.plans
+            changed = changed_ranges(_changes(files, plans, source, since))
+        ranges = _gone(context, source, own)
+        stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, ranges)
+        return cls(rollup, source, own, since is not None, stale)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the rollup is at the source's head, and nobody has said that it is not."""
+        is_at_head = self.own.snapshot_id == self.source.state.current_snapshot_id
+        return self.is_known and is_at_head and self.stale.ranges == ()
+
+
+def _source(context: ReadContext, rollup: Rollup) -> ChunkedTable:
+    for table in chunked_tables(context, only=[rollup.source_uuid]):
+        return table
+    raise RollupRefused(
+        f"{rollup.source}, the source of rollup {rollup.name}, is not there or not readable",
+        object=str(rollup.source),
+        expected=f"the registration {rollup.source_uuid}",
+        found="none that can be read",
+        next="the rollup keeps its rows; `meltline doctor` names tables that cannot be read",
+    )
+
+
+def _changes(
+    files: ChunkFileReader, plans: PlanReader, source: ChunkedTable, since: Sequence[Snapshot]
+) -> list[SnapshotChange]:
+    changes = changes_of(files, source.tracked.layout, since, 0)
+    return [c for c in changes if own_drop(plans, c, source.state.uuid) is None]
+
+
+def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
+    """Times of which the source, or the rollup itself, has not all rows any more.
+
+    As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a
+    full refresh now, and by none after the walk.
+    """
+    ranges = []
+    for state in (source.state, own.state):
+        if dropped := dropped_on(context, state):
+            layout, names = dropped
+            chunks = context.control.chunks.of(state.uuid)
+            back = back_whole(HotTable(state, context.store), chunks)
+            ranges += dropped_ranges(layout, {*names} - back)
+    return ranges

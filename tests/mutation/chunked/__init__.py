@@ -1,0 +1,1 @@
+"""Ways in which chunks and rollups could be wrong."""
