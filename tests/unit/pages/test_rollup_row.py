@@ -14,9 +14,9 @@ from meltline.pages.chunk_strip import ChunkPicture, ChunkStrip, drawn_strips
 from meltline.pages.lake_picture import chunk_picture
 from meltline.pages.rollup_row import RollupRow
 from tests.lake.lake import DAY, T0
-from tests.unit.chunks.test_rollup_refresh import RolledUp
 from tests.unit.pages.test_chunk_strip import ACTIVE, DROPPED, a_life, boxes, page_of
 from tests.unit.pages.test_storage_picture import Page
+from tests.unit.rollups.test_rollup_refresh import RolledUp
 
 BY_DAY = BucketWidth.parse("1 day")
 LIFE = a_life((DROPPED, 17), (ACTIVE, 28))
