@@ -73,6 +73,10 @@ ROLLUPS = (
     ),
     # --- what is written -------------------------------------------------------------------------
     Mutation(
+        "rollups: what was missed is noted after the position has moved on", REFRESHING,
+        "    _note_missed(rollups, look)\n", "", REFRESH,
+    ),
+    Mutation(
         "rollups: a position is stored before its rows", ENGINE,
         " = commit.document(is_staged=True)\n", " = commit.document(is_staged=True)\n            document[\"properties\"] |= refresh.properties\n", REFRESH,
     ),

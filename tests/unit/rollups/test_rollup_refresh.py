@@ -3,6 +3,7 @@
 Every step is held against `tests.chunks.rolled_up`: what a full look at hot's rows says.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -303,6 +304,22 @@ def test_a_refresh_that_is_killed_leaves_rows_and_position_together(
     rolled.lake.check()
     rolled.refresh()
     assert rolled.rows() != old[0]
+
+
+@pytest.mark.parametrize("call", range(1, 6))
+@pytest.mark.parametrize("about", ["rollups", "control.rollups"])
+def test_a_refresh_that_is_killed_does_not_forget_what_frozen_buckets_missed(
+    rolled: RolledUp, about: str, call: int
+) -> None:
+    rolled.drop()
+    rolled.append(reading(90, 1.5))
+    process = ChunkProcess(call, True, about, lake=rolled.lake)
+    with suppress(Killed):
+        refresh_rollup(process.of(rolled.lake.services()), "daily")
+    rolled.lake.let_leases_end()
+    rolled.refresh()
+    (missed,) = rolled.known().missed
+    assert (missed.start, missed.end) == (T0 + DAY, T0 + 2 * DAY)
 
 
 @pytest.mark.parametrize("call", range(1, 5))

@@ -6,7 +6,7 @@ Dirty buckets before it show what the last refresh made of them.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from meltline.app.chunks.rollups.refresh import query_of, rollup_of
+from meltline.app.chunks.rollups.refresh import change_rollup, query_of
 from meltline.domain.chunks.rollup import TABLE_PREFIX, Rollup
 from meltline.domain.errors import RollupInvalid
 from meltline.domain.iceberg.names import TableName, quoted
@@ -61,8 +61,9 @@ def realtime_text(
 
 def note_view(rollups: RollupLedger, name: str) -> None:
     """Remembers that the view is there."""
-    rollup = rollup_of(rollups, name)
-    rollups.save(rollup, replace(rollup, realtime_view=str(realtime_view(rollup))))
+    change_rollup(
+        rollups, name, lambda rollup: replace(rollup, realtime_view=str(realtime_view(rollup)))
+    )
 
 
 def _interval(rollup: Rollup) -> str:

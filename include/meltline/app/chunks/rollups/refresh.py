@@ -1,8 +1,8 @@
 """Refreshing rollups: buckets whose source has changed are aggregated anew, and no other."""
 
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -137,6 +137,7 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
     look = RollupLook.take(context, rollup)
     if look.is_fresh:
         return _noted(rollups, now, RefreshedRollup(rollup), look)
+    _note_missed(rollups, look)
     head = look.source.state.current_snapshot_id
     outcome = engine.refresh(
         RollupRefresh(
@@ -166,26 +167,52 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
     return _noted(rollups, now, done, look)
 
 
+def change_rollup(rollups: RollupLedger, name: str, change: Callable[[Rollup], Rollup]) -> Rollup:
+    """Changes what the ledger has of a rollup, whoever else changes other parts of it.
+
+    Raises:
+        RollupNotFound: There is none of that name any more.
+        CommitConflict: Others were faster each time.
+    """
+    for _ in range(_TRIES):
+        before = rollup_of(rollups, name)
+        after = change(before)
+        if after == before or rollups.save(before, after):
+            return after
+    raise CommitConflict(
+        f"rollup {name} was changed by others, {_TRIES} times in a row",
+        object=name,
+        expected="the rollup as it was read",
+        found="a newer one each time",
+        next="run it again",
+    )
+
+
+def _note_missed(rollups: RollupLedger, look: RollupLook) -> None:
+    """Before the position moves on: no later refresh sees the commits that brought these rows."""
+
+    def change(now: Rollup) -> Rollup:
+        return replace(now, missed=tuple(merged((*now.missed, *look.stale.missed))))
+
+    if look.stale.missed:
+        change_rollup(rollups, look.rollup.name, change)
+
+
 def _noted(
     rollups: RollupLedger, at: datetime, done: RefreshedRollup, look: RollupLook
 ) -> RefreshedRollup:
     """Stores that it was done. What a person has said meanwhile is kept for the next time."""
-    before = look.rollup
-    now = rollup_of(rollups, before.name)
-    after = replace(
-        now,
-        source=look.source.state.name,
-        invalidated=() if now.invalidated == before.invalidated else now.invalidated,
-        missed=tuple(merged((*now.missed, *look.stale.missed))),
-        last_refreshed_at=at,
-        problem="",
-    )
-    rollups.save(now, after)
-    return replace(done, rollup=after)
+    source, before = look.source.state.name, look.rollup.invalidated
+
+    def change(now: Rollup) -> Rollup:
+        invalidated = () if now.invalidated == before else now.invalidated
+        fresh = replace(now, source=source, invalidated=invalidated)
+        return replace(fresh, last_refreshed_at=at, problem="")
+
+    return replace(done, rollup=change_rollup(rollups, look.rollup.name, change))
 
 
 def _note_problem(rollups: RollupLedger, name: str, error: MeltlineError) -> None:
-    for rollup in rollups.all():
-        if rollup.name == name:
-            why = f"{error.message} ({error.found})" if error.found else error.message
-            rollups.save(rollup, replace(rollup, problem=why))
+    why = f"{error.message} ({error.found})" if error.found else error.message
+    with suppress(RollupNotFound, CommitConflict):  # what went wrong is told in any case
+        change_rollup(rollups, name, lambda rollup: replace(rollup, problem=why))
