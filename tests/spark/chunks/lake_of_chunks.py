@@ -214,6 +214,11 @@ class ChunkLake:
         """Those of a run, without replication."""
         return AFTER_SYNC
 
+    def until(self, name: str) -> tuple[Sequence[Step], Sequence[Step]]:
+        """The steps of a run before one of them, and the others."""
+        at = [step.name for step in AFTER_SYNC].index(name)
+        return AFTER_SYNC[:at], AFTER_SYNC[at:]
+
     def run(
         self,
         table: str,

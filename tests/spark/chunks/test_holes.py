@@ -206,11 +206,12 @@ def test_h9_the_gate_and_the_drop_are_bound_to_one_snapshot_and_an_explicit_list
     lake: ChunkLake,
 ) -> None:
     lake.synced("h9", *OLD, *YOUNG, type=PolicyType.TIERED_RETENTION)
-    run = lake.run("h9", steps=lake.steps[:3])
+    judging, dropping = lake.until("drop_chunks")
+    run = lake.run("h9", steps=judging)
     (plan,) = lake.services().control.plans.find(run_id=run.request.run_id)
     assert plan.base_head == lake.head("h9") and plan.files == 3
     late = lake.insert("h9", OLD[0])
-    run.visit(lake.steps[3:])
+    run.visit(dropping)
     assert dropped(run) == lake.days(OLD[1], OLD[2])
     assert set(late) <= {row[0] for row in lake.hot("h9")}
 

@@ -223,7 +223,7 @@ def test_a_quiet_old_chunk_goes_while_the_head_moves_on(lake: ChunkLake) -> None
 def test_a_backfilled_chunk_is_dropped_only_after_its_late_rows_are_copied(lake: ChunkLake) -> None:
     """LT-29, and LT-14: only the chunk that the statement touched waits."""
     synced(lake, "backfill", PolicyType.TIERED_RETENTION)
-    lake.run("backfill", steps=lake.steps[:1])
+    lake.run("backfill", steps=lake.until("plan_drops")[0])
     late = lake.insert("backfill", OLD[1])
     assert lake.statuses("backfill")[lake.day(OLD[1])] == "tiered"
     run = lake.run("backfill")

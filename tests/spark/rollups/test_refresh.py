@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from meltline.adapters.chunks.cold_branch import BRANCH
 from meltline.domain.errors import RollupRefused
 from tests.spark.rollups.lake_of_rollups import DAILY, HOURLY, RollupLake
 from tests.spark.setups.warehouse import setting
@@ -122,6 +123,24 @@ def test_buckets_shorter_than_an_hour_share_a_file_and_stay_apart(lake: RollupLa
         "SELECT timestamp_micros(unix_micros(ts) - unix_micros(ts) % 900000000), count(*)"
         " FROM {t} GROUP BY 1"
     )
+
+
+def test_what_a_killed_refresh_has_written_is_never_seen(lake: RollupLake) -> None:
+    """It lies on the branch on which the refresh wrote; the next one begins that anew."""
+    before = lake.rows("hourly", SHOWN)
+    lake.lake.w.sql(
+        f"ALTER TABLE {{_rollup_hourly}} CREATE BRANCH {BRANCH}",
+        f"INSERT INTO {lake.lake.w.name('_rollup_hourly')}.branch_{BRANCH}"
+        " SELECT * FROM {_rollup_hourly}",
+    )
+    assert lake.rows("hourly", SHOWN) == before
+    lake.lake.insert("t", 2, rows=1)
+
+    done = lake.refresh("hourly")
+
+    assert (done.everything, done.buckets) == (False, 1)
+    assert lake.rows("hourly", SHOWN) == lake.computed(FULL_HOURLY)
+    assert set(lake.lake.w.document("_rollup_hourly")["refs"]) == {"main"}
 
 
 def test_after_a_rollback_everything_is_aggregated_anew(lake: RollupLake) -> None:
