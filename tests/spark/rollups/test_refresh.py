@@ -127,6 +127,7 @@ def test_buckets_shorter_than_an_hour_share_a_file_and_stay_apart(lake: RollupLa
 
 def test_what_a_killed_refresh_has_written_is_never_seen(lake: RollupLake) -> None:
     """It lies on the branch on which the refresh wrote; the next one begins that anew."""
+    lake.refresh("hourly")
     before = lake.rows("hourly", SHOWN)
     lake.lake.w.sql(
         f"ALTER TABLE {{_rollup_hourly}} CREATE BRANCH {BRANCH}",
