@@ -1,7 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check measure bench soak pictures pages lock
+.PHONY: help setup demo up down test stacks check measure bench soak pictures pages lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -18,8 +18,11 @@ up:  ## start Airflow with the demo loaded, on loopback; prints the address and 
 down:  ## stop exactly what `make up` started
 	@$(run) python -m demo.down
 
-test:  ## run every test
+test:  ## run every test that needs no server or cluster of its own
 	@MELTLINE_FEATURES=test $(run) python -m tests.halves
+
+stacks:  ## run the tests on each stack: catalogs, stores, clusters; one of them: make stacks STACKS=rest
+	@MELTLINE_FEATURES=test,s3,stacks $(run) python -m pytest -q tests/stacks/$(STACKS)
 
 check:  ## format, lint, types, borders between the packages, and the limits of `measure`
 	@$(run) ruff format --check .

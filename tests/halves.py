@@ -1,4 +1,4 @@
-"""Runs every test, in two processes side by side; one shows what it does at its end.
+"""Runs every test that needs no stack, in two processes side by side; one shows what it does at its end.
 
     python -m tests.halves [OPTIONS OF PYTEST]
 
@@ -14,11 +14,14 @@ from tempfile import TemporaryFile
 TESTS = Path(__file__).parent
 OTHER_HALF = ("contract", "dags")
 """Folders whose tests take about as long as all others."""
+ON_STACKS = "stacks"
+"""The folder of the tests that need servers and clusters of their own: `make stacks`."""
 
 
 def halves() -> tuple[list[Path], list[Path]]:
-    """All folders with tests, each once."""
+    """All folders with tests that run here, each once."""
     folders = sorted({path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")})
+    folders = [name for name in folders if name != ON_STACKS]
     other = [TESTS / name for name in folders if name in OTHER_HALF]
     return [TESTS / name for name in folders if name not in OTHER_HALF], other
 
