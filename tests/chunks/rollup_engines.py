@@ -1,8 +1,9 @@
 """What people and other tools do about rollups, by small numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from types import MappingProxyType
 
 from meltline.app.chunks.policies import PolicyWish, add_policy
 from meltline.app.chunks.rollups.declare import RollupWish, create_rollup, drop_rollup, invalidate
@@ -112,8 +113,15 @@ class RollupEngines:
             own = TableRows(table.name, table.document, self.lake.store)
             self.put(table.name, "", own.rows_at(table.head), "replace")
 
-    def put(self, name: TableName, path: str, rows: Sequence[Row], operation: str) -> None:
-        """Rows in the place of a file, or of all."""
+    def put(
+        self,
+        name: TableName,
+        path: str,
+        rows: Sequence[Row],
+        operation: str,
+        summary: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Rows in the place of a file, or of all; `summary` is what the commit says of itself."""
         catalog = self.lake.catalogs["lake"]
         writer = TableWriter({"lake": catalog}, self.lake.store, self.lake.clock, self.lake.next_id)
         base, own = writer.load(name)
@@ -125,6 +133,7 @@ class RollupEngines:
             self.lake.clock,
             self.lake.next_id(),
             operation,
+            summary=summary,
             added=writer.files(own, TimeColumn("bucket", 1, ColumnKind.TIMESTAMPTZ), rows),
             removed=frozenset(gone),
         )

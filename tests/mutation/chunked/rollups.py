@@ -61,7 +61,15 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: rows that others wrote into a rollup pass for its own", OWN,
-        "            if not _keeps_rows(snapshot):\n                return False\n", "", REFRESH,
+        "        if not is_compaction and not _is_own_drop(context, state.uuid, snapshot):\n            return False\n", "", REFRESH,
+    ),
+    Mutation(
+        "rollups: what calls itself a drop of ours in a rollup is taken for one", OWN,
+        "        return own_drop(context.control.plans, change, table_uuid) is not None\n", "        return True\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: our own drops in a rollup count as rows of others", OWN,
+        "        if not is_compaction and not _is_own_drop(context, state.uuid, snapshot):\n", "        if not is_compaction:\n", REFRESH,
     ),
     Mutation(
         "rollups: a refresh goes on from a table that is not as it was left", LOOK,

@@ -3,9 +3,11 @@
 Every step is held against `tests.chunks.rolled_up`: what a full look at hot's rows says.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 
 import pytest
 
@@ -20,6 +22,7 @@ from meltline.app.chunks.tracking import tracking_of
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.rollup import ROLLUP_SNAPSHOT, Rollup
+from meltline.domain.chunks.sync import DROP_PLAN
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import FileKind
@@ -93,10 +96,17 @@ class RolledUp:
 
     def plan(self) -> PlannedDrops:
         """What would be dropped on the fifth day: days 0 and 1."""
+        return self._plan(self.lake.uuid, 5)
+
+    def plan_own(self) -> PlannedDrops:
+        """What of the rollup's own table would be dropped on the sixth day."""
+        return self._plan(self.known().table_uuid, 6)
+
+    def _plan(self, uuid: str, days: int) -> PlannedDrops:
         services = self.lake.services()
-        (table,) = chunked_tables(services, only=[self.lake.uuid])
+        (table,) = chunked_tables(services, only=[uuid])
         tracking = tracking_of(services, table)
-        return plan_drops(services, table, tracking, run_id="r", as_of=T0 + 5 * DAY)
+        return plan_drops(services, table, tracking, run_id="r", as_of=T0 + days * DAY)
 
     def carry_out(self, planned: PlannedDrops) -> None:
         """Judged, and dropped."""
@@ -164,13 +174,31 @@ def test_rows_that_somebody_writes_into_a_rollup_are_mended(rolled: RolledUp) ->
     assert rolled.rows() == right
 
 
-def _spoil(rolled: RolledUp, operation: str = "replace", day: int = 1) -> None:
+def test_what_passes_itself_off_as_a_drop_of_ours_in_a_rollup_is_mended(rolled: RolledUp) -> None:
+    """The plan is one of ours, over that table; the commit did something else."""
+    wish = PolicyWish(PolicyType.RETENTION, drop_after="4d")
+    add_policy(rolled.lake.services(), rolled.known().table, wish)
+    planned = rolled.plan_own()
+    assert planned.plan is not None
+    right = rolled.rows()
+    _spoil(rolled, "overwrite", day=4, summary={DROP_PLAN: planned.plan.plan.id})
+    done = rolled.refresh()
+    assert (done.everything, done.buckets) == (True, 1)
+    assert rolled.rows() == right
+
+
+def _spoil(
+    rolled: RolledUp,
+    operation: str = "replace",
+    day: int = 1,
+    summary: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """The row of a day says something else."""
     table = ChunkTable(rolled.lake, rolled.known().table)
     (path,) = (p for p in rolled.files() if _bucket_of(rolled, p) == micros(T0 + day * DAY))
     (row,) = rolled.own().rows_at(table.head, {path})
     wrong = tuple(sorted({**dict(row), LEAST: 777}.items()))
-    RollupEngines(rolled.lake).put(table.name, path, [wrong], operation)
+    RollupEngines(rolled.lake).put(table.name, path, [wrong], operation, summary)
 
 
 def _bucket_of(rolled: RolledUp, path: str) -> int:
@@ -230,12 +258,7 @@ def test_a_rollback_that_brings_chunks_back_is_seen_before_any_walk(rolled: Roll
 def test_a_policy_of_its_own_takes_buckets_that_no_refresh_brings_back(rolled: RolledUp) -> None:
     wish = PolicyWish(PolicyType.RETENTION, drop_after="4d")
     add_policy(rolled.lake.services(), rolled.known().table, wish)
-    services = rolled.lake.services()
-    (table,) = chunked_tables(services, only=[rolled.known().table_uuid])
-    planned = plan_drops(
-        services, table, tracking_of(services, table), run_id="r", as_of=T0 + 6 * DAY
-    )
-    rolled.carry_out(planned)
+    rolled.carry_out(rolled.plan_own())
     rolled.lake.check()
     rolled.append(reading(72, 0.5), reading(73, 5.5))
     done = rolled.refresh()

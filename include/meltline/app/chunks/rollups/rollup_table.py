@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from meltline.app.catalog.resolve import load_table
+from meltline.app.chunks.tracking import changes_of, own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import ROLLUP_HEAD, ROLLUP_OF, ROLLUP_SNAPSHOT, Rollup
 from meltline.domain.chunks.sync import DROP_PLAN
@@ -15,10 +16,17 @@ NO_SNAPSHOT = -1
 
 @dataclass(frozen=True)
 class RollupTable:
-    """A rollup with its own table as it is now."""
+    """A rollup with its own table as it is now.
+
+    Attributes:
+        is_as_left: Whether nobody has changed its rows since the last refresh, but for what has its
+            leave: a compaction changes none, and a drop of ours of its old chunks is what a policy
+            has asked for.
+    """
 
     rollup: Rollup
     state: TableMetadata
+    is_as_left: bool
 
     @classmethod
     def load(cls, context: ReadContext, rollup: Rollup) -> "RollupTable":
@@ -26,6 +34,7 @@ class RollupTable:
 
         Raises:
             RollupRefused: No table, or another one, has its name.
+            MetadataUnreadable: A manifest of what may be a drop of ours cannot be read.
         """
         try:
             state = load_table(context, rollup.table)
@@ -48,39 +57,43 @@ class RollupTable:
                 next="bring its own table back under that name, or drop the rollup by "
                 f"`SELECT lakets.drop_rollup('{rollup.name}')` and declare it anew",
             )
-        return cls(rollup, state)
+        return cls(rollup, state, _is_as_left(context, state))
 
     @property
     def was_refreshed(self) -> bool:
         """Whether it says up to where."""
-        return self._number(ROLLUP_SNAPSHOT) is not None
+        return _number(self.state, ROLLUP_SNAPSHOT) is not None
 
     @property
     def snapshot_id(self) -> int | None:
         """The source's snapshot up to which it is refreshed; None before the source's first."""
-        number = self._number(ROLLUP_SNAPSHOT)
+        number = _number(self.state, ROLLUP_SNAPSHOT)
         return None if number == NO_SNAPSHOT else number
 
-    @property
-    def is_as_left(self) -> bool:
-        """Whether nobody has changed its rows since the last refresh, but for what has its leave.
 
-        A compaction changes none, and a drop of its old chunks is what a policy has asked for.
-        """
-        left, head = self._number(ROLLUP_HEAD), self.state.current_snapshot_id
-        if left is None:
+def _is_as_left(context: ReadContext, state: TableMetadata) -> bool:
+    left, head = _number(state, ROLLUP_HEAD), state.current_snapshot_id
+    if left is None:
+        return False
+    for snapshot in state.ancestry(head) if head is not None else ():
+        if snapshot.snapshot_id == left:
+            return True
+        is_compaction = snapshot.summary.get("operation") == "replace"
+        if not is_compaction and not _is_own_drop(context, state.uuid, snapshot):
             return False
-        for snapshot in self.state.ancestry(head) if head is not None else ():
-            if snapshot.snapshot_id == left:
-                return True
-            if not _keeps_rows(snapshot):
-                return False
-        return head is None and left == NO_SNAPSHOT
-
-    def _number(self, key: str) -> int | None:
-        text = self.state.properties.get(key, "")
-        return int(text) if text.removeprefix("-").isdecimal() else None
+    return head is None and left == NO_SNAPSHOT
 
 
-def _keeps_rows(snapshot: Snapshot) -> bool:
-    return snapshot.summary.get("operation") == "replace" or DROP_PLAN in snapshot.summary
+def _is_own_drop(context: ReadContext, table_uuid: str, snapshot: Snapshot) -> bool:
+    """Whether a commit took what a plan of ours had, and nothing else; its word is no proof."""
+    if DROP_PLAN not in snapshot.summary:
+        return False
+    for tracked in context.control.chunks.tracked([table_uuid]):
+        (change,) = changes_of(context.chunk_files, tracked.layout, [snapshot], 0)
+        return own_drop(context.control.plans, change, table_uuid) is not None
+    return False
+
+
+def _number(state: TableMetadata, key: str) -> int | None:
+    text = state.properties.get(key, "")
+    return int(text) if text.removeprefix("-").isdecimal() else None
