@@ -55,6 +55,7 @@ def rollup_query(text: str, averages: Collection[str] = ()) -> RollupQuery:
         bucket_column=bucket_column,
         time_column=time_column,
         width=width,
+        columns=tuple(projection.alias_or_name for projection in select.expressions),
         averages=own_averages,
     )
 

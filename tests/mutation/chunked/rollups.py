@@ -6,6 +6,7 @@ from tests.mutation.mutation import Mutation
 
 DOMAIN = ("tests/unit/chunks/domain/test_rollups.py",)
 REFRESH = ("tests/unit/rollups/test_rollup_refresh.py",)
+VIEWS = ("tests/unit/rollups/test_realtime_views.py",)
 QUERIES = ("tests/unit/sql/test_rollup_queries.py",)
 LOOK = "app/chunks/rollups/look.py"
 REFRESHING = "app/chunks/rollups/refresh.py"
@@ -120,6 +121,10 @@ ROLLUPS = (
     Mutation(
         "rollups: a chunk goes before its bucket is over", WAITS,
         "        for name, bucket in incomplete_buckets(width, open_chunks, cutoff).items():\n", "        for name, bucket in ():\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: a view has other columns below those of its rollup", "app/chunks/rollups/realtime.py",
+        "query.width, [name.lower() for name in query.columns]\n", "query.width\n", VIEWS,
     ),
     # --- queries ---------------------------------------------------------------------------------
     Mutation(

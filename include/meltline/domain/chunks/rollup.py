@@ -36,6 +36,7 @@ class RollupQuery:
         bucket_column: What the bucket is called.
         time_column: Whose times are put into buckets.
         width: How long these are.
+        columns: Of its answer, in order.
         averages: Columns of averages, whose parts stand behind all other columns.
     """
 
@@ -45,6 +46,7 @@ class RollupQuery:
     bucket_column: str
     time_column: str
     width: BucketWidth
+    columns: tuple[str, ...]
     averages: tuple[str, ...] = ()
 
 

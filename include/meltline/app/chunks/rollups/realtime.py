@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from meltline.app.chunks.rollups.refresh import change_rollup, query_of
-from meltline.domain.chunks.rollup import TABLE_PREFIX, Rollup
+from meltline.domain.chunks.rollup import TABLE_PREFIX, Rollup, RollupQuery
 from meltline.domain.errors import RollupInvalid
 from meltline.domain.iceberg.names import TableName, quoted
-from meltline.grammar.rollups import SOURCE_VIEW, rollup_query
+from meltline.grammar.rollups import SOURCE_VIEW
 from meltline.ports import RollupLedger
 
 VIEW_PREFIX = f"{TABLE_PREFIX}rt_"
@@ -39,14 +39,13 @@ def realtime_text(
             not leave out what the rollup has.
     """
     mark = f"lakets.{WATERMARK}('{rollup.name}')"
-    query = query_of(rollups, replace(rollup, query=raw_query))
-    own = rollup_query(rollup.query)
-    if mark not in query.sql or query.source[-1] != own.source[-1] or query.width != own.width:
+    query, own = (query_of(rollups, replace(rollup, query=q)) for q in (raw_query, rollup.query))
+    if mark not in query.sql or _shape(query) != _shape(own):
         raise RollupInvalid(
             f"the query cannot go on where rollup {rollup.name} ends",
             object=rollup.name,
-            expected=f"the rollup's own query over {'.'.join(own.source)}, with a condition "
-            f"{own.time_column} > lakets._rollup_watermark('{rollup.name}')",
+            expected=f"the rollup's own query over {'.'.join(own.source)}, its columns in the same "
+            f"order, with a condition {own.time_column} > {mark}",
             found=" ".join(raw_query.split())[:200],
             next="write it like this",
         )
@@ -57,6 +56,11 @@ def realtime_text(
     later = query.sql.replace(mark, newest).replace(SOURCE_VIEW, spoken(rollup.source))
     view = spoken(realtime_view(rollup))
     return f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {table} UNION ALL {later}"
+
+
+def _shape(query: RollupQuery) -> tuple[object, ...]:
+    """What both sides must have alike: the view goes by the places of columns."""
+    return query.source[-1], query.width, [name.lower() for name in query.columns]
 
 
 def note_view(rollups: RollupLedger, name: str) -> None:
