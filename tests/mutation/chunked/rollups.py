@@ -6,6 +6,7 @@ from tests.mutation.mutation import Mutation
 
 DOMAIN = ("tests/unit/chunks/domain/test_rollups.py",)
 REFRESH = ("tests/unit/rollups/test_rollup_refresh.py",)
+DECLARED = ("tests/unit/rollups/test_rollup_declaration.py",)
 VIEWS = ("tests/unit/rollups/test_realtime_views.py",)
 QUERIES = ("tests/unit/sql/test_rollup_queries.py",)
 LOOK = "app/chunks/rollups/look.py"
@@ -79,6 +80,10 @@ ROLLUPS = (
     Mutation(
         "rollups: a rollup is fresh whatever a person names", LOOK,
         "        return self.is_known and is_at_head and self.stale.ranges == ()\n", "        return self.is_known and is_at_head\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: a table is made for a name that another rollup has", "app/chunks/rollups/declare.py",
+        "        _require_free(context.control.rollups, wish.name)\n", "", DECLARED,
     ),
     # --- what is written -------------------------------------------------------------------------
     Mutation(

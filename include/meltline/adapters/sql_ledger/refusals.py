@@ -4,14 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.chunks.sync import TableSync, TrackedTable
 from meltline.domain.deletion.plan import TRANSITIONS, Plan, PlanState
 from meltline.domain.errors import (
     CommitConflict,
     LockHeld,
     LockLost,
-    NameConflict,
     PlanNotFound,
     PlanStale,
     RunNotFound,
@@ -194,14 +192,3 @@ def chunk_after(before: Chunk, after: Chunk, stored: Chunk | None) -> Chunk | No
 
 def _written(chunk: Chunk) -> tuple[object, ...]:
     return (chunk.status, chunk.last_write, chunk.generation, chunk.drop_plan)
-
-
-def rollup_exists(rollup: Rollup) -> NameConflict:
-    """Somebody has declared one of that name first."""
-    return NameConflict(
-        f"there is a rollup {rollup.name} already",
-        object=rollup.name,
-        expected="a name of its own",
-        found="another rollup",
-        next="choose another name; `meltline rollups list` has those that there are",
-    )

@@ -8,7 +8,7 @@ from meltline.domain.chunks.buckets import BucketWidth, common, without
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
 from meltline.domain.chunks.ranges import TimeRange, merged
-from meltline.domain.errors import RollupInvalid
+from meltline.domain.errors import NameConflict, RollupInvalid
 from meltline.domain.iceberg.names import TableName
 
 ROLLUP_OF = "meltline.rollup-of"
@@ -93,6 +93,17 @@ class Rollup:
     def buckets(self) -> BucketWidth:
         """How long its buckets are."""
         return BucketWidth.parse(self.width)
+
+
+def rollup_exists(name: str) -> NameConflict:
+    """Somebody has declared one of that name first."""
+    return NameConflict(
+        f"there is a rollup {name} already",
+        object=name,
+        expected="a name of its own",
+        found="another rollup",
+        next="choose another name; `meltline rollups list` has those that there are",
+    )
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from meltline.adapters.sql_ledger.refusals import rollup_exists
-from meltline.domain.chunks.rollup import Rollup
+from meltline.domain.chunks.rollup import Rollup, rollup_exists
 from meltline.testing.control.database import MemoryDatabase
 
 
@@ -24,7 +23,7 @@ class MemoryRollups:
     def add(self, rollup: Rollup) -> Rollup:
         with self.database.writing():
             if rollup.name in self.rows:
-                raise rollup_exists(rollup)
+                raise rollup_exists(rollup.name)
             self.given += 1
             self.rows[rollup.name] = replace(rollup, id=self.given)
             return self.rows[rollup.name]

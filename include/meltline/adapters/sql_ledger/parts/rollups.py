@@ -8,10 +8,9 @@ from sqlalchemy import Row, select, update
 from sqlalchemy import delete as delete_from
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.refusals import rollup_exists
 from meltline.adapters.sql_ledger.rows import insert_first, to_row
 from meltline.adapters.sql_ledger.tables.rollup_tables import rollups
-from meltline.domain.chunks.rollup import Rollup
+from meltline.domain.chunks.rollup import Rollup, rollup_exists
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class RollupRows:
         own = select(rollups.c.seq).where(rollups.c.name == rollup.name)
         with self.database.writing() as connection:
             if not insert_first(connection, rollups, _row(rollup)):
-                raise rollup_exists(rollup)
+                raise rollup_exists(rollup.name)
             return replace(rollup, id=connection.execute(own).scalar_one())
 
     def save(self, before: Rollup, after: Rollup) -> bool:

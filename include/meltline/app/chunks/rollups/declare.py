@@ -30,6 +30,7 @@ from meltline.domain.chunks.rollup import (
     TABLE_PREFIX,
     Rollup,
     RollupQuery,
+    rollup_exists,
 )
 from meltline.domain.chunks.sync import SyncState
 from meltline.domain.errors import (
@@ -42,6 +43,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.units import counted
 from meltline.grammar.rollups import rollup_query
+from meltline.ports import RollupReader
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,99}")
 _TIMED = (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMPTZ)
@@ -118,6 +120,7 @@ def create_rollup(
         who=context.who,
     )
     with rollup_lock(context, wish.name):
+        _require_free(context.control.rollups, wish.name)
         engine.create(
             rollup.table,
             query_of(rollups, rollup),
@@ -141,6 +144,15 @@ def _require_name(name: str) -> None:
             found=name,
             next="choose another name",
         )
+
+
+def _require_free(rollups: RollupReader, name: str) -> None:
+    """Before anything is made: a table of its name may be free, for another schema has the other's.
+
+    Whoever declares one of that name has its lock.
+    """
+    if any(rollup.name == name for rollup in rollups.all()):
+        raise rollup_exists(name)
 
 
 def _source(
