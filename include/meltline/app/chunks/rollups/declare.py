@@ -12,6 +12,7 @@ from meltline.app.chunks.replication.declare import LayoutWish, stop_sync, track
 from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.refresh import (
     RefreshedRollup,
+    change_rollup,
     query_of,
     refresh_rollup,
     rollup_lock,
@@ -34,7 +35,6 @@ from meltline.domain.chunks.rollup import (
 )
 from meltline.domain.chunks.sync import SyncState
 from meltline.domain.errors import (
-    CommitConflict,
     RollupInvalid,
     RollupNotFound,
     TableNotFound,
@@ -47,7 +47,6 @@ from meltline.ports import RollupReader
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,99}")
 _TIMED = (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMPTZ)
-_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -290,35 +289,27 @@ def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) 
         RollupInvalid: The range is none.
         CommitConflict: Others have changed the rollup each time.
     """
-    for _ in range(_TRIES):
-        rollup = rollup_of(context.control.rollups, name)
-        width = rollup.buckets
-        buckets = width.whole([_range(name, start, end)])
-        open_ranges = without(buckets, RollupLook.take(context, rollup).stale.frozen)
-        after = replace(rollup, invalidated=tuple(merged((*rollup.invalidated, *open_ranges))))
-        if context.control.rollups.save(rollup, after):
-            audit(context, "invalidate rollup", name, detail=f"{start} to {end}")
-            return width.count(open_ranges)
-    raise CommitConflict(
-        f"rollup {name} was changed by others, {_TRIES} times in a row",
-        object=name,
-        expected="the rollup as it was read",
-        found="a newer one each time",
-        next="say it again",
-    )
+    rollups = context.control.rollups
+    rollup = rollup_of(rollups, name)
+    width = rollup.buckets
+    buckets = width.whole([_range(name, start, end)])
+    open_ranges = without(buckets, RollupLook.take(context, rollup).stale.frozen)
+
+    def change(now: Rollup) -> Rollup:
+        return replace(now, invalidated=tuple(merged((*now.invalidated, *open_ranges))))
+
+    change_rollup(rollups, name, change)
+    audit(context, "invalidate rollup", name, detail=f"{start} to {end}")
+    return width.count(open_ranges)
 
 
 def _range(name: str, start: datetime, end: datetime) -> TimeRange:
-    if start >= end:
-        raise _no_range(name, start, end)
-    return TimeRange(start, end)
-
-
-def _no_range(name: str, start: datetime, end: datetime) -> RollupInvalid:
-    return RollupInvalid(
+    if start < end:
+        return TimeRange(start, end)
+    raise RollupInvalid(
         f"there are no buckets of {name} in that range",
         object=name,
-        expected="a begin, and an end after it, within the calendar",
+        expected="a begin, and an end after it",
         found=f"{start} to {end}",
         next="say it again",
     )
