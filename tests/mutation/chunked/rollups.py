@@ -83,7 +83,7 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: a table is made for a name that another rollup has", "app/chunks/rollups/declare.py",
-        "        _require_free(context.control.rollups, wish.name)\n", "", DECLARED,
+        "    _require_free(context.control.rollups, rollup.name)\n", "", DECLARED,
     ),
     # --- what is written -------------------------------------------------------------------------
     Mutation(

@@ -92,8 +92,6 @@ def create_rollup(
         NotChunked: Its source cannot be cut into chunks by time.
         CatalogReadOnly: The source is not in a catalog that Meltline may change.
     """
-    engine = context.rollups
-    assert engine is not None  # whoever declares has an engine
     _require_name(wish.name)
     rollups = context.control.rollups.all()
     query = rollup_query(wish.query)
@@ -104,7 +102,26 @@ def create_rollup(
     with chunk_lock(context, hot.state.uuid):
         layout = tracked_or_new(context, hot, LayoutWish()).layout
     _require_fits(wish, query, layout)
-    rollup = Rollup(
+    depends_on = _dependencies(rollups, wish, below)
+    rollup = _declared(wish, query, hot, depends_on, context.clock.now(), context.who)
+    with rollup_lock(context, wish.name):
+        stored = _made(context, rollup, query_of(rollups, rollup))
+    audit(context, "create rollup", wish.name, detail=f"of {source}, by {query.width}")
+    refreshed = refresh_rollup(context, wish.name)
+    return CreatedRollup(stored, refreshed, _notices(context, hot, stored))
+
+
+def _declared(
+    wish: RollupWish,
+    query: RollupQuery,
+    hot: HotTable,
+    depends_on: tuple[str, ...],
+    at: datetime,
+    who: str,
+) -> Rollup:
+    """The rollup before it has a number and a table."""
+    source = hot.state.name
+    return Rollup(
         id=0,
         name=wish.name,
         table=replace(source, name=f"{TABLE_PREFIX}{wish.name}"),
@@ -114,24 +131,26 @@ def create_rollup(
         query=wish.query,
         width=str(query.width),
         bucket_column=query.bucket_column,
-        depends_on=_dependencies(rollups, wish, below),
-        created_at=context.clock.now(),
-        who=context.who,
+        depends_on=depends_on,
+        created_at=at,
+        who=who,
     )
-    with rollup_lock(context, wish.name):
-        _require_free(context.control.rollups, wish.name)
-        engine.create(
-            rollup.table,
-            query_of(rollups, rollup),
-            source,
-            query.width.partition,
-            {ROLLUP_OF: rollup.source_uuid},
-        )
-        declared = replace(rollup, table_uuid=load_table(context, rollup.table).uuid)
-        stored = context.control.rollups.add(declared)
-    audit(context, "create rollup", wish.name, detail=f"of {source}, by {query.width}")
-    refreshed = refresh_rollup(context, wish.name)
-    return CreatedRollup(stored, refreshed, _notices(context, hot, stored))
+
+
+def _made(context: RunContext, rollup: Rollup, query: RollupQuery) -> Rollup:
+    """The same with its table, and stored."""
+    engine = context.rollups
+    assert engine is not None  # whoever declares has an engine
+    _require_free(context.control.rollups, rollup.name)
+    engine.create(
+        rollup.table,
+        query,
+        rollup.source,
+        query.width.partition,
+        {ROLLUP_OF: rollup.source_uuid},
+    )
+    own = replace(rollup, table_uuid=load_table(context, rollup.table).uuid)
+    return context.control.rollups.add(own)
 
 
 def _require_name(name: str) -> None:
