@@ -6,7 +6,8 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from meltline.app.chunks.policies import PolicyWish, add_policy
-from meltline.app.chunks.rollups.declare import RollupWish, create_rollup, drop_rollup, invalidate
+from meltline.app.chunks.rollups.declare import RollupWish, create_rollup, invalidate
+from meltline.app.chunks.rollups.drop import drop_rollup
 from meltline.app.services import RunContext
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.policies import PolicyType

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from meltline.app.chunks.rollups.declare import drop_rollup, invalidate
+from meltline.app.chunks.rollups.declare import invalidate
+from meltline.app.chunks.rollups.drop import drop_rollup
 from meltline.app.run.steps import Step, step_of
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.deletion.plan import PlanKind

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from meltline.app.chunks.rollups.declare import drop_rollup
+from meltline.app.chunks.rollups.drop import drop_rollup
 from meltline.app.chunks.rollups.refresh import RefreshedRollup, refresh_rollups, rollup_of
 from meltline.app.chunks.rollups.status import RollupLine, rollup_lines
 from meltline.cli.options import AsJson, ConfigPath, ready, ready_wiring

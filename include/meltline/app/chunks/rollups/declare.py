@@ -1,4 +1,4 @@
-"""Rollups are declared and dropped by people; so are ranges that are to be aggregated anew."""
+"""What people say of rollups: which there are to be, and which ranges to aggregate anew."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from datetime import datetime
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import HotTable
-from meltline.app.chunks.replication.declare import LayoutWish, stop_sync, tracked_or_new
+from meltline.app.chunks.replication.declare import LayoutWish, tracked_or_new
 from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.refresh import (
     RefreshedRollup,
@@ -19,7 +19,6 @@ from meltline.app.chunks.rollups.refresh import (
     rollup_of,
 )
 from meltline.app.chunks.tracking import chunk_lock
-from meltline.app.drop.drop import drop
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.buckets import BucketWidth, without
@@ -33,14 +32,12 @@ from meltline.domain.chunks.rollup import (
     RollupQuery,
     rollup_exists,
 )
-from meltline.domain.chunks.sync import SyncState
 from meltline.domain.errors import (
     RollupInvalid,
     RollupNotFound,
-    TableNotFound,
 )
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import counted
 from meltline.grammar.rollups import rollup_query
 from meltline.ports import RollupReader
@@ -256,45 +253,6 @@ def _notices(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[str]:
                 f"a bucket is longer than drop after {horizon}: chunks wait until theirs is over"
             )
     return notices
-
-
-def drop_rollup(context: ReadContext, name: str) -> Rollup:
-    """Forgets a rollup and drops its table, which `undrop` can bring back.
-
-    Raises:
-        RollupNotFound: There is none of that name.
-        RollupInvalid: Another one depends on it.
-        MeltlineError: Its table cannot be dropped.
-    """
-    rollup = rollup_of(context.control.rollups, name)
-    above = [r.name for r in context.control.rollups.all() if name in r.depends_on]
-    if above:
-        raise RollupInvalid(
-            f"other rollups depend on {name}",
-            object=name,
-            expected="a rollup that no other reads",
-            found=", ".join(above),
-            next="drop these first",
-        )
-    with rollup_lock(context, name):
-        _drop_table(context, rollup)
-        context.control.rollups.remove(name)
-    audit(context, "drop rollup", name, detail=str(rollup.table))
-    return rollup
-
-
-def _drop_table(context: ReadContext, rollup: Rollup) -> None:
-    """Its table, if it is still there and still its own."""
-    try:
-        state = load_table(context, rollup.table)
-    except TableNotFound:
-        return
-    if state.uuid != rollup.table_uuid:
-        return
-    for sync in context.control.syncs.all([state.uuid]):
-        if sync.state is not SyncState.STOPPED:
-            stop_sync(context, rollup.table)
-    drop(context, str(rollup.table), ObjectKind.TABLE)
 
 
 def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) -> int:

@@ -5,12 +5,8 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from meltline.app.chunks.rollups.declare import (
-    RollupWish,
-    create_rollup,
-    drop_rollup,
-    invalidate,
-)
+from meltline.app.chunks.rollups.declare import RollupWish, create_rollup, invalidate
+from meltline.app.chunks.rollups.drop import drop_rollup
 from meltline.app.chunks.rollups.realtime import note_view, realtime_text, realtime_view
 from meltline.app.chunks.rollups.refresh import (
     RefreshedRollup,

@@ -1,0 +1,51 @@
+"""Rollups are forgotten, and their tables dropped."""
+
+from meltline.app.catalog.resolve import load_table
+from meltline.app.chunks.replication.declare import stop_sync
+from meltline.app.chunks.rollups.refresh import rollup_lock, rollup_of
+from meltline.app.drop.drop import drop
+from meltline.app.ground.audit_log import audit
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.rollup import Rollup
+from meltline.domain.chunks.sync import SyncState
+from meltline.domain.errors import RollupInvalid, TableNotFound
+from meltline.domain.iceberg.objects import ObjectKind
+
+
+def drop_rollup(context: ReadContext, name: str) -> Rollup:
+    """Forgets a rollup and drops its table, which `undrop` can bring back.
+
+    Raises:
+        RollupNotFound: There is none of that name.
+        RollupInvalid: Another one depends on it.
+        MeltlineError: Its table cannot be dropped.
+    """
+    rollup = rollup_of(context.control.rollups, name)
+    above = [r.name for r in context.control.rollups.all() if name in r.depends_on]
+    if above:
+        raise RollupInvalid(
+            f"other rollups depend on {name}",
+            object=name,
+            expected="a rollup that no other reads",
+            found=", ".join(above),
+            next="drop these first",
+        )
+    with rollup_lock(context, name):
+        _drop_table(context, rollup)
+        context.control.rollups.remove(name)
+    audit(context, "drop rollup", name, detail=str(rollup.table))
+    return rollup
+
+
+def _drop_table(context: ReadContext, rollup: Rollup) -> None:
+    """Its table, if it is still there and still its own."""
+    try:
+        state = load_table(context, rollup.table)
+    except TableNotFound:
+        return
+    if state.uuid != rollup.table_uuid:
+        return
+    for sync in context.control.syncs.all([state.uuid]):
+        if sync.state is not SyncState.STOPPED:
+            stop_sync(context, rollup.table)
+    drop(context, str(rollup.table), ObjectKind.TABLE)
