@@ -169,6 +169,17 @@ def test_a_dropped_rollup_is_forgotten_and_its_table_can_be_brought_back(
     assert meltline("undrop", ROLLUP)[0] == 0
 
 
+def test_a_rollup_whose_table_was_dropped_by_itself_says_so_and_can_be_forgotten(
+    meltline: Commands,
+) -> None:
+    meltline.declare()
+    assert meltline("drop", ROLLUP)[0] == 0
+    (line,) = meltline("rollups", "list")[1]["rollups"]
+    assert "the table of rollup daily, is gone" in line["problem"]
+    assert meltline("rollups", "drop", "daily") == (0, {"name": "daily", "table": ROLLUP})
+    assert meltline("rollups", "list") == (0, {"rollups": []})
+
+
 def test_a_rollup_that_another_one_reads_is_not_dropped(meltline: Commands) -> None:
     meltline.declare()
     meltline.declare("weekly", depends_on=("daily",))

@@ -8,7 +8,7 @@ from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.chunks.sync import SyncState
-from meltline.domain.errors import RollupInvalid, TableNotFound
+from meltline.domain.errors import ObjectDropped, RollupInvalid, TableNotFound
 from meltline.domain.iceberg.objects import ObjectKind
 
 
@@ -41,7 +41,7 @@ def _drop_table(context: ReadContext, rollup: Rollup) -> None:
     """Its table, if it is still there and still its own."""
     try:
         state = load_table(context, rollup.table)
-    except TableNotFound:
+    except (TableNotFound, ObjectDropped):
         return
     if state.uuid != rollup.table_uuid:
         return

@@ -7,7 +7,7 @@ from meltline.app.chunks.tracking import changes_of, own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import ROLLUP_HEAD, ROLLUP_OF, ROLLUP_SNAPSHOT, Rollup
 from meltline.domain.chunks.sync import DROP_PLAN
-from meltline.domain.errors import RollupRefused, TableNotFound
+from meltline.domain.errors import ObjectDropped, RollupRefused, TableNotFound
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 
 NO_SNAPSHOT = -1
@@ -38,7 +38,7 @@ class RollupTable:
         """
         try:
             state = load_table(context, rollup.table)
-        except TableNotFound as missing:
+        except (TableNotFound, ObjectDropped) as missing:
             raise RollupRefused(
                 f"{rollup.table}, the table of rollup {rollup.name}, is gone",
                 object=str(rollup.table),
