@@ -7,7 +7,6 @@ rollup was refreshed. A chunk is judged by its own buckets, and not by how far t
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.rollup_table import RollupTable
@@ -16,7 +15,7 @@ from meltline.domain.chunks.buckets import common, without
 from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import Deferred
 from meltline.domain.chunks.ranges import TimeRange
-from meltline.domain.chunks.rollup import Rollup, dropped_ranges, incomplete_buckets
+from meltline.domain.chunks.rollup import Rollup, incomplete_buckets
 from meltline.domain.errors import MeltlineError
 
 
@@ -32,7 +31,7 @@ def dirty_chunks(
     Args:
         context: Where the rollups are.
         hot: The table.
-        every: All of its chunks, stamped up to main's head.
+        every: All of its chunks, as they are stamped.
         chunks: Those that would be dropped.
         cutoff: Up to when chunks are old enough; None where age does not count.
     """
@@ -56,7 +55,7 @@ def _reasons(
     cutoff: datetime | None,
 ) -> dict[str, str]:
     own, width = RollupTable.load(context, rollup), rollup.buckets
-    frozen = _frozen(context, hot, rollup)
+    frozen = width.whole(c.range for c in every.values() if c.was_dropped and c.range)
     open_chunks = [c for c in chunks if c.range and without([c.range], frozen)]
     since = hot.since(own.snapshot_id) if own.was_refreshed else None
     if since is None or not own.is_as_left:
@@ -74,11 +73,6 @@ def _reasons(
         for name, bucket in incomplete_buckets(width, open_chunks, cutoff).items():
             reasons[name] = f"its bucket goes on until {bucket.end:%Y-%m-%dT%H:%MZ}"
     return reasons
-
-
-def _frozen(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[TimeRange]:
-    dropped = dropped_on(context, hot.state)
-    return rollup.buckets.whole(dropped_ranges(*dropped)) if dropped else []
 
 
 def chunks_not_rolled_up(
