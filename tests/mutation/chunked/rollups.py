@@ -75,11 +75,11 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: a refresh goes on from a table that is not as it was left", LOOK,
-        " if own.was_refreshed and own.is_as_left else None", " if own.was_refreshed else None", REFRESH,
+        "        if since is not None and own.is_as_left:\n", "        if since is not None:\n", REFRESH,
     ),
     Mutation(
         "rollups: a rollup is fresh whatever a person names", LOOK,
-        "        return self.is_known and is_at_head and self.stale.ranges == ()\n", "        return self.is_known and is_at_head\n", REFRESH,
+        "        return self.lag == 0 and self.stale.ranges == ()\n", "        return self.lag == 0\n", REFRESH,
     ),
     Mutation(
         "rollups: a table is made for a name that another rollup has", "app/chunks/rollups/declare.py",

@@ -27,41 +27,47 @@ class RollupLook:
     """A rollup, its source and its own table at one time, and what has to be done.
 
     Attributes:
-        is_known: Whether what the source did since the last refresh can be told.
+        lag: How many commits of its source it has not got; None where nobody can tell.
         stale: Our own drops make nothing stale: their rows outlive the source here (LT-27).
     """
 
     rollup: Rollup
     source: ChunkedTable
     own: RollupTable
-    is_known: bool
+    lag: int | None
     stale: StaleBuckets
 
     @classmethod
-    def take(cls, context: ReadContext, rollup: Rollup) -> "RollupLook":
+    def take(
+        cls, context: ReadContext, rollup: Rollup, source: ChunkedTable | None = None
+    ) -> "RollupLook":
         """Looks now.
+
+        Args:
+            context: Where they are.
+            rollup: The rollup.
+            source: What it aggregates, where that was loaded before; None has it looked for.
 
         Raises:
             RollupRefused: The source, or the rollup's own table, is not there.
             MetadataUnreadable: A manifest cannot be read.
         """
         own = RollupTable.load(context, rollup)
-        source = _source(context, rollup)
+        source = source or _source(context, rollup)
         hot = HotTable(source.state, context.store)
-        since = hot.since(own.snapshot_id) if own.was_refreshed and own.is_as_left else None
+        since = hot.since(own.snapshot_id) if own.was_refreshed else None
         changed = None
-        if since is not None:
+        if since is not None and own.is_as_left:
             files, plans = context.chunk_files, context.control.plans
             changed = changed_ranges(_changes(files, plans, source, since))
         ranges = _gone(context, source, own)
         stale = stale_buckets(rollup.buckets, changed, rollup.invalidated, ranges)
-        return cls(rollup, source, own, since is not None, stale)
+        return cls(rollup, source, own, None if since is None else len(since), stale)
 
     @property
     def is_fresh(self) -> bool:
         """Whether the rollup is at the source's head, and nobody has said that it is not."""
-        is_at_head = self.own.snapshot_id == self.source.state.current_snapshot_id
-        return self.is_known and is_at_head and self.stale.ranges == ()
+        return self.lag == 0 and self.stale.ranges == ()
 
 
 def _source(context: ReadContext, rollup: Rollup) -> ChunkedTable:

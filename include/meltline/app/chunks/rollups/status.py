@@ -1,10 +1,10 @@
 """How rollups stand, without an engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.columns import TimeColumn
@@ -25,7 +25,7 @@ class RollupLine:
         buckets: The times of those that it has; of buckets shorter than an hour, these hours.
         lag: How many commits of its source it has not got; None where nobody can tell.
         dirty: How many buckets the next refresh looks at; None is all that are not frozen.
-        frozen: How many ranges of buckets are frozen, each named by its begin and end.
+        frozen: The ranges of buckets that are frozen, in order, each by its begin and end.
         missed: How many frozen buckets had rows that came too late for them.
         order: In which place it is refreshed, from 1 on.
         problem: Why it cannot be refreshed, or was not; empty where nothing is wrong.
@@ -45,15 +45,28 @@ class RollupLine:
 def rollup_lines(context: ReadContext, rollups: Sequence[Rollup] | None = None) -> list[RollupLine]:
     """Rollups in the order in which they are refreshed; None is all of them."""
     chosen = context.control.rollups.all() if rollups is None else rollups
-    return [_line(context, rollup, place) for place, rollup in enumerate(in_order(chosen), 1)]
+    sources = _sources(context, chosen)
+    return [
+        _line(context, rollup, place, sources.get(rollup.source_uuid))
+        for place, rollup in enumerate(in_order(chosen), 1)
+    ]
 
 
-def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
+def _sources(context: ReadContext, rollups: Sequence[Rollup]) -> Mapping[str, ChunkedTable]:
+    """What rollups aggregate, by registration, read once; what is missing each line says."""
+    uuids = {rollup.source_uuid for rollup in rollups}
+    try:
+        return {t.state.uuid: t for t in chunked_tables(context, only=sorted(uuids))}
+    except MeltlineError:
+        return {}
+
+
+def _line(
+    context: ReadContext, rollup: Rollup, order: int, source: ChunkedTable | None
+) -> RollupLine:
     missed = rollup.buckets.count(rollup.missed)
     try:
-        look = RollupLook.take(context, rollup)
-        hot = HotTable(look.source.state, context.store)
-        since = hot.since(look.own.snapshot_id) if look.own.was_refreshed else None
+        look = RollupLook.take(context, rollup, source)
         own = HotTable(look.own.state, context.store)
         stale, times = look.stale, _times(context.chunk_files, own, rollup)
         return RollupLine(
@@ -61,7 +74,7 @@ def _line(context: ReadContext, rollup: Rollup, order: int) -> RollupLine:
             order,
             watermark=max((span.start for span in times), default=None),
             buckets=tuple(rollup.buckets.whole(times)),
-            lag=None if since is None else len(since),
+            lag=look.lag,
             dirty=None if stale.ranges is None else rollup.buckets.count(stale.ranges),
             frozen=tuple((times.start, times.end) for times in stale.frozen),
             missed=missed,

@@ -94,7 +94,7 @@ def chunks_not_rolled_up(
     """
     behind = {name for name, times in planned.items() if times is None}
     for rollup in context.control.rollups.all([table.state.uuid]):
-        stale, width = RollupLook.take(context, rollup).stale, rollup.buckets
+        stale, width = RollupLook.take(context, rollup, table).stale, rollup.buckets
         for name, times in planned.items():
             if times is None or not without([times], stale.frozen):
                 continue
