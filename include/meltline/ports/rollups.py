@@ -50,7 +50,7 @@ class RollupRefresh:
         layout: The source's: its column of times.
         table: The rollup's own table; `base` is its metadata file that this was decided on.
         stale: Which buckets are aggregated anew.
-        properties: Of the rollup's table from then on.
+        properties: Of the rollup's table from then on, beside those that it has.
     """
 
     query: RollupQuery

@@ -96,7 +96,7 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: rows are stored without their position", REFRESHING,
-        "                ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head),\n", "", REFRESH,
+        "            properties={ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head)},\n", "            properties={},\n", REFRESH,
     ),
     Mutation(
         "rollups: a refresh publishes over what another has published", ENGINE,

@@ -12,7 +12,6 @@ from meltline.app.ground.preconditions import require_go
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import (
-    ROLLUP_OF,
     ROLLUP_SNAPSHOT,
     Rollup,
     RollupQuery,
@@ -148,10 +147,7 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
             table=look.own.state.name,
             base=look.own.state.metadata_location,
             stale=look.stale,
-            properties={
-                ROLLUP_OF: rollup.source_uuid,
-                ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head),
-            },
+            properties={ROLLUP_SNAPSHOT: str(NO_SNAPSHOT if head is None else head)},
         )
     )
     if outcome is None:
