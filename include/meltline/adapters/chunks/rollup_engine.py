@@ -28,7 +28,7 @@ from meltline.domain.chunks.buckets import BucketWidth
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import TimeRange, Unit
-from meltline.domain.chunks.rollup import ROLLUP_COMMIT, ROLLUP_HEAD, RollupQuery
+from meltline.domain.chunks.rollup import NO_SNAPSHOT, ROLLUP_COMMIT, ROLLUP_HEAD, RollupQuery
 from meltline.domain.errors import NameConflict, RollupInvalid, RollupRefused
 from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.grammar.rollups import SOURCE_VIEW
@@ -88,7 +88,7 @@ class SparkRollups:
             with _refusing(refresh), _in_utc(self._spark):
                 branch.open()
                 outcome = self._carried_out(refresh, branch)
-            head = str(-1 if branch.head is None else branch.head)
+            head = str(NO_SNAPSHOT if branch.head is None else branch.head)
             branch.publish({**refresh.properties, ROLLUP_HEAD: head})
         except MovedOn:
             branch.abandon()

@@ -10,6 +10,7 @@ from uuid import UUID
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.ranges import TimeRange, Unit
 from meltline.domain.chunks.rollup import (
+    NO_SNAPSHOT,
     ROLLUP_COMMIT,
     ROLLUP_HEAD,
     RollupQuery,
@@ -113,7 +114,7 @@ class MemoryRollupEngine:
         document = json.loads(json.dumps(standing.document))
         if head is not None and head != _head(standing):
             published(document, head, self._writer.clock.now())
-        at_head = {ROLLUP_HEAD: str(-1 if head is None else head)}
+        at_head = {ROLLUP_HEAD: str(NO_SNAPSHOT if head is None else head)}
         document["properties"] |= {**refresh.properties, **at_head}
         if self._swap(refresh.table, base, document) is None:
             return None

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from meltline.app.chunks.rollups.look import RollupLook
-from meltline.app.chunks.rollups.rollup_table import NO_SNAPSHOT
 from meltline.app.ground.preconditions import require_go
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import (
+    NO_SNAPSHOT,
     ROLLUP_SNAPSHOT,
     Rollup,
     RollupQuery,

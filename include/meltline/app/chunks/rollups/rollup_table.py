@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.tracking import changes_of, own_drop
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.rollup import ROLLUP_HEAD, ROLLUP_OF, ROLLUP_SNAPSHOT, Rollup
+from meltline.domain.chunks.rollup import (
+    NO_SNAPSHOT,
+    ROLLUP_HEAD,
+    ROLLUP_OF,
+    ROLLUP_SNAPSHOT,
+    Rollup,
+)
 from meltline.domain.chunks.sync import DROP_PLAN
 from meltline.domain.errors import ObjectDropped, RollupRefused, TableNotFound
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-
-NO_SNAPSHOT = -1
-"""Stands for a table without one."""
 
 
 @dataclass(frozen=True)
