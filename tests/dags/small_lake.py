@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.staging import local_path, read_head, stage_commit_times
+from meltline.domain.units import from_millis
 from tests.dags.airflow_home import ROOT
 
 TABLES = ("t", "it's u")
@@ -42,11 +43,14 @@ def today() -> datetime:
     return datetime.combine(datetime.now(UTC).date(), time(), UTC)
 
 
-def committed_at(number: int) -> datetime:
-    """When the commit with that number, from 1, was made: one a day, the last one five days ago."""
-    return today() - timedelta(days=5 + COMMITS - number, hours=-1)
+def built_on(config: Path) -> datetime:
+    """The midnight before which a lake's commits lie, also when another has come since."""
+    head: dict[str, Any] = read_head(config.parent / "catalog.db", "lake", "air", TABLES[0])
+    return from_millis(max(s["timestamp-ms"] for s in head["snapshots"])) + _LAST_BEFORE
 
 
+_LAST_BEFORE = timedelta(days=5, hours=-1)
+"""How long before that midnight the last commit was made; there is one a day."""
 _ARCHIVE = """\
   archive:
     type: sql
@@ -133,6 +137,7 @@ def _build(config_path: Path) -> None:
     init(Wiring(config).services("small lake"), sandbox=True)
     spark = SparkSession.builder.getOrCreate()
     spark.sql("CREATE NAMESPACE lake.air")
+    last = today() - _LAST_BEFORE
     for table in TABLES:
         name = f"lake.air.`{table}`"
         spark.sql(f"CREATE TABLE {name} (id BIGINT) USING iceberg")
@@ -140,7 +145,10 @@ def _build(config_path: Path) -> None:
             spark.sql(f"INSERT OVERWRITE {name} SELECT {number} + id FROM range(0, 4, 1, 1)")
         database = config_path.parent / "catalog.db"
         head = read_head(database, "lake", "air", table)
-        times = {s["snapshot-id"]: committed_at(s["sequence-number"]) for s in head["snapshots"]}
+        times = {
+            s["snapshot-id"]: last - timedelta(days=COMMITS - s["sequence-number"])
+            for s in head["snapshots"]
+        }
         stage_commit_times(database, "lake", "air", table, times)
     print(json.dumps({"built": str(config_path)}))
 

@@ -15,7 +15,7 @@ import pytest
 from meltline.domain.units import format_instant
 from tests.dags.airflow_home import RunningAirflow, running_airflow
 from tests.dags.project import TASKS
-from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, small_lake, today
+from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, built_on, small_lake, today
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
 
@@ -144,14 +144,14 @@ def test_no_secret_reaches_a_log_or_a_summary(scheduled: Scheduled) -> None:
 
 
 def test_by_backfill_in_parallel(airflow: RunningAirflow, lake: Path) -> None:
-    documents = backfilled(airflow, max_active_runs=2, run_backwards=False)
+    documents = backfilled(airflow, lake, max_active_runs=2, run_backwards=False)
     assert len(documents) == 2
     assert sum(map(expired, documents)) == len(TABLES) * (COMMITS - 1)
     assert LakeState.of(lake) == END
 
 
 def test_by_backfill_backwards(airflow: RunningAirflow, lake: Path) -> None:
-    newest, older = backfilled(airflow, max_active_runs=1, run_backwards=True)
+    newest, older = backfilled(airflow, lake, max_active_runs=1, run_backwards=True)
     (batch,) = airflow.batches(newest["run_id"])["expire"]
     assert batch.startswith("batch 1 of 1: 2 plans: ") and "of 2 tables expired" in batch
     assert newest["as_of"] > older["as_of"]
@@ -160,14 +160,14 @@ def test_by_backfill_backwards(airflow: RunningAirflow, lake: Path) -> None:
     assert LakeState.of(lake) == END
 
 
-def backfilled(airflow: RunningAirflow, **options: Any) -> list[dict[str, Any]]:
+def backfilled(airflow: RunningAirflow, lake: Path, **options: Any) -> list[dict[str, Any]]:
     """Runs two past days: the first expires some of the history, the second all of it.
 
     Returns:
         The runs' documents, in the order in which they began.
     """
     before = {run["dag_run_id"]: run["start_date"] for run in airflow.runs("backfill")}
-    first, last = today() - timedelta(days=5), today() - timedelta(days=4)
+    first, last = (built_on(lake) - timedelta(days=days) for days in (5, 4))
     again = {"reprocess_behavior": "completed"}
     airflow.backfill(first.isoformat(), last.isoformat(), **again, **options)
     ran = [r for r in airflow.runs("backfill") if before.get(r["dag_run_id"]) != r["start_date"]]

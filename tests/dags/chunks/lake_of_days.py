@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from pyiceberg.catalog.sql import SqlCatalog
@@ -13,7 +13,7 @@ from tests.dags.airflow_home import ROOT
 
 TABLE = "lake.air.days"
 OLD, YOUNG = (12, 11, 10), (1, 0)
-"""Days ago: past the drop age of six days, and not."""
+"""Days before the lake's own today: past the drop age of six days, and not."""
 _CONFIG = """
 control: sqlite:///control.db
 hot: lake
@@ -26,14 +26,14 @@ chunks: {max-drop-share: 1.0}
 """
 
 
-def lake_of_days(folder: Path) -> Path:
+def lake_of_days(folder: Path, today: date) -> Path:
     """Builds it in an empty folder, with two rows a day; returns the path of its meltline.yaml."""
     folder.mkdir(parents=True)
     config = folder / "meltline.yaml"
     config.write_text(_CONFIG)
     path = os.pathsep.join([str(ROOT / "include"), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, "-m", "tests.dags.chunks.lake_of_days", str(config)],
+        [sys.executable, "-m", "tests.dags.chunks.lake_of_days", str(config), str(today)],
         env=os.environ | {"PYTHONPATH": path},
         cwd=folder,  # Spark leaves a folder where it runs
         capture_output=True,
@@ -44,9 +44,9 @@ def lake_of_days(folder: Path) -> Path:
     return config
 
 
-def day(ago: int) -> str:
+def day(today: date, ago: int) -> str:
     """A day as its chunk is called."""
-    return f"{datetime.now(UTC) - timedelta(days=ago):%Y-%m-%d}"
+    return str(today - timedelta(days=ago))
 
 
 def days_of(config: Path, catalog: str, *name: str) -> list[str]:
@@ -60,7 +60,7 @@ def days_of(config: Path, catalog: str, *name: str) -> list[str]:
         opened.close()
 
 
-def _build(config_path: Path) -> None:
+def _build(config_path: Path, today: date) -> None:
     from pyspark.sql import SparkSession
 
     from meltline.app.chunks.policies import PolicyWish, add_policy
@@ -79,7 +79,9 @@ def _build(config_path: Path) -> None:
         f"CREATE TABLE {TABLE} (id BIGINT, ts TIMESTAMP) USING iceberg PARTITIONED BY (days(ts))"
     )
     rows = [
-        f"({ago}, TIMESTAMP '{day(ago)} 0{hour}:00:00')" for ago in OLD + YOUNG for hour in "12"
+        f"({ago}, TIMESTAMP '{day(today, ago)} 0{hour}:00:00')"
+        for ago in OLD + YOUNG
+        for hour in "12"
     ]
     spark.sql(f"INSERT INTO {TABLE} VALUES {', '.join(rows)}")
     name = TableName.parse(TABLE)
@@ -89,4 +91,4 @@ def _build(config_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    _build(Path(sys.argv[1]))
+    _build(Path(sys.argv[1]), date.fromisoformat(sys.argv[2]))

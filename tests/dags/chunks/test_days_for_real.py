@@ -2,7 +2,7 @@
 
 import json
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from tests.dags.chunks.lake_of_days import OLD, TABLE, YOUNG, day, days_of, lake
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
 
 
-def rows_of(days: tuple[int, ...]) -> list[str]:
-    return sorted(day(ago) for ago in days for _ in range(2))
+def rows_of(today: date, days: tuple[int, ...]) -> list[str]:
+    return sorted(day(today, ago) for ago in days for _ in range(2))
 
 
 def told(config: Path, dag: str) -> dict[str, Any]:
@@ -33,24 +33,26 @@ def told(config: Path, dag: str) -> dict[str, Any]:
 def test_what_is_proved_to_be_in_cold_leaves_hot_and_a_second_run_changes_nothing(
     tmp_path: Path,
 ) -> None:
-    lake = lake_of_days(tmp_path / "lake")
-    later = datetime.now(UTC) + timedelta(days=2)  # a policy's first day drops nothing
+    now = datetime.now(UTC)
+    today = now.date()  # the whole test through, also when midnight comes in between
+    lake = lake_of_days(tmp_path / "lake", today)
+    later = now + timedelta(days=2)  # a policy's first day drops nothing
     airflow = new_home(
         tmp_path / "airflow", MELTLINE_CONFIG=str(lake), MELTLINE_NOW=format_instant(later)
     )
     airflow.airflow("dags", "test", "meltline_replicate")
-    assert days_of(lake, "cold", "meltline_synced", "air", "days") == rows_of(OLD + YOUNG)
+    assert days_of(lake, "cold", "meltline_synced", "air", "days") == rows_of(today, OLD + YOUNG)
     assert "10 rows of `lake.air.days` copied to cold" in told(lake, "replicate")["recap"][0]
 
     # With a logical date, as the schedule and a backfill have one.
-    airflow.airflow("dags", "test", "meltline_chunks", day(0))
-    assert days_of(lake, "lake", "air", "days") == rows_of(YOUNG)
-    assert days_of(lake, "cold", "meltline_synced", "air", "days") == rows_of(OLD + YOUNG)
+    airflow.airflow("dags", "test", "meltline_chunks", day(today, 0))
+    assert days_of(lake, "lake", "air", "days") == rows_of(today, YOUNG)
+    assert days_of(lake, "cold", "meltline_synced", "air", "days") == rows_of(today, OLD + YOUNG)
     document = told(lake, "chunks")
-    assert document["as_of"] == f"{day(0)}T00:00:00Z"
+    assert document["as_of"] == f"{day(today, 0)}T00:00:00Z"
     assert document["recap"][0].startswith(f"3 chunks of `{TABLE}` proved to be in cold")
 
     # By hand, two days later: nothing is left to do.
     airflow.airflow("dags", "test", "meltline_chunks")
     assert told(lake, "chunks")["recap"] == ["nothing was done"]
-    assert days_of(lake, "lake", "air", "days") == rows_of(YOUNG)
+    assert days_of(lake, "lake", "air", "days") == rows_of(today, YOUNG)

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,14 +33,19 @@ _SECONDS = 30
 
 @dataclass(frozen=True)
 class Run:
-    """One run's steps, each of which is asked of the run's driver by a task of its own."""
+    """One run's steps, each of which is asked of the run's driver by a task of its own.
+
+    Attributes:
+        as_of: The same in all of them, also when midnight comes in between.
+    """
 
     lake: Path
     places: DriverPlaces
+    as_of: datetime = field(default_factory=today)
 
     def request(self, step: Step) -> StepRequest:
         words = [f"--config={self.lake}", f"--summary={self.lake.parent / 'summary.json'}"]
-        words += ["--run-id=killed", f"--as-of={format_instant(today())}"]
+        words += ["--run-id=killed", f"--as-of={format_instant(self.as_of)}"]
         words += [f"--kind={step.kind}"] if step.app == "gate" else []
         app = ROOT / "spark_apps" / f"{step.app or step.name}.py"
         path = os.pathsep.join([str(ROOT / "include"), os.environ.get("PYTHONPATH", "")])

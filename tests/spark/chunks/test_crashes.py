@@ -91,7 +91,7 @@ class Months:
     def oldest(self) -> tuple[str, dict[str, Any]]:
         """The next chunk that is old enough, and the request that finds it so, and no other."""
         ago = self.left.pop(0)
-        as_of = self.lake.now - timedelta(days=ago - EPOCH_OF_AGES - 1)
+        as_of = self.lake.today - timedelta(days=ago - EPOCH_OF_AGES - 1)
         return self.lake.day(ago), {"as_of": as_of}
 
 
@@ -170,7 +170,7 @@ def changed(lake: ChunkLake, table: str) -> None:
 def followed(lake: ChunkLake) -> Iterator[str]:
     """A table one chunk of which cold alone has."""
     lake.synced("followed", 10, 9, 8, 0, type=PolicyType.RETENTION, mode="merge-on-read")
-    lake.run("followed", as_of=lake.now - timedelta(days=3))
+    lake.run("followed", as_of=lake.today - timedelta(days=3))
     assert lake.hot_days("followed") == lake.days(9, 8, 0)
     yield "followed"
 
