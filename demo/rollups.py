@@ -9,10 +9,9 @@ from demo.chunks import TABLE, read_table
 from demo.place import Place
 from demo.warehouse import NAMESPACE, TableFacts
 from meltline.app.chunks.reading.status import list_chunks
-from meltline.app.chunks.rollups.status import RollupLine, rollup_lines
+from meltline.app.chunks.rollups.status import rollup_lines
 from meltline.app.services import ReadContext
 from meltline.app.sql.statements import StatementRequest, run_statement
-from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.wiring import Wiring
@@ -42,22 +41,21 @@ def print_rollup(ledgers: ReadContext, place: Place, written: TableFacts) -> Non
     """Which days the rollup has, of how many rows, and of which days hot has none any more.
 
     Raises:
-        SystemExit: It lacks a day or a row that was ever written.
+        SystemExit: Nobody can tell how it stands, or it lacks a day or a row that was ever written.
     """
     (line,) = rollup_lines(ledgers)
+    if line.problem:
+        sys.exit(f"demo: the rollup {ROLLUP}: {line.problem}")
+    frozen = line.rollup.buckets.count(line.frozen)
     buckets = read_table(place.lake / "catalog.db", line.rollup.table)
     days = sorted({f"{day:%Y-%m-%d}" for day in buckets["day"].to_pylist()})
     readings = pc.sum(buckets["readings"]).as_py()
     print(
         f"\nThe rollup {ROLLUP}: PyIceberg reads {len(days)} days of {line.rollup.table},\n"
         f"{min(days, default='-')} to {max(days, default='-')}, with {readings} readings of the "
-        f"{written.rows} rows that were ever written.\n{_frozen(line)} of these days are frozen: "
+        f"{written.rows} rows that were ever written.\n{frozen} of these days are frozen: "
         "hot has none of their rows any more.\n  setup/run meltline rollups list"
     )
     chunks = list_chunks(ledgers, TableName.parse(written.name))
     if days != sorted(each.chunk.name for each in chunks) or readings != written.rows:
         sys.exit(f"demo: the rollup {ROLLUP} lacks days or rows of {written.name}")
-
-
-def _frozen(line: RollupLine) -> int:
-    return line.rollup.buckets.count(TimeRange(start, end) for start, end in line.frozen)

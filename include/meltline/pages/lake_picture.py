@@ -9,7 +9,6 @@ from meltline.app.plans.run_log import RunFilter, find_runs
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals, storage_rows
 from meltline.domain.chunks.buckets import common, without
-from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.iceberg.names import selected
 from meltline.pages.chunk_strip import ChunkPicture, ChunkStrip
@@ -88,12 +87,11 @@ def chunk_picture(
 
 
 def _rollup_row(line: RollupLine) -> RollupRow:
-    frozen = [TimeRange(start, end) for start, end in line.frozen]
     return RollupRow(
         line.rollup.name,
         line.rollup.buckets,
-        refreshed=without(line.buckets, frozen),
-        frozen=common(line.buckets, frozen),
+        refreshed=without(line.buckets, line.frozen),
+        frozen=common(line.buckets, line.frozen),
         problem=line.problem,
     )
 

@@ -101,7 +101,7 @@ def _document(line: RollupLine) -> Mapping[str, Any]:
         "watermark": line.watermark,
         "lag": line.lag,
         "dirty": line.dirty,
-        "frozen": line.frozen,
+        "frozen": [(times.start, times.end) for times in line.frozen],
         "missed": line.missed,
         "last_refreshed_at": rollup.last_refreshed_at,
         "problem": line.problem or None,
@@ -118,7 +118,7 @@ def _row(line: RollupLine) -> list[str]:
         shown_instant(line.watermark, "-"),
         "?" if line.lag is None else str(line.lag),
         "all" if line.dirty is None else str(line.dirty),
-        ", ".join(f"until {format_instant(end)}" for _, end in line.frozen[-1:]) or "-",
+        ", ".join(f"until {format_instant(times.end)}" for times in line.frozen[-1:]) or "-",
         str(line.missed),
         shown_instant(rollup.last_refreshed_at, "never"),
     ]

@@ -25,7 +25,7 @@ class RollupLine:
         buckets: The times of those that it has; of buckets shorter than an hour, these hours.
         lag: How many commits of its source it has not got; None where nobody can tell.
         dirty: How many buckets the next refresh looks at; None is all that are not frozen.
-        frozen: The ranges of buckets that are frozen, in order, each by its begin and end.
+        frozen: The times of buckets that are frozen, in order.
         missed: How many frozen buckets had rows that came too late for them.
         order: In which place it is refreshed, from 1 on.
         problem: Why it cannot be refreshed, or was not; empty where nothing is wrong.
@@ -37,7 +37,7 @@ class RollupLine:
     buckets: tuple[TimeRange, ...] = ()
     lag: int | None = None
     dirty: int | None = None
-    frozen: tuple[tuple[datetime, datetime], ...] = ()
+    frozen: tuple[TimeRange, ...] = ()
     missed: int = 0
     problem: str = ""
 
@@ -76,7 +76,7 @@ def _line(
             buckets=tuple(rollup.buckets.whole(times)),
             lag=look.lag,
             dirty=None if stale.ranges is None else rollup.buckets.count(stale.ranges),
-            frozen=tuple((times.start, times.end) for times in stale.frozen),
+            frozen=stale.frozen,
             missed=missed,
             problem=rollup.problem,
         )
