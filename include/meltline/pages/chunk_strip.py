@@ -15,14 +15,12 @@ from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.units import counted, format_size
 from meltline.pages.rollup_row import HEIGHT, MEANING, RollupRow
-from meltline.pages.time_axis import LEFT, ROW, TimeAxis, shown_span
+from meltline.pages.time_axis import CHARACTER, LEFT, ROW, TimeAxis, shown_span
 
 _WIDTHS = {"wide": 1000, "narrow": 364}
 _TOP, _SPACE, _DATES, _MORE = 22, 5, 26, 20
 _COLD_TOP = _TOP + ROW + _SPACE
 _BOTTOM = _COLD_TOP + ROW
-_CHARACTER = 8.2
-"""As wide as a letter of a label is at most, on the whole."""
 _MEANING: Mapping[ChunkStatus, str] = {
     ChunkStatus.DROPPED: "in cold alone",
     ChunkStatus.REOPENED: "in cold, and hot has late rows again",
@@ -189,7 +187,7 @@ def _boxes(stretch: _Stretch, axis: TimeAxis) -> Iterator[str]:
         yield f'<path class="{side}-{stretch.status}" d="{outline}"/>'
     left, right = axis.x(stretch.ranges[0].start), axis.x(stretch.ranges[-1].end)
     label = f"{len(stretch.ranges):,} {stretch.status}"
-    if len(label) * _CHARACTER <= right - left:
+    if len(label) * CHARACTER <= right - left:
         yield f'<text class="label" x="{left:.1f}" y="{_TOP - 7}">{label}</text>'
     yield (
         f'<rect class="hover" x="{left:.1f}" y="{_TOP}" width="{right - left:.1f}"'

@@ -10,15 +10,13 @@ from typing import NamedTuple
 from meltline.domain.chunks.buckets import BucketWidth
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.units import counted
-from meltline.pages.time_axis import LEFT, ROW, TimeAxis, shown_span
+from meltline.pages.time_axis import CHARACTER, LEFT, ROW, TimeAxis, shown_span
 
 HEIGHT = ROW + 24
 """A row with its words above it."""
 _WORDS = 17
 """How far below the row above these stand."""
 _BOXES = HEIGHT - ROW
-_CHARACTER = 8.2
-"""As wide as a letter is at most, on the whole."""
 _SPACE = 2
 """Letters that would fit between two words of a label."""
 _SHORTEST = 8
@@ -93,7 +91,7 @@ class RollupRow:
 
     def _label(self, axis: TimeAxis, y: int) -> str:
         """Its name, with the figures for which there is room beside it; the title has it all."""
-        letters = int((axis.width - LEFT) / _CHARACTER)
+        letters = int((axis.width - LEFT) / CHARACTER)
         spans = ""
         for style, words in (("wrong", "not refreshed" * bool(self.problem)), ("size", self.count)):
             if words and letters - len(words) - _SPACE >= _SHORTEST:

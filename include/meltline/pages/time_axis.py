@@ -8,6 +8,8 @@ from meltline.domain.chunks.ranges import TimeRange
 
 LEFT, ROW = 44, 26
 """Where the axis begins, and how high a row of boxes is."""
+CHARACTER = 8.2
+"""As wide as a letter of a label is at most, on the whole."""
 _LEAST_GAP = 3.0
 """Boxes that are narrower than this are not set apart from their neighbours."""
 _DATE = 100
@@ -80,4 +82,5 @@ def shown_span(first: datetime, end: datetime) -> str:
 
 def _shown(moment: datetime) -> str:
     moment = moment.astimezone(UTC)
-    return f"{moment:%Y-%m-%d}" if not moment.hour else f"{moment:%Y-%m-%dT%H:%M}"
+    is_midnight = not (moment.hour or moment.minute)
+    return f"{moment:%Y-%m-%d}" if is_midnight else f"{moment:%Y-%m-%dT%H:%M}"

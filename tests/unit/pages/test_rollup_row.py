@@ -16,7 +16,7 @@ from meltline.pages.rollup_row import RollupRow
 from tests.lake.lake import DAY, T0
 from tests.unit.pages.test_chunk_strip import ACTIVE, DROPPED, a_life, boxes, page_of
 from tests.unit.pages.test_storage_picture import Page
-from tests.unit.rollups.test_rollup_refresh import RolledUp
+from tests.unit.rollups.rolled_up_table import RolledUp
 
 BY_DAY = BucketWidth.parse("1 day")
 LIFE = a_life((DROPPED, 17), (ACTIVE, 28))
@@ -57,6 +57,14 @@ def test_each_stretch_of_buckets_is_named_and_so_is_the_whole_to_who_cannot_see_
     assert "daily: 17 buckets of 1 day frozen, 2026-01-01 to before 2026-01-18" in chart
     assert "daily: 28 buckets of 1 day refreshed, 2026-01-18 to before 2026-02-15" in chart
     assert "17 dropped, 28 active; rollup daily: 45 buckets, 17 frozen</desc>" in chart
+
+
+def test_a_stretch_that_begins_minutes_after_midnight_says_so() -> None:
+    width = BucketWidth.parse("100 minutes")
+    start = width.floor(T0) + width.span
+    begin = next(at for n in range(99) if (at := start + n * width.span).hour == 0 and at.minute)
+    chart = charts(RollupRow("often", width, [TimeRange(begin, begin + width.span)]))[0]
+    assert f"1 bucket of {width} refreshed, {begin:%Y-%m-%dT%H:%M} to before" in chart
 
 
 def test_buckets_that_a_rollup_lacks_stay_empty() -> None:
