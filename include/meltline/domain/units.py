@@ -89,7 +89,7 @@ def parse_instant(text: str) -> datetime:
         if not re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()):
             raise ValueError(f"{text!r} has no offset: add Z or, say, +01:00")
         moment = moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC)
+    return _in_utc(moment, text)
 
 
 def parse_moment(text: str) -> datetime:
@@ -111,7 +111,14 @@ def parse_moment(text: str) -> datetime:
         raise ValueError(f"{text!r} is not a time: no calendar has it") from error
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: add, say, -0700")
-    return moment.astimezone(UTC)
+    return _in_utc(moment, text)
+
+
+def _in_utc(moment: datetime, text: str) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:  # in UTC it is before the first year, or after the last
+        raise ValueError(f"{text!r} is not a time: no calendar has it") from error
 
 
 def format_instant(moment: datetime) -> str:

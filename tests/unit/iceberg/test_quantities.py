@@ -122,6 +122,19 @@ def test_what_is_no_iso_8601_is_refused(text: str) -> None:
         parse_instant(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01T00:00:00+05:00",
+        "9999-12-31T23:00:00-05:00",
+        "Fri, 31 Dec 9999 23:00:00 -0500",
+    ],
+)
+def test_an_instant_that_no_calendar_has_in_utc_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no calendar has it"):
+        parse_moment(text)
+
+
 @MANY
 @given(st.integers(-(10**13), 10**14), st.integers(-14, 14))
 def test_a_written_instant_reads_as_itself_from_any_zone(ms: int, hours: int) -> None:

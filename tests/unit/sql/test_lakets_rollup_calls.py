@@ -81,6 +81,7 @@ def test_a_tier_and_a_time_that_there_are_not_are_refused() -> None:
     for rest in (
         "'2026-03-01', '2026-03-31', 'warm'",
         "'2026-13-01', '2026-03-31'",
+        "'0001-01-01 00:00:00+05', '2026-03-31'",
         "'soon', NULL",
     ):
         with pytest.raises(SqlUnreadable):
