@@ -108,7 +108,7 @@ def _show(session: Session, values: Values) -> Answer:
                 line.rollup.last_refreshed_at,
                 str(line.rollup.source),
                 line.rollup.bucket_column,
-                [ids[name] for name in line.rollup.depends_on],
+                [ids[name] for name in line.rollup.depends_on if name in ids],
             )
             for line in sorted(lines, key=lambda line: line.rollup.name)
         ),
