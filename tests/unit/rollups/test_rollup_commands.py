@@ -169,6 +169,14 @@ def test_a_dropped_rollup_is_forgotten_and_its_table_can_be_brought_back(
     assert meltline("undrop", ROLLUP)[0] == 0
 
 
+def test_who_drops_a_rollup_without_an_engine_is_told_of_the_view_that_stays(
+    meltline: Commands,
+) -> None:
+    meltline.declare(realtime_view="lake.air._rollup_rt_daily")
+    code, text = meltline.text("rollups", "drop", "daily")
+    assert code == 0 and "DROP VIEW lake.air._rollup_rt_daily" in text
+
+
 def test_a_rollup_whose_table_was_dropped_by_itself_says_so_and_can_be_forgotten(
     meltline: Commands,
 ) -> None:

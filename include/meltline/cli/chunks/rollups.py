@@ -63,6 +63,8 @@ def drop(name: NameArgument, config: ConfigPath = None, as_json: AsJson = False)
     """Forget a rollup and drop its table, which `meltline undrop` can bring back."""
     dropped = drop_rollup(ready(config), name)
     lines = [f"Rollup {name} is forgotten; its table {dropped.table} is dropped."]
+    if dropped.realtime_view:
+        lines.append(f"Its view stays, and can be read no more: DROP VIEW {dropped.realtime_view}")
     return answer({"name": name, "table": str(dropped.table)}, lines, as_json=as_json)
 
 

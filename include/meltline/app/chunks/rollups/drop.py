@@ -10,6 +10,7 @@ from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.chunks.sync import SyncState
 from meltline.domain.errors import ObjectDropped, RollupInvalid, TableNotFound
 from meltline.domain.iceberg.objects import ObjectKind
+from meltline.ports import RollupReader
 
 
 def drop_rollup(context: ReadContext, name: str) -> Rollup:
@@ -20,8 +21,17 @@ def drop_rollup(context: ReadContext, name: str) -> Rollup:
         RollupInvalid: Another one depends on it.
         MeltlineError: Its table cannot be dropped.
     """
-    rollup = rollup_of(context.control.rollups, name)
-    above = [r.name for r in context.control.rollups.all() if name in r.depends_on]
+    with rollup_lock(context, name):
+        rollup = rollup_of(context.control.rollups, name)
+        _require_unread(context.control.rollups, name)
+        _drop_table(context, rollup)
+        context.control.rollups.remove(name)
+    audit(context, "drop rollup", name, detail=str(rollup.table))
+    return rollup
+
+
+def _require_unread(rollups: RollupReader, name: str) -> None:
+    above = [rollup.name for rollup in rollups.all() if name in rollup.depends_on]
     if above:
         raise RollupInvalid(
             f"other rollups depend on {name}",
@@ -30,11 +40,6 @@ def drop_rollup(context: ReadContext, name: str) -> Rollup:
             found=", ".join(above),
             next="drop these first",
         )
-    with rollup_lock(context, name):
-        _drop_table(context, rollup)
-        context.control.rollups.remove(name)
-    audit(context, "drop rollup", name, detail=str(rollup.table))
-    return rollup
 
 
 def _drop_table(context: ReadContext, rollup: Rollup) -> None:
