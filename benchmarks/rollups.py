@@ -185,7 +185,7 @@ class _RollupLake:
         return {row[0] for row in rows.collect()}
 
     def require_equal(self) -> None:
-        """Refuses to measure sides that do not say the same; sums of decimals go by their order."""
+        """Ends where the sides differ; the last digits of a mean go by the order of its rows."""
         answers = [
             self.tiers.bench.spark.sql(
                 "SELECT bucket, place, samples, round(mean, 6), least, most"

@@ -106,9 +106,7 @@ def test_a_rollup_over_a_rollup_averages_by_its_parts(lake: RollupLake) -> None:
 def test_buckets_shorter_than_an_hour_share_a_file_and_stay_apart(lake: RollupLake) -> None:
     lake.declare(
         "often",
-        "SELECT time_bucket('15 minutes', ts) AS b, count(*) AS n FROM {t} GROUP BY 1".replace(
-            "{t}", "t"
-        ),
+        "SELECT time_bucket('15 minutes', ts) AS b, count(*) AS n FROM t GROUP BY 1",
     )
     day = lake.lake.day(1)
     lake.lake.w.sql(
