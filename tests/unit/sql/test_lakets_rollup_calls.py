@@ -1,4 +1,4 @@
-"""What calls about rollups say, by the signatures of the reference."""
+"""Calls about rollups, by the signatures of the reference, and those that need no engine."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,9 +7,12 @@ import pytest
 
 from meltline.app.sql.lakets.rollup_functions import SIGNATURES
 from meltline.app.sql.lakets.signatures import bound
+from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.errors import SqlUnreadable
+from meltline.domain.iceberg.names import TableName
 from meltline.grammar import parse
 from meltline.grammar.statements import FunctionCall
+from tests.unit.sql.lakets_session import LaketsSession
 
 QUERY = """SELECT lakets.time_bucket('1 hour', time) AS bucket, device_id, avg(v) AS "mean"
   FROM sensor_data -- all of it
@@ -91,3 +94,28 @@ def test_a_tier_and_a_time_that_there_are_not_are_refused() -> None:
 def test_all_rollups_are_refreshed_where_none_is_named() -> None:
     for text in ("", "NULL", "p_name => NULL"):
         assert said(f"SELECT * FROM lakets.refresh_rollup_cascade({text})") == {"p_name": None}
+
+
+def test_a_rollup_is_shown_though_nobody_knows_any_more_what_it_depends_on() -> None:
+    """Somebody dropped that while this one was declared."""
+    sql = LaketsSession()
+    sql.lake.control.rollups.add(
+        Rollup(
+            id=0,
+            name="daily",
+            table=TableName("lake", ("air",), "_rollup_daily"),
+            table_uuid="r",
+            source=TableName("lake", ("air",), "_rollup_hourly"),
+            source_uuid="gone",
+            query="SELECT",
+            width="1 day",
+            bucket_column="bucket",
+            depends_on=("hourly",),
+            created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        )
+    )
+    (row,) = sql.rows("SELECT * FROM lakets.show_rollups()")
+    assert (row["name"], row["depends_on"]) == ("daily", [])
+    (placed,) = sql.rows("SELECT * FROM lakets.show_rollup_dag()")
+    assert placed["depends_on_names"] == ["hourly"]
+    assert "is gone" in sql.notices("show_rollups()")
