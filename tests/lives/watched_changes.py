@@ -93,17 +93,22 @@ class WatchedCommitter:
     lake: "WatchedLake"
     committer: Committer
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
+        table = plan.table
         assert not self.lake.is_stopped, f"about to expire {table} in spite of a stop"
         assert self.lake.is_armed, f"about to expire {table}, and nobody has armed its catalog"
         standing = Table(self.lake, table)
         if standing.metadata_location == base_location:
-            self._check(standing, set(snapshots), set(refs))
-        outcome = self.committer.expire(table, base_location, snapshots, refs)
+            self._check(standing, set(plan.snapshots), set(plan.refs))
+        outcome = self.committer.expire(plan, base_location)
         self.lake.came(standing)  # the same run may take the table's last name away
         return outcome
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        return self.committer.confirm(plan)
+
+    def withdraw(self, plan: Plan) -> bool:
+        return self.committer.withdraw(plan)
 
     def _check(self, table: Table, snapshots: set[int], refs: set[str]) -> None:
         lake = self.lake

@@ -281,6 +281,10 @@ class HeadChanged(MeltlineError):
     """After an expiration of ours a branch or tag shows something else than before it."""
 
 
+class CommitUnproven(MeltlineError):
+    """It cannot be told which refs came while a catalog carried out an expiration of ours."""
+
+
 class LedgerOutOfStep(MeltlineError):
     """The ledger's generation and the catalog's differ: an old backup came back, or it was lost."""
 

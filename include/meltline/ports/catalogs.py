@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import (
     CatalogReadOnly,
     CatalogUnlistable,
@@ -242,21 +243,56 @@ class CatalogRegistrar(Protocol):
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """What an expiration commit did: the metadata file it replaced and the one it wrote."""
+    """What became of an expiration commit.
+
+    Attributes:
+        base_location: The metadata file that it replaced.
+        new_location: The one that it wrote, or a later one.
+        restored: Names of refs that came to removed snapshots while it was made, where the
+            catalog cannot refuse that. They have their snapshots again.
+    """
 
     base_location: str
     new_location: str
+    restored: tuple[str, ...] = ()
 
 
 class Committer(Protocol):
     """Commits an expiration: one metadata-only compare-and-set per table."""
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
-        """Removes exactly these snapshots and refs if the table still stands at the base.
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
+        """Removes exactly the plan's snapshots and refs if the table still stands at the base.
+
+        With REST the server may stand elsewhere; no ref that came meanwhile stays lost.
 
         Returns:
             What was done, or None when the table has moved on and nothing was committed.
+
+        Raises:
+            MeltlineError: Nobody knows what became of it: `confirm` finds out.
+        """
+        ...
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        """What became of a commit that was begun, now that the table has none of its snapshots.
+
+        A run died, or an answer was lost. What is left to do of it is done now.
+
+        Returns:
+            None where it was not made: others have taken the snapshots away.
+
+        Raises:
+            CommitUnproven: It cannot be told which refs came while it was made.
+        """
+        ...
+
+    def withdraw(self, plan: Plan) -> bool:
+        """Has a commit that was begun and is not there never come, where it still could.
+
+        Returns:
+            Whether it had to: the plan cannot be committed any more.
+
+        Raises:
+            CommitUnproven: It came meanwhile.
         """
         ...

@@ -1,11 +1,11 @@
 """Expiration commits on metadata documents, as Iceberg's own builder makes them."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from meltline.domain.archive.pruning import without
-from meltline.domain.iceberg.names import TableName
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.table_metadata import MAIN, STATISTICS
 from meltline.ports import CommitOutcome, ObjectReader
 from meltline.testing.catalog import MemoryCatalog
@@ -18,18 +18,24 @@ class MemoryCommitter:
         self._catalogs = catalogs
         self._store = store
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
         """One compare-and-set on the whole base metadata. See the port."""
-        catalog = self._catalogs[table.catalog]
-        if catalog.location(table) != base_location:
+        catalog = self._catalogs[plan.table.catalog]
+        if catalog.location(plan.table) != base_location:
             return None
         document = json.loads(self._store.read(base_location))
-        remove_refs(document, refs)
-        remove_snapshots(document, frozenset(snapshots))
-        new = catalog.commit(table, base_location, document)
+        remove_refs(document, plan.refs)
+        remove_snapshots(document, frozenset(plan.snapshots))
+        new = catalog.commit(plan.table, base_location, document)
         return None if new is None else CommitOutcome(base_location, new)
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        """No ref can have come meanwhile. See the port."""
+        return CommitOutcome(plan.committed_base, "")
+
+    def withdraw(self, plan: Plan) -> bool:
+        """Whoever comes late fails by the base. See the port."""
+        return False
 
 
 def remove_refs(document: dict[str, Any], names: Collection[str]) -> None:

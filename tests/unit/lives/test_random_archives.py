@@ -19,6 +19,7 @@ from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.seals import foreign_to
 from meltline.domain.deletion.departed import DepartedObject
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome, Committer, DeleteOutcome, Deleter
@@ -159,20 +160,25 @@ class _Watch:
     lake: ArchivedLake
     inner: Committer
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
+        table = plan.table
         lake, hot = self.lake, Table(self.lake, table)
         there = set(lake.in_cold())
         entries = {known.uuid for known in lake.control.registrations.all() if known.name == table}
-        for snapshot_id in set(snapshots) & set(hot.snapshots):
+        for snapshot_id in set(plan.snapshots) & set(hot.snapshots):
             is_there = any((entry, snapshot_id) in there for entry in entries)
             assert is_there, f"{table}: {snapshot_id} would be lost"
             for path in lake._walk(hot.manifest_list(snapshot_id)):
                 copy = mirrored(path, COLD_WAREHOUSE)
                 has_copy = lake.store.size(copy) is not None
                 assert has_copy or copy in lake.hurt, f"{table}: {path} has no copy"
-        return self.inner.expire(table, base_location, snapshots, refs)
+        return self.inner.expire(plan, base_location)
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        return self.inner.confirm(plan)
+
+    def withdraw(self, plan: Plan) -> bool:
+        return self.inner.withdraw(plan)
 
 
 class RandomArchives(RandomLifecycles):

@@ -1,7 +1,7 @@
 """After an expiration every ref shows what it showed before, or it is an incident (PX-4)."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,7 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.services import RunContext
-from meltline.domain.deletion.plan import PlanState
-from meltline.domain.iceberg.names import TableName
+from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.ports import CommitOutcome
 from meltline.testing.committer import MemoryCommitter
 from tests.lake.lake import Lake, Table
@@ -24,16 +23,20 @@ class Careless:
     lake: Lake
     harm: Callable[[dict[str, Any]], None]
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
         inner = MemoryCommitter(self.lake.catalogs, self.lake.store)
-        done = inner.expire(table, base_location, snapshots, refs)
+        done = inner.expire(plan, base_location)
         if done is not None:
             document = json.loads(self.lake.store.read(done.new_location))
             self.harm(document)
             self.lake.store.write(done.new_location, json.dumps(document).encode())
         return done
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        return CommitOutcome(plan.committed_base, "")
+
+    def withdraw(self, plan: Plan) -> bool:
+        return False
 
 
 def main_elsewhere(document: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Leases: what is being read stays, and what nobody reads any more goes."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -183,16 +183,14 @@ class LateCommitter:
     errors: list[BaseException]
     leaser: Thread | None = None
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
-        self.leaser = Thread(target=self._lease, args=(snapshots[0],))
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
+        self.leaser = Thread(target=self._lease, args=(plan.snapshots[0],))
         self.leaser.start()
         while not self.lake.control.leases.active(self.lake.clock.now()):
             time.sleep(0.001)
         time.sleep(0.05)  # long enough for a look that does not wait for the lock
         real = MemoryCommitter(self.lake.catalogs, self.lake.store)
-        return real.expire(table, base_location, snapshots, refs)
+        return real.expire(plan, base_location)
 
     def _lease(self, snapshot_id: int) -> None:
         try:

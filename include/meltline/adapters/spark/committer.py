@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
+from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError
-from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome
 
 
@@ -27,9 +27,7 @@ class JvmCommitter:
         self._catalogs = catalogs
         self._java = JavaClasses(spark)
 
-    def expire(
-        self, table: TableName, base_location: str, snapshots: Sequence[int], refs: Sequence[str]
-    ) -> CommitOutcome | None:
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
         """One compare-and-set on the whole base metadata. See the port.
 
         Raises:
@@ -38,17 +36,17 @@ class JvmCommitter:
         """
         try:
             loaded = self._java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
-                self._spark._jsparkSession, spark_identifier(self._catalogs, table)
+                self._spark._jsparkSession, spark_identifier(self._catalogs, plan.table)
             )
             operations = loaded.operations()
             base = operations.current()
             if base.metadataFileLocation() != base_location:
                 return None
             builder = self._java("org.apache.iceberg.TableMetadata").buildFrom(base)
-            for ref in refs:
+            for ref in plan.refs:
                 builder = builder.removeRef(ref)
-            if snapshots:
-                builder = builder.removeSnapshots(self._boxed(snapshots))
+            if plan.snapshots:
+                builder = builder.removeSnapshots(self._boxed(plan.snapshots))
             operations.commit(base, builder.build())
             return CommitOutcome(base_location, operations.refresh().metadataFileLocation())
         except Py4JJavaError as failure:
@@ -56,12 +54,20 @@ class JvmCommitter:
             if kind == "CommitFailedException":
                 return None
             raise MeltlineError(
-                f"the expiration commit on {table} failed",
-                object=str(table),
+                f"the expiration commit on {plan.table} failed",
+                object=str(plan.table),
                 expected="a commit or a conflict",
                 found=kind,
                 next="run again: the catalog tells what became of it",
             ) from failure
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        """Its compare-and-set was of the whole base: no ref can have come meanwhile."""
+        return CommitOutcome(plan.committed_base, "")
+
+    def withdraw(self, plan: Plan) -> bool:
+        """Whoever comes late fails by the base."""
+        return False
 
     def _boxed(self, snapshots: Sequence[int]) -> Any:
         # A set of java.lang.Long: py4j would send small ids as Integer, and a list would fit the

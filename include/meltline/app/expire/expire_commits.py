@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meltline.app.catalog.metadata import load_concurrently
-from meltline.app.expire.plan_checks import CheckedPlan, Committed, Outcome, PlanChecks
+from meltline.app.expire.plan_checks import CheckedPlan, Outcome, PlanChecks
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_go
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -111,14 +111,10 @@ class Commits:
         try:
             require_go(self.switch)
             self.locks.check(self.checks.plans.locks[plan.id])
-            outcome = self.committer.expire(
-                plan.table, case.state.metadata_location, plan.snapshots, plan.refs
-            )
+            outcome = self.committer.expire(plan, case.state.metadata_location)
+            return None if outcome is None else self.checks.concluded(plan, outcome, case.snapshots)
         except MeltlineError as stop:
             return stop
-        if outcome is None:
-            return None
-        return Committed(replace(plan, committed_base=outcome.base_location), case.snapshots)
 
 
 def _restless(plan: Plan) -> PlanStale:

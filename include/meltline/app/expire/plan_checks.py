@@ -5,7 +5,7 @@ finds a plan `applying` asks the catalog what became of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -17,7 +17,15 @@ from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.deletion.recheck import still_valid
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogListing, Lock, PlanLedger, PlanTransition, VerdictLedger
+from meltline.ports import (
+    CatalogListing,
+    CommitOutcome,
+    Committer,
+    Lock,
+    PlanLedger,
+    PlanTransition,
+    VerdictLedger,
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,8 @@ class PlanChecks:
     Attributes:
         require: Raises what holds all commits back: a stop, a wrong clock, another ledger.
         plans: What is moved where a plan is out of date, or was committed before a kill.
+        committer: Tells what became of a commit that was begun; it commits nothing here but what
+            keeps or restores refs.
     """
 
     require: Callable[[], None]
@@ -104,6 +114,7 @@ class PlanChecks:
     verdicts: VerdictLedger
     clock: Clock
     plans: LockedPlans
+    committer: Committer
 
     def passed(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
@@ -141,7 +152,9 @@ class PlanChecks:
         return [
             listing
             if isinstance(listing, MeltlineError)
-            else self._looked_at(plan, listing, None if pointer is None else loaded[pointer])
+            else self._looked_at(
+                plan, listing, None if pointer is None else loaded[pointer], anew=anew
+            )
             for plan, listing, pointer in zip(plans, listings, listed, strict=True)
         ]
 
@@ -152,7 +165,12 @@ class PlanChecks:
             return stop
 
     def _looked_at(
-        self, plan: Plan, listing: CatalogListing, standing: TableMetadata | MeltlineError | None
+        self,
+        plan: Plan,
+        listing: CatalogListing,
+        standing: TableMetadata | MeltlineError | None,
+        *,
+        anew: bool,
     ) -> CheckedPlan | Outcome:
         """A plan and what stands under its table's name now; None: nothing does."""
         if isinstance(standing, MeltlineError):
@@ -162,6 +180,8 @@ class PlanChecks:
             remaining = [sid for sid in plan.snapshots if sid in state.snapshots]
             if not remaining and not any(name in state.refs for name in plan.refs):
                 return self._already_gone(plan)
+            if plan.state is PlanState.APPLYING and not anew and self.committer.withdraw(plan):
+                raise self.plans.stale(plan, "the run that committed it died, and nothing came")
             return CheckedPlan(plan, state, listing, len(remaining))
         except MeltlineError as stop:
             return stop
@@ -172,22 +192,39 @@ class PlanChecks:
         problem = f"no table {plan.table}"
         if standing is not None:
             problem = f"another one, of {standing.metadata_location}, under that name"
+        if plan.state is PlanState.APPLYING:
+            self.committer.confirm(plan)  # which raises where it cannot be told
         raise self.plans.stale(plan, f"the planned table is gone: {problem}")
 
     def _already_gone(self, plan: Plan) -> Committed:
         """The planned ids are gone: committed by us before a kill, by another, or there were none.
 
         Raises:
-            PlanStale: Another run has expired them.
+            PlanStale: Others have expired them.
+            CommitUnproven: It cannot be told yet what the commit came to.
             GateNotPassed: There were none, and the plan may not be applied.
         """
-        if plan.state is PlanState.APPLYING:
-            return Committed(plan, len(plan.snapshots))
+        if (
+            plan.state is PlanState.APPLYING
+            and (outcome := self.committer.confirm(plan)) is not None
+        ):
+            return self.concluded(plan, outcome, len(plan.snapshots))
         if plan.snapshots or plan.refs:
             # Whoever expired them records what departed; what that leaves is planned anew.
             raise self.plans.stale(plan, "another run has expired what was planned")
         require_passed(self.verdicts, plan, self.clock.now())
         return Committed(self.plans.begin(plan), 0)
+
+    def concluded(self, plan: Plan, outcome: CommitOutcome, snapshots: int) -> Committed:
+        """What a commit came to; the plan has the metadata file that it replaced.
+
+        Raises:
+            PlanStale: Some of its snapshots are back, for refs that came meanwhile.
+        """
+        if outcome.restored:
+            names = ", ".join(outcome.restored)
+            raise self.plans.stale(plan, f"refs came while it was committed, and stay: {names}")
+        return Committed(replace(plan, committed_base=outcome.base_location), snapshots)
 
     def _invalid(self, checked: Sequence[CheckedPlan]) -> Mapping[str, MeltlineError]:
         """Plans that no longer fit, on any base: leases and holds are not in the metadata."""

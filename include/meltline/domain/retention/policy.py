@@ -33,7 +33,9 @@ _LONGEST = timedelta(days=LONGEST_DAYS)
 SHARE_TAG = "share__"
 HOLD_TAG = "hold__"
 CONSUMER_TAG = "consumer__"
-OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)
+FENCE_TAG = "fence__"
+"""A tag that keeps a commit over REST from being made a second time; it ends after a day."""
+OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG, FENCE_TAG)
 """Tags that Meltline gives; a table's default for ages does not end them."""
 FOREVER_MS = 2**63 - 1
 """A ref's age without end, said explicitly: a table's default for ages does not touch it."""

@@ -1,0 +1,260 @@
+"""Expiration commits on REST catalogs, whose servers write the metadata.
+
+A commit asserts every ref that was known. One that came since goes with its snapshot, in silence.
+So after each commit the metadata file that the server started from is read, and what was lost is
+put back in one commit more. A run that died before that leaves its mark in the table: the next one
+finds the same file by it (decision 048).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from meltline.adapters.catalogs.rest_protocol import (
+    CommitRaced,
+    CommitRejected,
+    Json,
+    LoadedTable,
+    RestProtocol,
+)
+from meltline.adapters.catalogs.restored_refs import (
+    by_id,
+    lost_refs,
+    refs_of,
+    restoring_updates,
+    snapshot_ids,
+)
+from meltline.domain.clock import Clock
+from meltline.domain.deletion.plan import Plan
+from meltline.domain.errors import CommitUnproven, MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.retention.policy import FENCE_TAG
+from meltline.domain.units import from_millis
+from meltline.ports import CommitOutcome, ObjectReader
+from meltline.retries import until_done
+
+EXPIRED_BY = "meltline.expired-by"
+"""A table's property: the id of the last plan that expired snapshots of it over REST."""
+
+_FENCE_STANDS = timedelta(days=1)  # longer than any gateway keeps a request to send it again
+_FURTHEST = 500  # metadata files that are read to find a commit
+_RESTORE_ATTEMPTS = 20  # a busy table commits each second, and a lost ref must come back
+
+
+@dataclass(frozen=True)
+class RestCommitter:
+    """The port `Committer` for REST catalogs.
+
+    Attributes:
+        protocols: The catalogs, by name.
+        files: Reads metadata files.
+        clock: The wall clock: engines refuse metadata whose times lie in the future.
+    """
+
+    protocols: Mapping[str, RestProtocol]
+    files: ObjectReader
+    clock: Clock
+
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
+        """Removes what was planned, and puts back what went with it. See the port."""
+        protocol = self.protocols[plan.table.catalog]
+        base = protocol.load(plan.table)
+        if base.metadata_location != base_location:
+            return None
+        try:
+            done = self._remove(protocol, plan, base)
+        except CommitRaced:
+            return None
+        return self._concluded(plan, done)
+
+    def _remove(self, protocol: RestProtocol, plan: Plan, base: LoadedTable) -> LoadedTable:
+        """One commit: all of it or nothing."""
+        requirements = [*_known(base.metadata), _absent(fence_of(plan))]
+        ids = sorted(snapshot_ids(base.metadata) & set(plan.snapshots))
+        updates: list[Json] = [
+            {"action": "set-properties", "updates": {EXPIRED_BY: plan.id}},
+            *(_removal(name) for name in plan.refs if name in refs_of(base.metadata)),
+        ]
+        try:
+            return protocol.commit(plan.table, requirements, [*updates, *_removed(ids)])
+        except CommitRejected:  # servers before Iceberg 1.9 take one id in an update
+            one_by_one = [update for id in ids for update in _removed([id])]
+            return protocol.commit(plan.table, requirements, [*updates, *one_by_one])
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        """Finds the commit by its mark, and puts back what went with it. See the port."""
+        protocol = self.protocols[plan.table.catalog]
+        if not plan.snapshots:  # nothing that a ref could have needed
+            return CommitOutcome(plan.committed_base, "")
+        first = self._first_marked(plan, protocol.load(plan.table))
+        return None if first is None else self._concluded(plan, first)
+
+    def withdraw(self, plan: Plan) -> bool:
+        """Has the commit fail, should it come yet: it asserts that there is no such fence."""
+        protocol = self.protocols[plan.table.catalog]
+
+        def attempt() -> LoadedTable | None:
+            table = protocol.load(plan.table)
+            if fence_of(plan) in refs_of(table.metadata):
+                return table
+            snapshot = _fenced(table.metadata)
+            with suppress(CommitRaced):
+                return protocol.commit(
+                    plan.table, _known(table.metadata), [self._fence(plan, table, snapshot)]
+                )
+            return None
+
+        table = until_done(attempt)
+        if table is None or is_marked(table.metadata, plan):
+            raise _unproven(plan, "its commit came late")
+        return True
+
+    # --- what was lost, and is put back -----------------------------------------------------
+
+    def _concluded(self, plan: Plan, done: LoadedTable) -> CommitOutcome:
+        """Reads what the server started from, and gives refs that it lost their snapshots again."""
+        if not done.replaced:
+            raise _unproven(plan, "the catalog names no metadata file before it")
+        before = self._read(plan, done.replaced)
+        more = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
+        if more:
+            shown = ", ".join(map(str, sorted(more)[:3]))
+            raise _unproven(plan, f"the catalog removed more than was asked: {shown}")
+        lost = lost_refs(before, done.metadata, plan.refs)
+        if lost:
+            self._restore(plan, before, lost)
+        return CommitOutcome(done.replaced, done.metadata_location, tuple(sorted(lost)))
+
+    def _restore(self, plan: Plan, before: Json, lost: Mapping[str, Json]) -> None:
+        """One commit; of a name that somebody has used again since, that one decides."""
+        protocol = self.protocols[plan.table.catalog]
+
+        def attempt() -> bool | None:
+            now = protocol.load(plan.table)
+            refs = refs_of(now.metadata)
+            back = {name: ref for name, ref in lost.items() if name not in refs}
+            if not back:
+                return True
+            absent = [_absent(name) for name in back]
+            updates = restoring_updates(before, now.metadata, back)
+            if fence_of(plan) not in refs:
+                absent.append(_absent(fence_of(plan)))
+                snapshot = by_id(before, next(iter(back.values()))["snapshot-id"])
+                updates.append(self._fence(plan, now, snapshot))
+            with suppress(CommitRaced, CommitRejected):
+                protocol.commit(plan.table, [*_known(now.metadata), *absent], updates)
+                return True
+            return None
+
+        if not until_done(attempt, attempts=_RESTORE_ATTEMPTS):
+            raise _unproven(plan, f"the table never stood still for {', '.join(lost)}")
+
+    def _fence(self, plan: Plan, table: LoadedTable, snapshot: Json) -> Json:
+        """A tag on a snapshot that stands for a day.
+
+        Requests are sent again, by gateways too, and a commit of ours that came a second time
+        would take again what was put back. Each asserts that its fence is not there.
+        """
+        at = from_millis(snapshot["timestamp-ms"])
+        now = max(self.clock.now(), from_millis(table.metadata["last-updated-ms"]))
+        age = now + _FENCE_STANDS - at  # Iceberg counts a ref's age from its snapshot (F-3)
+        return {
+            "action": "set-snapshot-ref",
+            "ref-name": fence_of(plan),
+            "type": "tag",
+            "snapshot-id": snapshot["snapshot-id"],
+            "max-ref-age-ms": age // timedelta(milliseconds=1),
+        }
+
+    # --- what a run that died has left ------------------------------------------------------
+
+    def _first_marked(self, plan: Plan, table: LoadedTable) -> LoadedTable | None:
+        """The table right after the commit: the first one in its line with the plan's mark.
+
+        From the newest back to the plan's base, and no further: what went before that is another
+        story. None where no file has the mark.
+        """
+        first: LoadedTable | None = None
+        for number, (location, document) in enumerate(self._line(plan, table)):
+            if is_marked(document, plan):
+                first = LoadedTable(location, document, {})
+            elif first is not None or location_key(location) == location_key(plan.committed_base):
+                return first
+            if number == _FURTHEST:
+                break
+        raise _unproven(plan, f"{_FURTHEST} commits later its base is out of sight")
+
+    def _line(self, plan: Plan, table: LoadedTable) -> Iterator[tuple[str, Json]]:
+        """The table's metadata files, the newest first, past the end of each one's own log."""
+        location, document = table.metadata_location, table.metadata
+        yield location, document
+        while log := document.get("metadata-log"):
+            for entry in reversed(log):
+                location = entry["metadata-file"]
+                document = self._read(plan, location)
+                yield location, document
+        raise _unproven(plan, "the metadata log ends before its base")
+
+    def _read(self, plan: Plan, location: str) -> dict[str, Any]:
+        try:
+            document = parse_json(plan.table, location, self.files.read(location))
+        except (MeltlineError, OSError) as error:
+            raise _unproven(plan, f"{location}: {type(error).__name__}") from error
+        if not isinstance(document, dict):
+            raise _unproven(plan, f"{location}: no metadata file")
+        return document
+
+
+def is_marked(metadata: Json, plan: Plan) -> bool:
+    """Whether a plan's commit, and no later one of ours, stands in metadata."""
+    return bool((metadata.get("properties") or {}).get(EXPIRED_BY) == plan.id)
+
+
+def fence_of(plan: Plan) -> str:
+    """The tag whose absence a plan's commit asserts."""
+    return f"{FENCE_TAG}{plan.id}"
+
+
+def _known(metadata: Json) -> list[Json]:
+    """That it is this table, and that its refs stand where they were seen."""
+    refs = [
+        {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": ref["snapshot-id"]}
+        for name, ref in sorted(refs_of(metadata).items())
+    ]
+    return [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}, *refs]
+
+
+def _absent(ref: str) -> Json:
+    return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": None}
+
+
+def _removed(ids: Sequence[int]) -> list[Json]:
+    return [{"action": "remove-snapshots", "snapshot-ids": list(ids)}] if ids else []
+
+
+def _removal(ref: str) -> Json:
+    return {"action": "remove-snapshot-ref", "ref-name": ref}
+
+
+def _fenced(metadata: Json) -> Json:
+    """The snapshot that a fence stands on: main's, else the newest."""
+    main = refs_of(metadata).get(MAIN)
+    snapshots: Sequence[Json] = metadata["snapshots"]
+    if main is not None:
+        return by_id(metadata, main["snapshot-id"])
+    return max(snapshots, key=lambda snapshot: int(snapshot["timestamp-ms"]))
+
+
+def _unproven(plan: Plan, why: str) -> CommitUnproven:
+    return CommitUnproven(
+        f"it cannot be told which refs of {plan.table} came while plan {plan.id} was committed",
+        object=str(plan.table),
+        expected="the metadata file that the catalog started from",
+        found=why,
+        next="nothing of the table's group departs until that is known: the next run looks again; "
+        f"`meltline abandon {plan.id} --reason TEXT` is your word that no ref was lost",
+    )

@@ -1,0 +1,185 @@
+"""The requests of Iceberg's REST protocol whose answers are needed whole.
+
+PyIceberg opens the catalog: it asks for its configuration, logs in and signs. But its models drop
+fields that they do not know and refuse tables with types of tomorrow; so tables and commits travel
+here as the documents that they are.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from http import HTTPStatus
+from typing import Any
+
+from pyiceberg.catalog.rest import Endpoints, RestCatalog
+from requests import RequestException, Response
+
+from meltline.adapters.catalogs.table_commits import fate_unknown, no_table
+from meltline.domain.errors import CommitConflict, MeltlineError
+from meltline.domain.iceberg.names import TableName
+
+Json = Mapping[str, Any]
+
+_SECONDS = (10, 120)  # to connect, and between two bytes of an answer: a half-open one ends
+_SIGN_IN_AGAIN = (HTTPStatus.UNAUTHORIZED, 419)
+_SHOWN = 300
+
+
+class CommitRaced(Exception):
+    """A requirement did not hold: somebody else committed first, and nothing was done."""
+
+
+class CommitRejected(MeltlineError):
+    """The catalog does not take a commit as it is; nothing was done."""
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table as its server tells it.
+
+    Attributes:
+        metadata_location: The metadata file that describes it.
+        metadata: What that file says, as far as was asked for.
+        config: What the server wants clients to use: credentials among it.
+        credentials: The same by prefix, for servers that tell them apart.
+    """
+
+    metadata_location: str
+    metadata: Json
+    config: Mapping[str, str]
+    credentials: Sequence[Json] = ()
+
+    @property
+    def replaced(self) -> str:
+        """The metadata file before this one; empty where the server names none."""
+        log = self.metadata.get("metadata-log") or []
+        return str(log[-1]["metadata-file"]) if log else ""
+
+
+class RestProtocol:
+    """One catalog behind the protocol.
+
+    Args:
+        name: The catalog's name in `meltline.yaml`.
+        connect: Asks the server for its configuration and logs in; done once, when needed.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], RestCatalog]) -> None:
+        self.name = name
+        self._connect = connect
+
+    @cached_property
+    def catalog(self) -> RestCatalog:
+        """PyIceberg's client, in which no request waits for ever."""
+        catalog = self._connect()
+        session = catalog._session
+        session.request = partial(session.request, timeout=_SECONDS)  # type: ignore[method-assign]
+        return catalog
+
+    def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
+        """A table as it stands now.
+
+        Args:
+            name: Which.
+            refs_only: Whether snapshots may be left out that no branch or tag names: who wants to
+                know where the table stands needs none of them.
+
+        Raises:
+            TableNotFound: There is none of that name.
+            RestRefused: The server does not answer, or with an error.
+        """
+        params = {"snapshots": "refs"} if refs_only else {}
+        try:
+            answer = self._send("GET", self._url(name), params=params)
+        except RequestException as failure:
+            raise refused(name, type(failure).__name__) from failure
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            raise no_table(self.name, name)
+        if not answer.ok:
+            raise refused(name, _told(answer))
+        return _table(answer)
+
+    def commit(
+        self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
+    ) -> LoadedTable:
+        """Carries out updates if the requirements hold.
+
+        Raises:
+            CommitRaced: They do not; nothing was done.
+            CommitRejected: The server does not take such updates; nothing was done.
+            TableNotFound: There is none of that name.
+            CommitConflict: Nobody knows whether it was done.
+        """
+        body = {
+            "identifier": {"namespace": list(name.namespace), "name": name.name},
+            "requirements": list(requirements),
+            "updates": list(updates),
+        }
+        try:
+            answer = self._send("POST", self._url(name), json=body)
+        except RequestException as failure:
+            raise fate_unknown(name, type(failure).__name__) from failure
+        if answer.ok:
+            return _table(answer)
+        raise self._not_done(name, answer)
+
+    def _not_done(self, name: TableName, answer: Response) -> Exception:
+        if answer.status_code == HTTPStatus.CONFLICT:
+            return CommitRaced(_told(answer))
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            return no_table(self.name, name)
+        # What is too early, too much or the server's own failure may come from before it or after.
+        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return fate_unknown(name, _told(answer))
+        return CommitRejected(
+            f"catalog {self.name} does not take a change of {name}",
+            object=str(name),
+            expected="a server that carries out the updates of Iceberg's REST protocol",
+            found=_told(answer),
+            next=f"`meltline doctor --probe-catalog {self.name}` says what it can do",
+        )
+
+    def _url(self, name: TableName) -> str:
+        catalog = self.catalog
+        place = catalog._split_identifier_for_path((*name.namespace, name.name))
+        return catalog.url(Endpoints.load_table, prefixed=True, **place)
+
+    def _send(self, method: str, url: str, **words: Any) -> Response:
+        """Sends a request; where the login has ended, a second time after another."""
+        session = self.catalog._session
+        answer = session.request(method, url, **words)
+        if answer.status_code in _SIGN_IN_AGAIN:  # it was not let in: nothing was done
+            self.catalog._refresh_token()
+            answer = session.request(method, url, **words)
+        return answer
+
+
+def refused(subject: TableName | str, answer: str) -> CommitConflict:
+    """A catalog that could not be asked."""
+    return CommitConflict(
+        f"the catalog of {subject} does not answer",
+        object=str(subject),
+        expected="an answer of the REST catalog",
+        found=answer,
+        next="look at the server; nothing was changed, run the command again",
+    )
+
+
+def _table(answer: Response) -> LoadedTable:
+    document = answer.json()
+    return LoadedTable(
+        str(document.get("metadata-location") or ""),
+        document.get("metadata") or {},
+        document.get("config") or {},
+        document.get("storage-credentials") or (),
+    )
+
+
+def _told(answer: Response) -> str:
+    """What a server says went wrong, in a line."""
+    try:
+        error = answer.json()["error"]
+        text = f"{error.get('type', '')}: {error.get('message', '')}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        text = answer.text
+    return f"HTTP {answer.status_code} {text[:_SHOWN]}".strip()
