@@ -1,20 +1,20 @@
-"""Tables behind a REST server, changed through the protocol itself: no engine, no store but a disk."""
+"""Tables behind a REST server, changed through the protocol itself: without an engine."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyiceberg.catalog.rest import RestCatalog
 
 from meltline.adapters.catalogs.rest_committer import RestCommitter
 from meltline.adapters.catalogs.rest_protocol import Json, LoadedTable, RestProtocol
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.clock import WallClock
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.iceberg.names import TableName
-from meltline.wiring import ObjectStores
 from tests.stacks.rest.iceberg_server import IcebergServer
 
 _SCHEMA = {
@@ -67,14 +67,17 @@ class RacedTable:
         main = table.get("refs", {}).get("main")
         snapshot: dict[str, Any] = {
             "snapshot-id": snapshot_id,
-            "sequence-number": table["last-sequence-number"] + 1,
-            "timestamp-ms": max(int(datetime.now(UTC).timestamp() * 1000), table["last-updated-ms"]),
+            "timestamp-ms": max(
+                int(datetime.now(UTC).timestamp() * 1000), table["last-updated-ms"]
+            ),
             "manifest-list": f"{table['location']}/metadata/snap-{snapshot_id}.avro",
             "summary": {"operation": "append", "total-records": "1"},
             "schema-id": 0,
         }
         if main is not None:
             snapshot["parent-snapshot-id"] = main["snapshot-id"]
+        if self.format_version > 1:
+            snapshot["sequence-number"] = table["last-sequence-number"] + 1
         if self.format_version > 2:
             snapshot |= {"first-row-id": table["next-row-id"], "added-rows": 1}
         self.commit(
@@ -149,13 +152,13 @@ class _Interrupted(RestProtocol):
 
 
 def set_ref(name: str, snapshot_id: int, kind: str = "tag") -> Json:
-    return {"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot_id}
+    return {
+        "action": "set-snapshot-ref",
+        "ref-name": name,
+        "type": kind,
+        "snapshot-id": snapshot_id,
+    }
 
 
 def metadata_file(location: str) -> Path:
-    return Path(location.removeprefix("file://"))
-
-
-def written(location: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(metadata_file(location).read_text())
-    return document
+    return Path(urlsplit(location).path)

@@ -73,17 +73,10 @@ class RestCommitter:
 
     def _remove(self, protocol: RestProtocol, plan: Plan, base: LoadedTable) -> LoadedTable:
         """One commit: all of it or nothing."""
-        requirements = [*_known(base.metadata), _absent(fence_of(plan))]
-        ids = sorted(snapshot_ids(base.metadata) & set(plan.snapshots))
-        updates: list[Json] = [
-            {"action": "set-properties", "updates": {EXPIRED_BY: plan.id}},
-            *(_removal(name) for name in plan.refs if name in refs_of(base.metadata)),
-        ]
         try:
-            return protocol.commit(plan.table, requirements, [*updates, *_removed(ids)])
+            return protocol.commit(plan.table, *removal(plan, base))
         except CommitRejected:  # servers before Iceberg 1.9 take one id in an update
-            one_by_one = [update for id in ids for update in _removed([id])]
-            return protocol.commit(plan.table, requirements, [*updates, *one_by_one])
+            return protocol.commit(plan.table, *removal(plan, base, together=1))
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
         """Finds the commit by its mark, and puts back what went with it. See the port."""
@@ -219,6 +212,33 @@ def fence_of(plan: Plan) -> str:
     return f"{FENCE_TAG}{plan.id}"
 
 
+def removal(
+    plan: Plan, base: LoadedTable, together: int | None = None
+) -> tuple[list[Json], list[Json]]:
+    """What a plan's commit requires, and what it updates.
+
+    Args:
+        plan: The plan.
+        base: The table that it is made for.
+        together: How many snapshots one update names; None is all.
+    """
+    ids = sorted(snapshot_ids(base.metadata) & set(plan.snapshots))
+    size = together or max(len(ids), 1)
+    updates: list[Json] = [
+        {"action": "set-properties", "updates": {EXPIRED_BY: plan.id}},
+        *(
+            {"action": "remove-snapshot-ref", "ref-name": name}
+            for name in plan.refs
+            if name in refs_of(base.metadata)
+        ),
+        *(
+            {"action": "remove-snapshots", "snapshot-ids": ids[at : at + size]}
+            for at in range(0, len(ids), size)
+        ),
+    ]
+    return [*_known(base.metadata), _absent(fence_of(plan))], updates
+
+
 def _known(metadata: Json) -> list[Json]:
     """That it is this table, and that its refs stand where they were seen."""
     refs = [
@@ -230,14 +250,6 @@ def _known(metadata: Json) -> list[Json]:
 
 def _absent(ref: str) -> Json:
     return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": None}
-
-
-def _removed(ids: Sequence[int]) -> list[Json]:
-    return [{"action": "remove-snapshots", "snapshot-ids": list(ids)}] if ids else []
-
-
-def _removal(ref: str) -> Json:
-    return {"action": "remove-snapshot-ref", "ref-name": ref}
 
 
 def _fenced(metadata: Json) -> Json:
