@@ -12,9 +12,11 @@ from uuid import UUID
 import fastavro
 
 from meltline.adapters.archive.copy_reader import StoreCopyReader
+from meltline.adapters.catalogs.rest_committer import RestCommitter
 from meltline.adapters.chunks.file_reader import AvroChunkFiles
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.app.catalog.servers import PROBED, ServerVerdict
 from meltline.app.doctor.init import init
 from meltline.app.ground.arming import ARMED
 from meltline.app.run.lifecycle import run_chain
@@ -23,6 +25,7 @@ from meltline.app.run_request import RunRequest
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ColdTier, RunContext
 from meltline.config.load import CatalogConfig, Config
+from meltline.config.schema import CatalogType
 from meltline.domain.arming import Arming
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.deletion.departed import DepartedObject
@@ -33,7 +36,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.places import StoreNames
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from meltline.domain.units import to_millis
-from meltline.ports import DeleteOutcome
+from meltline.ports import Committer, DeleteOutcome
 from meltline.testing.archive import MemoryArchive
 from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.chunks import (
@@ -48,6 +51,7 @@ from meltline.testing.control.ledger import memory_control_ledger
 from meltline.testing.file_tables import MemoryTables
 from meltline.testing.files import MemoryLedgerReader, memory_file_ledger
 from meltline.testing.proofs import MemoryProofReader
+from meltline.testing.rest_protocol import MemoryProtocol
 from meltline.testing.rows import MemoryRowComparer
 from meltline.testing.store import MemoryStore
 from tests.lake.avro_files import FileFacts, Manifest, read_manifests
@@ -140,6 +144,12 @@ class Lake:
     lease_time: LeaseTime = field(default_factory=LeaseTime)
     storage_roots: tuple[str, ...] = ()
     stores: StoreNames = field(default_factory=StoreNames)
+    behind_rest: bool = False
+    """Whether a server stands before the hot catalog, and writes what is committed."""
+    interrupt: Callable[[TableName], object] = lambda table: None
+    """What others do to a table between what is known of it and a commit over REST."""
+    answering: Callable[[TableName], object] = lambda table: None
+    """What happens after such a commit, before its answer is here."""
     unique: Callable[[], str] = lambda: "m"
     """The unique part of a new metadata file's name."""
 
@@ -169,7 +179,8 @@ class Lake:
     def _arm(self) -> None:
         """A person's word from before the test begins: no decision of it, and no epoch."""
         word = Arming("lake", WAREHOUSE, "first", "tester", "a lake for tests", T0)
-        properties = {ARMED: word.written}
+        probed = ServerVerdict("", "", "2026-01-01T00:00:00Z")
+        properties = {ARMED: word.written, PROBED: probed.written}
         self.catalogs["lake"].set_namespace_properties(("meltline",), properties)
         self.control.switch.arm(word)
 
@@ -190,7 +201,13 @@ class Lake:
             ledger_namespace="meltline",
             catalogs={
                 name: CatalogConfig(
-                    name, "sql", "sqlite://", WAREHOUSE, name, catalog.observe_only, {}
+                    name,
+                    self._type_of(name),
+                    "sqlite://",
+                    WAREHOUSE,
+                    name,
+                    catalog.observe_only,
+                    {},
                 )
                 for name, catalog in self.catalogs.items()
             }
@@ -221,7 +238,7 @@ class Lake:
             progress=lambda line: None,
             who="tester",
             files=self.files,
-            committer=MemoryCommitter(self.catalogs, self.store),
+            committer=self._committer(),
             deleter=self.deleter,
             proofs=MemoryProofReader(self.store),
             gate=PlainGateEngine(config.limits, config.gates.ttl),
@@ -239,6 +256,15 @@ class Lake:
         if "catalogs" in changes:
             changes = {**of_catalogs(changes["catalogs"]), **changes}
         return replace(built, **changes)
+
+    def _type_of(self, catalog: str) -> CatalogType:
+        return "rest" if self.behind_rest and catalog == "lake" else "sql"
+
+    def _committer(self) -> Committer:
+        if not self.behind_rest:
+            return MemoryCommitter(self.catalogs, self.store)
+        served = MemoryProtocol(self.catalogs["lake"], self.store, self.interrupt, self.answering)
+        return RestCommitter({"lake": served}, self.store, self.clock)
 
     def tier(self) -> ColdTier:
         store = self.store

@@ -54,6 +54,11 @@ class CatalogConfig:
     observe_only: bool
     properties: Mapping[str, str]
 
+    @property
+    def server_commits(self) -> bool:
+        """Whether its server writes the metadata: a commit may lose refs that came meanwhile."""
+        return self.type == "rest"
+
     def __repr__(self) -> str:
         return f"CatalogConfig(name={self.name!r}, type={self.type!r})"
 

@@ -28,10 +28,15 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class CatalogListing:
-    """Everything a catalog holds at one moment; namespaces of every level with properties."""
+    """Everything a catalog holds at one moment; namespaces of every level with properties.
+
+    Attributes:
+        server: What tells one server from another, where one stands behind the catalog.
+    """
 
     entries: tuple[CatalogEntry, ...]
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
+    server: str = ""
 
     def of(self, name: TableName) -> CatalogEntry | None:
         """The table of that name; a run over many tables asks for each of them."""

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.servers import unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.domain.archive.archive import Validity
 from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy
@@ -29,10 +30,6 @@ from meltline.domain.retention.policy import (
 )
 from meltline.domain.retention.retained_snapshots import KeepRequest, KeepSet, keep_set
 from meltline.ports import CatalogListing
-
-# No requirement of the REST protocol can say "no new ref", so a tag that arrives during an
-# expiration commit would be lost with its snapshot: such catalogs are read, never changed.
-READ_ONLY_TYPES = frozenset({"rest"})
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def observed_table(
     ours = (
         state.name.catalog == context.config.hot
         and not context.catalogs[state.name.catalog].observe_only
-        and context.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
+        and not unmanaged_reason(context.config, state.name.catalog, listing)
         and (drop is not None or not dropped)
     )
     profile = context.config.account.profile

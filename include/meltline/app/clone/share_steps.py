@@ -8,7 +8,7 @@ from itertools import chain
 from uuid import uuid4
 
 from meltline.app.catalog.commit import same_table
-from meltline.app.catalog.tables import READ_ONLY_TYPES
+from meltline.app.catalog.servers import unmanaged_reason
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
 from meltline.app.clone.share_tables import SharePart, StandingTable, all_whereabouts
 from meltline.app.drop.drop import busy, drop_for_good
@@ -145,7 +145,7 @@ def take_away(
         CommitConflict: Others committed first each time.
     """
     states = [table.state for table in tables]
-    if context.config.catalogs[share.place.catalog].type in READ_ONLY_TYPES:
+    if unmanaged_reason(context.config, share.place.catalog, listing):
         _empty(context, share, states)
     if states or remove:
         drop_for_good(context, share.place, states, listing, remove)

@@ -9,8 +9,8 @@ from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.management import described, never_read, vouched_for
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.servers import unmanaged_reason
 from meltline.app.catalog.tables import (
-    READ_ONLY_TYPES,
     ObservedTable,
     TableRetention,
     is_ledger,
@@ -131,13 +131,14 @@ def _tables(context: ReadContext) -> list[Finding]:
 
 
 def _catalogs(config: Config, listed: ListedCatalogs) -> Iterable[Finding]:
-    if config.catalogs[config.hot].type in READ_ONLY_TYPES:
+    hot = listed.listings.get(config.hot)
+    if hot is not None and (reason := unmanaged_reason(config, config.hot, hot)):
         yield Finding(
             "error",
             "catalog_not_managed",
             config.hot,
-            "tables of a REST catalog are read for reachability, never expired",
-            "use a catalog of type sql, hive or glue as hot",
+            f"its tables are read for reachability, never expired: {reason}",
+            f"`meltline doctor --probe-catalog {config.hot}` finds out what its server does",
         )
     for refused in listed.unlisted.values():
         yield _error("catalog_unlistable", refused)

@@ -21,7 +21,8 @@ from meltline.app.catalog.metadata import (
     metadata_of,
 )
 from meltline.app.catalog.registrations import comes_of
-from meltline.app.catalog.tables import READ_ONLY_TYPES, observed_table, retention_of
+from meltline.app.catalog.servers import unmanaged_reason
+from meltline.app.catalog.tables import observed_table, retention_of
 from meltline.app.ground.audit_log import audit
 from meltline.app.retention.policies import APPLIED
 from meltline.app.services import ReadContext
@@ -124,7 +125,8 @@ def _lost_lists(store: ObjectReader, state: TableMetadata) -> list[str]:
 def _out_of_reach(config: Config, catalogs: Mapping[str, Catalog], row: KnownTable) -> str:
     if row.name.catalog != config.hot or catalogs[config.hot].observe_only:
         return "its catalog is only observed"
-    if config.catalogs[config.hot].type in READ_ONLY_TYPES:
+    hot = config.catalogs[config.hot]
+    if hot.server_commits and unmanaged_reason(config, hot.name, catalogs[hot.name].listing()):
         return "tables of its catalog are read, never changed"
     return "it was never read completely" if row.incomplete else ""
 

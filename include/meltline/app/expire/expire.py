@@ -167,7 +167,8 @@ def _departed(
     """Looks once more, and records what departed by plans that were committed."""
     if not plans:
         return {}
-    departing = Departing.of(context, observe(context))
+    concluded = [plan.id for plan in plans]
+    departing = Departing.of(context, observe(context, concluded))
     return departing.record(plans, files, present(context))
 
 

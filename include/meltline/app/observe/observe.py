@@ -17,6 +17,7 @@ from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_table
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
+from meltline.app.observe.open_commits import unproven_commits
 from meltline.app.observe.recording import (
     record_ownership,
     record_registrations,
@@ -87,8 +88,13 @@ class Observation:
         return sorted(self.indexed - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))
 
 
-def observe(context: RunContext) -> Observation:
-    """Looks at everything once. Safe to repeat; a second look right away records nothing."""
+def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation:
+    """Looks at everything once. Safe to repeat; a second look right away records nothing.
+
+    Args:
+        context: Where to look.
+        concluded: Plans whose commits were proven just now, and are not recorded as applied yet.
+    """
     context.progress("observe: listing catalogs")
     now, registrations = context.clock.now(), context.control.registrations
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
@@ -123,6 +129,7 @@ def observe(context: RunContext) -> Observation:
         unchecked=ingested.unchecked,
         owners=owners,
         ledger=ledger,
+        concluded=concluded,
     )
 
 
@@ -155,6 +162,7 @@ def _observation(
     unchecked: tuple[str, ...],
     owners: OwnerIndex,
     ledger: frozenset[str],
+    concluded: Collection[str],
 ) -> Observation:
     """Holds what was read against what is known of tables that were not."""
     tables, listings = context.control.registrations.all(), catalogs.listings
@@ -167,6 +175,7 @@ def _observation(
     reasons |= still_changed(incidents, snapshots, context.store, states, ended=let_go.keys())
     reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
     reasons |= stale.unclear
+    reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)
     unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read

@@ -1,0 +1,101 @@
+"""Random lives behind a REST server: refs come during commits, runs die at them, none is lost."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+
+from hypothesis import strategies as st
+
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.policy import FOREVER_MS
+from tests.lake.lake import MINUTE, Table
+from tests.lives.kills import Killed, Process
+from tests.lives.random_engines import OTHERS, WRITES, Engines
+from tests.lives.recorded import live, rule
+from tests.lives.unlucky_lives import UnluckyLifecycles
+from tests.lives.watched_lake import WatchedLake
+from tests.seeds import beginnings, examples
+from tests.unit.lives.test_random_lifecycles import LATER, some
+
+
+@dataclass
+class Comers:
+    """Those who tag just before the server carries out a commit; and a run that dies at it.
+
+    Attributes:
+        numbers: Which snapshot each of the next commits' comers tags; empty is nobody.
+        process: The run that dies when its next commit is made, before the answer comes.
+        tagged: The tags that were made so, by table, and what each is on.
+    """
+
+    numbers: list[int] = field(default_factory=list)
+    process: Process | None = None
+    tagged: dict[tuple[str, str], int] = field(default_factory=dict)
+    names: Iterator[int] = field(default_factory=count)
+
+
+class RestLifecycles(UnluckyLifecycles):
+    """One lake's life behind a server; its runs meet bad luck of any other kind, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.comers = Comers()
+        self.lake = WatchedLake(
+            other_catalogs=("theirs",),
+            behind_rest=True,
+            interrupt=self._somebody_comes,
+            answering=self._somebody_dies,
+        )
+        self.engines = Engines(self.lake)
+
+    def _somebody_comes(self, name: TableName) -> None:
+        if self.comers.numbers:
+            table, tag = Table(self.lake, name), f"late{next(self.comers.names)}"
+            snapshot = table.snapshots[self.comers.numbers.pop() % len(table.snapshots)]
+            table.tag(tag, snapshot, **{"max-ref-age-ms": FOREVER_MS})
+            self.comers.tagged[table.document["table-uuid"], tag] = snapshot
+
+    def _somebody_dies(self, name: TableName) -> None:
+        process, self.comers.process = self.comers.process, None
+        if process is not None:
+            process.dead = True
+            raise Killed(str(name))
+
+    @rule(
+        span=LATER,
+        numbers=st.lists(st.integers(0, 20), min_size=1, max_size=4),
+        dies=st.booleans(),
+        actions=some(*WRITES, *OTHERS),
+    )
+    def refs_come_while_it_is_committed(
+        self, span: timedelta, numbers: list[int], dies: bool, actions: list[tuple[str, int, int]]
+    ) -> None:
+        """Of a run that died others know nothing; they go on before the next one comes."""
+        self.pass_time(span)
+        self.comers.tagged = {}
+        process = Process()
+        self.comers.numbers, self.comers.process = list(numbers), process if dies else None
+        with suppress(Killed):
+            self.lake.run(services=process.of(self.lake.services()))
+        self.comers.numbers, self.comers.process = [], None
+        if process.dead:
+            self.lake.let_leases_end()
+            self.happens([("append", 0, 0)], MINUTE)
+            self.lake.run()
+        self._all_have_stayed()
+        self.happens(actions, MINUTE)
+
+    def _all_have_stayed(self) -> None:
+        """Tags without end go by nobody's hand but a person's."""
+        for table in self.lake.registered():
+            refs = table.document["refs"]
+            for (uuid, tag), snapshot in self.comers.tagged.items():
+                if table.document["table-uuid"] == uuid:
+                    assert refs.get(tag, {}).get("snapshot-id") == snapshot, f"{tag} is lost"
+
+
+def test_no_life_behind_a_server_loses_what_came_while_it_was_committed() -> None:
+    for begin, lives in beginnings(examples(6)):
+        live(RestLifecycles, lives=lives, moves=30, begin=begin)

@@ -1,0 +1,142 @@
+"""The chain on a catalog whose server writes the metadata: what comes meanwhile is never lost."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from meltline.app.catalog.servers import PROBED, ServerVerdict
+from meltline.app.doctor.doctor import examine
+from meltline.app.observe.observe import observe
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.iceberg.names import TableName
+from tests.lake.lake import Lake, Table
+from tests.lives.kills import Killed
+
+HOUR = 1 / 24
+
+
+@dataclass
+class Others:
+    """What others do just before the next commit of ours, and whether the run dies after it."""
+
+    name: str = ""
+    snapshot: int = 0
+    table: Table | None = None
+    seen: list[TableName] = field(default_factory=list)
+
+    def __call__(self, name: TableName) -> None:
+        self.seen.append(name)
+        if self.table is not None and self.name:
+            table, tag, self.name = self.table, self.name, ""
+            table.tag(tag, self.snapshot)
+
+
+def rest_lake() -> tuple[Lake, Table, Others]:
+    """Four snapshots behind a server; on day 12 the first three may go."""
+    others = Others()
+    lake = Lake(behind_rest=True, interrupt=others)
+    table = lake.on(0).table("t")
+    for day in range(4):
+        lake.on(day)
+        table.overwrite(f"f{day}")
+    others.table = table
+    return lake.on(12), table, others
+
+
+def over(lake: Lake) -> None:
+    """Nights until all that may go has gone."""
+    for day in (13, 21, 30, 39):
+        lake.on(day).run()
+
+
+def test_what_nobody_needs_goes_as_from_any_catalog() -> None:
+    lake, table, others = rest_lake()
+    assert lake.run().exit_code == 0
+    assert table.snapshots == [table.head] and others.seen == [table.name]
+    over(lake)
+    assert not lake.waiting() and not any("f0" in path for path in lake.paths())
+
+
+def test_a_tag_that_comes_during_the_commit_keeps_its_snapshot_and_only_that() -> None:
+    lake, table, others = rest_lake()
+    first, second, *_ = table.snapshots
+    needed = {path for path in lake.paths() if "f0" in path}
+    others.name, others.snapshot = "audit", first
+    summary = lake.run()
+    assert summary.exit_code == 0
+    assert set(table.snapshots) == {first, table.head} and table.document["refs"]["audit"]
+    assert second not in table.snapshots
+    over(lake)
+    assert needed <= lake.paths() and not any("f1" in path for path in lake.paths())
+    lake.check_nothing_is_missing()
+
+
+def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_back() -> None:
+    lake, table, others = rest_lake()
+    first = table.snapshots[0]
+    others.name, others.snapshot = "audit", first
+    died = lake.services()
+
+    class Fatal:
+        def expire(self, *words: object) -> None:
+            protocol = died.committer.protocols["lake"]
+            commit = protocol.commit
+
+            def once(*sent: object) -> None:
+                commit(*sent)
+                raise Killed
+
+            protocol.commit = once
+            died.committer.expire(*words)
+
+    with pytest.raises(Killed):
+        lake.run(services=lake.services(committer=Fatal()))
+    assert first not in table.snapshots and "audit" not in table.document["refs"]
+    observation = observe(lake.services())
+    (reason,) = observation.blocked.values()
+    assert "not known yet which refs came" in reason
+    lake.on(12 + HOUR).run()
+    assert first in table.snapshots and table.document["refs"]["audit"]
+    assert not observe(lake.services()).blocked
+    over(lake)
+    assert any("f0" in path for path in lake.paths())
+    assert not any("f1" in path for path in lake.paths())
+    lake.check_nothing_is_missing()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [
+        ("", "never probed"),
+        ("{}", "never probed"),
+        (ServerVerdict("", "another", "").written, "not the one that was probed"),
+        (ServerVerdict("it keeps no metadata log", "", "").written, "keeps no metadata log"),
+    ],
+)
+def test_behind_a_server_that_was_not_found_fit_nothing_expires(verdict: str, reason: str) -> None:
+    lake, table, others = rest_lake()
+    before, files = table.snapshots, lake.paths()
+    lake.catalogs["lake"].set_namespace_properties(("meltline",), {PROBED: verdict})
+    lake.run()
+    over(lake)
+    assert table.snapshots == before and files <= lake.paths() and not others.seen
+    (finding,) = [f for f in examine(lake.services()) if f.code == "catalog_not_managed"]
+    assert reason in finding.message and "--probe-catalog lake" in finding.fix
+
+
+def test_a_run_that_died_before_its_commit_is_planned_anew() -> None:
+    lake, table, _ = rest_lake()
+
+    class Fatal:
+        def expire(self, *words: object) -> None:
+            raise Killed
+
+    with pytest.raises(Killed):
+        lake.run(services=lake.services(committer=Fatal()))
+    assert len(lake.control.plans.find(states=[PlanState.APPLYING])) == 1
+    assert lake.on(12 + HOUR).run().exit_code == 0
+    assert table.snapshots == [table.head]
+    assert not lake.control.plans.find(states=[PlanState.APPLYING])
+    over(lake)
+    lake.on(60).run()
+    assert set(table.document["refs"]) == {"main"}, "a fence stands for a day"
