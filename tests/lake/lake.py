@@ -12,7 +12,7 @@ from uuid import UUID
 import fastavro
 
 from meltline.adapters.archive.copy_reader import StoreCopyReader
-from meltline.adapters.catalogs.rest_committer import RestCommitter
+from meltline.adapters.catalogs.rest.committer import RestCommitter
 from meltline.adapters.chunks.file_reader import AvroChunkFiles
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter

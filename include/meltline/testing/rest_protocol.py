@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from meltline.adapters.catalogs.rest_protocol import (
+from meltline.adapters.catalogs.rest.protocol import (
     CommitRaced,
     Json,
     LoadedTable,

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalogBaseTable
 from sqlalchemy import create_engine, make_url, text
 
-from meltline.adapters.catalogs.loaded_tables import LoadedTables
+from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.catalogs.table_commits import commit_edit
 from meltline.app.catalog.commit import pin, unpin
@@ -151,7 +151,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path, store: MemoryStore) -> 
 
             def open_handle(observe_only: bool) -> Catalog:
                 config = CatalogConfig("lake", "rest", server.uri, "", "", observe_only, {})
-                return LoadedTables(config, store)
+                return RestTables(config, store)
 
             yield Shop(open_handle, store)
     elif request.param == "sqlite":
@@ -438,5 +438,5 @@ def test_where_an_edit_is_out_of_reach_it_says_what_to_do_instead(
 ) -> None:
     config = CatalogConfig("lake", kind, "thrift://nowhere:1", "", "", False, {})
     with pytest.raises(CatalogReadOnly) as refused:
-        LoadedTables(config, store).set_table_properties(NAME, {"k": "v"})
+        RestTables(config, store).set_table_properties(NAME, {"k": "v"})
     assert "Spark" in refused.value.next

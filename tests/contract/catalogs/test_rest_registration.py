@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.catalogs.loaded_tables import LoadedTables
+from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import NameConflict
 from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file
@@ -25,7 +25,7 @@ class Shop:
     """A catalog, its server, and the store they share."""
 
     server: RestCatalogServer
-    catalog: LoadedTables
+    catalog: RestTables
     store: MemoryStore
 
     def standing(self) -> dict[str, str]:
@@ -41,7 +41,7 @@ def shop() -> Iterator[Shop]:
     with rest_catalog(store) as server:
         server.namespaces["air"] = {}
         config = CatalogConfig("lake", "rest", server.uri, "", "", False, {})
-        yield Shop(server, LoadedTables(config, store), store)
+        yield Shop(server, RestTables(config, store), store)
 
 
 def new_table(name: str) -> NewTable:

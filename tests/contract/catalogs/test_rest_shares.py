@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.catalogs.loaded_tables import LoadedTables
+from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.app.clone.shares import create_share, drop_share, list_shares, update_share
 from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, MeltlineError, NamespaceNotEmpty
@@ -56,7 +56,7 @@ class Far:
         config = self.lake.config()
         far = replace(config.catalogs["far"], type="rest", uri=self.server.uri, observe_only=False)
         config = replace(config, catalogs={**config.catalogs, "far": far})
-        catalogs = {**self.lake.catalogs, "far": LoadedTables(far, self.lake.store)}
+        catalogs = {**self.lake.catalogs, "far": RestTables(far, self.lake.store)}
         return self.lake.services(config=config, catalogs=catalogs)
 
     def table(self, name: str = "far.s.t") -> Table:

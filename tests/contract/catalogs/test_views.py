@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from meltline.adapters.catalogs.loaded_tables import LoadedTables
+from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import TableNotFound
 from meltline.ports import Catalog
@@ -51,4 +51,4 @@ def test_a_view_of_a_rest_catalog_is_told_from_nothing(store: object) -> None:
         server.namespaces["air"] = {}
         server.views.add(("air", "v"))
         config = CatalogConfig("lake", "rest", server.uri, "", "", False, {})
-        check(LoadedTables(config, store))  # type: ignore[arg-type]
+        check(RestTables(config, store))  # type: ignore[arg-type]

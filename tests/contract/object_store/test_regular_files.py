@@ -3,7 +3,7 @@
 import pytest
 from pyiceberg.io import load_file_io
 
-from meltline.adapters.catalogs.loaded_tables import reading_regular_files
+from meltline.adapters.catalogs.pyiceberg_properties import reading_regular_files
 from meltline.adapters.catalogs.regular_files import RegularFiles
 
 

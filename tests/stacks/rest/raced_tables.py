@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pyiceberg.catalog.rest import RestCatalog
 
-from meltline.adapters.catalogs.rest_committer import RestCommitter
-from meltline.adapters.catalogs.rest_protocol import Json, LoadedTable, RestProtocol
+from meltline.adapters.catalogs.rest.committer import RestCommitter
+from meltline.adapters.catalogs.rest.protocol import Json, LoadedTable, RestProtocol
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.clock import WallClock
 from meltline.domain.deletion.plan import Plan, PlanKind

@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from meltline.adapters.catalogs.rest_committer import removal
-from meltline.adapters.catalogs.rest_protocol import CommitRaced
+from meltline.adapters.catalogs.rest.committer import removal
+from meltline.adapters.catalogs.rest.protocol import CommitRaced
 from meltline.domain.errors import CommitUnproven
 from meltline.domain.iceberg.names import TableName
 from tests.stacks.rest.iceberg_server import IcebergServer, iceberg_server

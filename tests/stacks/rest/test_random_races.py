@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from meltline.adapters.catalogs.rest_protocol import CommitRaced, CommitRejected
+from meltline.adapters.catalogs.rest.protocol import CommitRaced, CommitRejected
 from meltline.domain.iceberg.names import TableName
 from tests.seeds import SEED
 from tests.stacks.rest.iceberg_server import IcebergServer, iceberg_server

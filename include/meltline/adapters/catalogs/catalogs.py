@@ -7,13 +7,13 @@ from meltline.config.load import CatalogConfig
 from meltline.ports import MetadataFiles
 
 if TYPE_CHECKING:
-    from meltline.adapters.catalogs.loaded_tables import LoadedTables
+    from meltline.adapters.catalogs.rest.tables import RestTables
 
 
-def open_catalog(config: CatalogConfig, store: MetadataFiles) -> "SqlTables | LoadedTables":
+def open_catalog(config: CatalogConfig, store: MetadataFiles) -> "SqlTables | RestTables":
     """The adapter for a configured catalog. Nothing is contacted yet."""
     if config.type == "sql":
         return SqlTables(config, store)
-    from meltline.adapters.catalogs.loaded_tables import LoadedTables  # noqa: PLC0415 - PyIceberg
+    from meltline.adapters.catalogs.rest.tables import RestTables  # noqa: PLC0415 - PyIceberg
 
-    return LoadedTables(config, store)
+    return RestTables(config, store)

@@ -16,7 +16,7 @@ from pyiceberg.expressions import Reference as Column
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import DataScan, StaticTable
 
-from meltline.adapters.catalogs.loaded_tables import reading_regular_files
+from meltline.adapters.catalogs.pyiceberg_properties import reading_regular_files
 from meltline.adapters.index_tables.scan_query import Condition, Question, plain
 from meltline.config.load import CatalogConfig
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from meltline.adapters.catalogs.rest_protocol import (
+from meltline.adapters.catalogs.rest.protocol import (
     CommitRaced,
     CommitRejected,
     Json,
     LoadedTable,
     RestProtocol,
 )
-from meltline.adapters.catalogs.restored_refs import (
+from meltline.adapters.catalogs.rest.restored_refs import (
     by_id,
     lost_refs,
     refs_of,

@@ -5,22 +5,12 @@ asserted as it was seen. No requirement of the protocol asserts a property: of t
 property the later one wins.
 """
 
-from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    RemovePropertiesUpdate,
-    RemoveSnapshotRefUpdate,
-    SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
-    TableRequirement,
-    TableUpdate,
-)
-
+from meltline.adapters.catalogs.rest.protocol import Json
 from meltline.domain.errors import CatalogReadOnly
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.table_metadata import SnapshotRef
 
-Changes = tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]
+Changes = tuple[list[Json], list[Json]]
 
 
 def as_updates(document: MetadataEditor) -> Changes:
@@ -38,44 +28,38 @@ def as_updates(document: MetadataEditor) -> Changes:
             next="make it with an engine",
         )
     requirements, updates = _refs(document)
-    same = AssertTableUUID.model_validate(
-        {"type": "assert-table-uuid", "uuid": document.state.table_uuid}
-    )
-    return (same, *requirements), (*_properties(document), *updates)
+    same = {"type": "assert-table-uuid", "uuid": document.state.table_uuid}
+    return [same, *requirements], [*_properties(document), *updates]
 
 
-def _properties(document: MetadataEditor) -> list[TableUpdate]:
+def _properties(document: MetadataEditor) -> list[Json]:
     before, after = document.state.properties, document.edited.properties
-    updates: list[TableUpdate] = []
+    updates: list[Json] = []
     if changed := {key: text for key, text in after.items() if before.get(key) != text}:
-        updates.append(SetPropertiesUpdate(updates=changed))
+        updates.append({"action": "set-properties", "updates": changed})
     if removals := sorted(before.keys() - after.keys()):
-        updates.append(RemovePropertiesUpdate(removals=removals))
+        updates.append({"action": "remove-properties", "removals": removals})
     return updates
 
 
-def _refs(document: MetadataEditor) -> tuple[list[TableRequirement], list[TableUpdate]]:
+def _refs(document: MetadataEditor) -> Changes:
     before, after = document.state.refs, document.edited.refs
-    requirements: list[TableRequirement] = []
-    updates: list[TableUpdate] = []
+    requirements: list[Json] = []
+    updates: list[Json] = []
     for name in sorted(before.keys() | after.keys()):
         was, now = before.get(name), after.get(name)
         if was == now:
             continue
         snapshot = None if was is None else was.snapshot_id
-        seen = {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot}
-        requirements.append(AssertRefSnapshotId.model_validate(seen))
-        updates.append(_remove(name) if now is None else _set(now))
+        requirements.append(
+            {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot}
+        )
+        gone = {"action": "remove-snapshot-ref", "ref-name": name}
+        updates.append(gone if now is None else _set(now))
     return requirements, updates
 
 
-def _remove(name: str) -> TableUpdate:
-    return RemoveSnapshotRefUpdate.model_validate(
-        {"action": "remove-snapshot-ref", "ref-name": name}
-    )
-
-
-def _set(ref: SnapshotRef) -> TableUpdate:
+def _set(ref: SnapshotRef) -> Json:
     written: dict[str, object] = {
         "action": "set-snapshot-ref",
         "ref-name": ref.name,
@@ -85,6 +69,4 @@ def _set(ref: SnapshotRef) -> TableUpdate:
         "max-snapshot-age-ms": ref.max_snapshot_age_ms,
         "min-snapshots-to-keep": ref.min_snapshots_to_keep,
     }
-    return SetSnapshotRefUpdate.model_validate(
-        {key: field for key, field in written.items() if field is not None}
-    )
+    return {key: field for key, field in written.items() if field is not None}

@@ -1,29 +1,26 @@
-"""REST, Hive and Glue catalogs, through PyIceberg."""
+"""REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
-from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
-    CommitFailedException,
-    CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.io import PY_IO_IMPL
-from pyiceberg.table import Table
 
-from meltline.adapters.catalogs.rest_updates import as_updates
+from meltline.adapters.catalogs.pyiceberg_properties import reading_regular_files
+from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
+from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.table_commits import (
     a_view,
     always_others,
     commit_edit,
     fate_unknown,
-    no_table,
     not_as_expected,
     open_document,
     require_writable,
@@ -36,16 +33,14 @@ from meltline.adapters.catalogs.table_renames import (
     not_empty,
     registrable,
 )
+from meltline.concurrency import thread_map
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
 from meltline.domain.errors import (
-    CatalogReadOnly,
     CatalogUnlistable,
-    MetadataUnreadable,
     NameConflict,
     TableNotFound,
 )
-from meltline.domain.iceberg.locations import split_location
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
@@ -59,20 +54,23 @@ from meltline.ports import (
 from meltline.retries import until_done
 
 
-def reading_regular_files(properties: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """PyIceberg's properties with `RegularFiles`, where the warehouse is local and names none."""
-    if split_location(warehouse).scheme != "file":
-        return dict(properties)
-    return {PY_IO_IMPL: "meltline.adapters.catalogs.regular_files.RegularFiles", **properties}
+class RestTables:
+    """A catalog behind the REST protocol: one load per table tells where its metadata lies.
 
+    Args:
+        config: Where it is.
+        store: Where its tables' metadata files are.
+        protocol: Sends what is not sent by PyIceberg's own client.
+    """
 
-class LoadedTables:
-    """Such a catalog: one load per table tells where its metadata lies."""
-
-    def __init__(self, config: CatalogConfig, store: MetadataFiles) -> None:
+    def __init__(
+        self, config: CatalogConfig, store: MetadataFiles, protocol: RestProtocol | None = None
+    ) -> None:
         self._config = config
         self._store = store
-        self._open: PyIcebergCatalog | None = None
+        self.protocol = protocol or RestProtocol(
+            config.name, partial(connect, config), f"{config.uri} {config.warehouse}"
+        )
 
     @property
     def name(self) -> str:
@@ -82,16 +80,8 @@ class LoadedTables:
     def observe_only(self) -> bool:
         return self._config.observe_only
 
-    def _catalog(self) -> PyIcebergCatalog:
-        if self._open is None:
-            words = {
-                "type": self._config.type,
-                "uri": self._config.uri,
-                "warehouse": self._config.warehouse,
-                **reading_regular_files(self._config.properties, self._config.warehouse),
-            }
-            self._open = load_catalog(self._config.name, **{k: v for k, v in words.items() if v})
-        return self._open
+    def _catalog(self) -> RestCatalog:
+        return self.protocol.catalog
 
     def listing(self) -> CatalogListing:
         """Every namespace level and table. See the port.
@@ -113,52 +103,34 @@ class LoadedTables:
     def _list(self) -> CatalogListing:
         catalog = self._catalog()
         namespaces: dict[tuple[str, ...], Mapping[str, str]] = {}
-        entries: list[CatalogEntry] = []
+        names: list[TableName] = []
         waiting = list(catalog.list_namespaces())
         while waiting:
             namespace = tuple(waiting.pop())
             waiting.extend(catalog.list_namespaces(namespace))
             namespaces[namespace] = catalog.load_namespace_properties(namespace)
-            for identifier in catalog.list_tables(namespace):
-                table = catalog.load_table(identifier)
-                name = TableName(self.name, namespace, identifier[-1])
-                entries.append(CatalogEntry(name, table.metadata_location))
-        return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
+            tables = catalog.list_tables(namespace)
+            names += [TableName(self.name, namespace, table[-1]) for table in tables]
+        names.sort()
+        locations = thread_map(self.location, names)
+        entries = tuple(map(CatalogEntry, names, locations))
+        return CatalogListing(entries, namespaces, self.protocol.server)
 
     def location(self, name: TableName) -> str:
-        return self._load(name).metadata_location
-
-    def _load(self, name: TableName) -> Table:
         try:
-            return self._catalog().load_table((*name.namespace, name.name))
-        except NoSuchTableError as missing:
-            raise (a_view(name) if self._is_view(name) else no_table(self.name, name)) from missing
-        except ValueError as error:  # PyIceberg does not know every type, `variant` for one
-            raise MetadataUnreadable(
-                f"{name} cannot be loaded through catalog {self.name}",
-                object=str(name),
-                expected="a table that PyIceberg can read",
-                found=f"{type(error).__name__}",
-                next="make the change with an engine",
-            ) from error
+            return self.protocol.load(name, refs_only=True).metadata_location
+        except TableNotFound as missing:
+            raise (a_view(name) if self._is_view(name) else missing) from missing
 
     def _is_view(self, name: TableName) -> bool:
         try:
-            return self._catalog().view_exists((*name.namespace, name.name))
+            return bool(self._catalog().view_exists((*name.namespace, name.name)))
         except Exception:  # few catalogs know views, and one that does not may say so in any way
             return False
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
-        """Changes a table where the server writes the metadata (REST). See the port."""
+        """Changes a table; the server writes the metadata. See the port."""
         require_writable(self)
-        if self._config.type != "rest":
-            raise CatalogReadOnly(
-                f"tables of a {self._config.type} catalog cannot be edited without an engine",
-                object=str(name),
-                expected="a catalog of type sql or rest",
-                found=self._config.type,
-                next="make the change with Spark SQL: ALTER TABLE",
-            )
         location = until_done(lambda: self._committed(name, edit))
         if location is None:
             raise always_others(name)
@@ -166,18 +138,15 @@ class LoadedTables:
 
     def _committed(self, name: TableName, edit: TableEdit) -> str | None:
         """Where the table stands once it is edited; None where somebody else was first."""
-        table = self._load(name)
-        document = open_document(self._store, name, table.metadata_location, WallClock())
+        location = self.location(name)
+        document = open_document(self._store, name, location, WallClock())
         edit(document)
         if not document.is_changed:
-            return table.metadata_location
-        requirements, updates = as_updates(document)
+            return location
         try:
-            return self._catalog().commit_table(table, requirements, updates).metadata_location
-        except CommitFailedException:
+            return self.protocol.commit(name, *as_updates(document)).metadata_location
+        except CommitRaced:
             return None
-        except CommitStateUnknownException as unknown:
-            raise fate_unknown(name, str(unknown)[:200]) from unknown
 
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
@@ -244,7 +213,7 @@ class LoadedTables:
                 (*move.target.namespace, move.target.name),
             )
         except Exception as failure:
-            after = self._load(move.source).metadata.properties
+            after = self.protocol.load(move.source).metadata.get("properties") or {}
             self.set_table_properties(move.source, before, [k for k in after if k not in before])
             if isinstance(failure, TableAlreadyExistsError):
                 raise name_taken(move.target) from failure
@@ -262,10 +231,7 @@ class LoadedTables:
 
     def _rewrite(self, move: TableMove) -> None:
         """A table that stays where it is and says something else, which no update could express."""
-        if self._config.type == "rest":
-            commit_edit(self, self._store, move.source, move.edit, WallClock())
-        else:
-            self.edit_table(move.source, move.edit)
+        commit_edit(self, self._store, move.source, move.edit, WallClock())
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
         """Takes a table out and registers it anew: for a moment there is none of that name.
@@ -353,3 +319,13 @@ class LoadedTables:
         except (TableNotFound, NoSuchTableError):
             return False
         return True
+
+
+def connect(config: CatalogConfig) -> RestCatalog:
+    """PyIceberg's client: it asks the server for its configuration, and logs in."""
+    words = {
+        "uri": config.uri,
+        "warehouse": config.warehouse,
+        **reading_regular_files(config.properties, config.warehouse),
+    }
+    return RestCatalog(config.name, **{key: word for key, word in words.items() if word})

@@ -5,6 +5,7 @@ fields that they do not know and refuse tables with types of tomorrow; so tables
 here as the documents that they are.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -62,11 +63,13 @@ class RestProtocol:
     Args:
         name: The catalog's name in `meltline.yaml`.
         connect: Asks the server for its configuration and logs in; done once, when needed.
+        address: Where it is, as it is configured.
     """
 
-    def __init__(self, name: str, connect: Callable[[], RestCatalog]) -> None:
+    def __init__(self, name: str, connect: Callable[[], RestCatalog], address: str = "") -> None:
         self.name = name
         self._connect = connect
+        self._address = address
 
     @cached_property
     def catalog(self) -> RestCatalog:
@@ -75,6 +78,13 @@ class RestProtocol:
         session = catalog._session
         session.request = partial(session.request, timeout=_SECONDS)  # type: ignore[method-assign]
         return catalog
+
+    @property
+    def server(self) -> str:
+        """What tells this server from another: its address, and what it says that it can do."""
+        catalog = self.catalog
+        said = [self._address, *sorted(map(str, catalog._supported_endpoints))]
+        return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
         """A table as it stands now.
