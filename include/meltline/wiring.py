@@ -37,11 +37,13 @@ from meltline.late import late
 from meltline.ports import (
     Catalog,
     ChunkFileReader,
+    Committer,
     CopyReader,
     GuardedWriter,
     LedgerReader,
     ManifestReader,
     ObjectReader,
+    ServerProbe,
     SessionEngine,
     SnapshotReader,
     SqlEngine,
@@ -199,7 +201,6 @@ class Wiring:
         from meltline.adapters.orphan_scan.scanner import SparkSweeper  # noqa: PLC0415
         from meltline.adapters.proofs.proof_cache import ProofCache  # noqa: PLC0415
         from meltline.adapters.proofs.proof_reader import SparkProofReader  # noqa: PLC0415
-        from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.session import spark_catalog  # noqa: PLC0415
 
         context = replace(self.ledgers(), run_id=run_id)
@@ -213,7 +214,7 @@ class Wiring:
         return SweepServices(
             **{name: getattr(context, name) for name in ReadContext.__dataclass_fields__},
             files=spark_file_ledger(LedgerTables(*ledger), self.store),
-            committer=JvmCommitter(spark, self.config.catalogs),
+            committer=self._committer(spark, context),
             deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
@@ -225,6 +226,19 @@ class Wiring:
             **spark_parts(spark, self.config.catalogs),
             **(self._archive(spark, context, context.cold) if context.cold else {}),
         )
+
+    def server_probes(self, catalogs: Mapping[str, Catalog]) -> Mapping[str, ServerProbe]:
+        """What tries out the servers of catalogs that have one."""
+        from meltline.adapters.catalogs.rest.parts import server_probes  # noqa: PLC0415 - PyIceberg
+
+        return server_probes(catalogs, self.store)
+
+    def _committer(self, spark: Any, context: ReadContext) -> Committer:
+        from meltline.adapters.catalogs.rest.parts import rest_committer  # noqa: PLC0415 - PyIceberg
+        from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
+
+        over_rest = rest_committer(context.catalogs[self.config.hot], self.store)
+        return over_rest or JvmCommitter(spark, self.config.catalogs)
 
     def gate(self, run_id: str) -> GreatExpectationsEngine:
         """What judges; its page of Data Docs is named after the run. Starts no JVM."""

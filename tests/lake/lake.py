@@ -16,9 +16,9 @@ from meltline.adapters.catalogs.rest.committer import RestCommitter
 from meltline.adapters.chunks.file_reader import AvroChunkFiles
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
-from meltline.app.catalog.servers import PROBED, ServerVerdict
 from meltline.app.doctor.init import init
 from meltline.app.ground.arming import ARMED
+from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest

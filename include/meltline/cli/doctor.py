@@ -1,15 +1,54 @@
 """What is wrong with a lake and its ledgers, without a JVM."""
 
+from typing import Annotated
+
+import typer
+
 from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.probe import probe_catalog
 from meltline.cli.options import AsJson, ConfigPath, wire
-from meltline.cli.output import answer_rows
+from meltline.cli.output import answer_rows, print_notes
+from meltline.wiring import Wiring
 
 
-def doctor(config: ConfigPath = None, as_json: AsJson = False) -> int:
+def doctor(
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    probe: Annotated[
+        str,
+        typer.Option(
+            "--probe-catalog",
+            metavar="NAME",
+            help="try out the server of a REST catalog in a scratch namespace; keep the verdict",
+        ),
+    ] = "",
+) -> int:
     """Everything that keeps a table out, holds a run back, or endangers files."""
-    findings = examine(wire(config).ledgers())
+    wiring = wire(config)
+    if probe:
+        return _probe(wiring, probe, as_json=as_json)
+    findings = examine(wiring.ledgers())
     rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
     columns = ("level", "code", "object", "message", "fix")
     document, nothing = {"findings": findings}, "Nothing to report."
     answer_rows(document, columns, rows, as_json=as_json, nothing=nothing)
     return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+def _probe(wiring: Wiring, name: str, *, as_json: bool) -> int:
+    context = wiring.ledgers()
+    probed = probe_catalog(context, wiring.server_probes(context.catalogs), name)
+    document = {"catalog": name, "managed": not probed.reason, "facts": probed.facts}
+    rows = [
+        [
+            fact.question,
+            "yes" if fact.is_so else "no",
+            "needed" if fact.is_needed else "",
+            fact.detail,
+        ]
+        for fact in probed.facts
+    ]
+    columns = ("what was asked", "answer", "", "detail")
+    answer_rows(document, columns, rows, as_json=as_json, nothing="")
+    print_notes(() if as_json else [f"catalog {name}: {probed.sentence}"])
+    return 1 if probed.reason else 0

@@ -130,6 +130,7 @@ from meltline.ports.file_ledger import (
     SnapshotKey,
 )
 from meltline.ports.gates import GateEngine
+from meltline.ports.probes import ProbedFact, ServerProbe
 from meltline.ports.readers import (
     ManifestReader,
     PastView,
@@ -263,6 +264,7 @@ __all__ = [
     "PolicyLedger",
     "PolicyReader",
     "Prefix",
+    "ProbedFact",
     "ProofCache",
     "ProofReader",
     "ProofResult",
@@ -284,6 +286,7 @@ __all__ = [
     "RowSample",
     "RunLog",
     "RunRecord",
+    "ServerProbe",
     "SessionEngine",
     "SideFileIndex",
     "SnapshotIndex",

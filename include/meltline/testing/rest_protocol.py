@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from meltline.adapters.catalogs.rest.protocol import (
     CommitRaced,
     Json,
     LoadedTable,
-    RestProtocol,
 )
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import STATISTICS
@@ -17,7 +16,7 @@ from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.committer import remove_refs, remove_snapshots
 
 
-class MemoryProtocol(RestProtocol):
+class MemoryProtocol:
     """The server's part of the protocol, as far as an expiration needs it.
 
     Args:
@@ -34,20 +33,19 @@ class MemoryProtocol(RestProtocol):
         interrupt: Callable[[TableName], object] = lambda table: None,
         answering: Callable[[TableName], object] = lambda table: None,
     ) -> None:
-        super().__init__(catalog.name, _no_server)
         self._served = catalog
         self._store = store
         self._interrupt, self._answering = interrupt, answering
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
-        """A table as it stands now. See `RestProtocol`."""
+        """A table as it stands now. See `Documents`."""
         location = self._served.location(name)
         return LoadedTable(location, json.loads(self._store.read(location)), {})
 
     def commit(
         self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> LoadedTable:
-        """Carries out updates on what stands there now. See `RestProtocol`."""
+        """Carries out updates on what stands there now. See `Documents`."""
         self._interrupt(name)
         table = self.load(name)
         document = dict(table.metadata)
@@ -61,10 +59,6 @@ class MemoryProtocol(RestProtocol):
         done = self.load(name)
         self._answering(name)
         return done
-
-
-def _no_server() -> NoReturn:
-    raise AssertionError("a catalog in memory has no server")
 
 
 def _holds(requirement: Json, document: Json) -> bool:

@@ -29,11 +29,13 @@ from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.seeds import chosen_seed
 from tests.unit.lives.test_random_archives import RandomArchives
 from tests.unit.lives.test_random_lifecycles import RandomLifecycles
+from tests.unit.lives.test_random_rest import RestLifecycles
 
 KINDS = (
     RandomLifecycles,
     RandomArchives,
     UnluckyLifecycles,
+    RestLifecycles,
     RestoredLedgers,
     WrongClocks,
     CopiedLifecycles,

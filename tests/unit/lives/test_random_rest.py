@@ -32,7 +32,7 @@ class Comers:
 
     numbers: list[int] = field(default_factory=list)
     process: Process | None = None
-    tagged: dict[tuple[str, str], int] = field(default_factory=dict)
+    tagged: dict[tuple[TableName, str], int] = field(default_factory=dict)
     names: Iterator[int] = field(default_factory=count)
 
 
@@ -55,7 +55,7 @@ class RestLifecycles(UnluckyLifecycles):
             table, tag = Table(self.lake, name), f"late{next(self.comers.names)}"
             snapshot = table.snapshots[self.comers.numbers.pop() % len(table.snapshots)]
             table.tag(tag, snapshot, **{"max-ref-age-ms": FOREVER_MS})
-            self.comers.tagged[table.document["table-uuid"], tag] = snapshot
+            self.comers.tagged[name, tag] = snapshot
 
     def _somebody_dies(self, name: TableName) -> None:
         process, self.comers.process = self.comers.process, None
@@ -89,11 +89,9 @@ class RestLifecycles(UnluckyLifecycles):
 
     def _all_have_stayed(self) -> None:
         """Tags without end go by nobody's hand but a person's."""
-        for table in self.lake.registered():
-            refs = table.document["refs"]
-            for (uuid, tag), snapshot in self.comers.tagged.items():
-                if table.document["table-uuid"] == uuid:
-                    assert refs.get(tag, {}).get("snapshot-id") == snapshot, f"{tag} is lost"
+        for (name, tag), snapshot in self.comers.tagged.items():
+            ref = Table(self.lake, name).document["refs"].get(tag, {})
+            assert ref.get("snapshot-id") == snapshot, f"{tag} of {name} is lost"
 
 
 def test_no_life_behind_a_server_loses_what_came_while_it_was_committed() -> None:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from meltline.app.catalog.servers import PROBED, ServerVerdict
 from meltline.app.doctor.doctor import examine
+from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.observe.observe import observe
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.iceberg.names import TableName

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
-from meltline.app.catalog.servers import unmanaged_reason
+from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.domain.archive.archive import Validity
 from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy

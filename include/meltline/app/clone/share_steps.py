@@ -8,11 +8,11 @@ from itertools import chain
 from uuid import uuid4
 
 from meltline.app.catalog.commit import same_table
-from meltline.app.catalog.servers import unmanaged_reason
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
 from meltline.app.clone.share_tables import SharePart, StandingTable, all_whereabouts
 from meltline.app.drop.drop import busy, drop_for_good
 from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import Source, first_moment, guarded
 from meltline.domain.clone.shares import Share, emptied, pin, shared_document, tag_of

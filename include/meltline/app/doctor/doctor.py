@@ -9,7 +9,6 @@ from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.management import described, never_read, vouched_for
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
-from meltline.app.catalog.servers import unmanaged_reason
 from meltline.app.catalog.tables import (
     ObservedTable,
     TableRetention,
@@ -28,6 +27,7 @@ from meltline.app.drop.external_drops import gone_tables
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
+from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings

@@ -21,9 +21,9 @@ from meltline.app.catalog.metadata import (
     metadata_of,
 )
 from meltline.app.catalog.registrations import comes_of
-from meltline.app.catalog.servers import unmanaged_reason
 from meltline.app.catalog.tables import observed_table, retention_of
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.retention.policies import APPLIED
 from meltline.app.services import ReadContext
 from meltline.config.load import Config

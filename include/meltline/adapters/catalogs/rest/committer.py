@@ -15,9 +15,9 @@ from typing import Any
 from meltline.adapters.catalogs.rest.protocol import (
     CommitRaced,
     CommitRejected,
+    Documents,
     Json,
     LoadedTable,
-    RestProtocol,
 )
 from meltline.adapters.catalogs.rest.restored_refs import (
     by_id,
@@ -55,7 +55,7 @@ class RestCommitter:
         clock: The wall clock: engines refuse metadata whose times lie in the future.
     """
 
-    protocols: Mapping[str, RestProtocol]
+    protocols: Mapping[str, Documents]
     files: ObjectReader
     clock: Clock
 
@@ -71,7 +71,7 @@ class RestCommitter:
             return None
         return self._concluded(plan, done)
 
-    def _remove(self, protocol: RestProtocol, plan: Plan, base: LoadedTable) -> LoadedTable:
+    def _remove(self, protocol: Documents, plan: Plan, base: LoadedTable) -> LoadedTable:
         """One commit: all of it or nothing."""
         try:
             return protocol.commit(plan.table, *removal(plan, base))
@@ -97,7 +97,7 @@ class RestCommitter:
             snapshot = _fenced(table.metadata)
             with suppress(CommitRaced):
                 return protocol.commit(
-                    plan.table, _known(table.metadata), [self._fence(plan, table, snapshot)]
+                    plan.table, _standing(table.metadata), [self._fence(plan, table, snapshot)]
                 )
             return None
 
@@ -113,9 +113,9 @@ class RestCommitter:
         if not done.replaced:
             raise _unproven(plan, "the catalog names no metadata file before it")
         before = self._read(plan, done.replaced)
-        more = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
-        if more:
-            shown = ", ".join(map(str, sorted(more)[:3]))
+        surplus = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
+        if surplus:
+            shown = ", ".join(map(str, sorted(surplus)[:3]))
             raise _unproven(plan, f"the catalog removed more than was asked: {shown}")
         lost = lost_refs(before, done.metadata, plan.refs)
         if lost:
@@ -139,7 +139,7 @@ class RestCommitter:
                 snapshot = by_id(before, next(iter(back.values()))["snapshot-id"])
                 updates.append(self._fence(plan, now, snapshot))
             with suppress(CommitRaced, CommitRejected):
-                protocol.commit(plan.table, [*_known(now.metadata), *absent], updates)
+                protocol.commit(plan.table, [*_standing(now.metadata), *absent], updates)
                 return True
             return None
 
@@ -236,10 +236,10 @@ def removal(
             for at in range(0, len(ids), size)
         ),
     ]
-    return [*_known(base.metadata), _absent(fence_of(plan))], updates
+    return [*_standing(base.metadata), _absent(fence_of(plan))], updates
 
 
-def _known(metadata: Json) -> list[Json]:
+def _standing(metadata: Json) -> list[Json]:
     """That it is this table, and that its refs stand where they were seen."""
     refs = [
         {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": ref["snapshot-id"]}

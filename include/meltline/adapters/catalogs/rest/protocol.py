@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from requests import RequestException, Response
@@ -57,6 +57,20 @@ class LoadedTable:
         return str(log[-1]["metadata-file"]) if log else ""
 
 
+class Documents(Protocol):
+    """Tables as documents: what expirations need of the protocol."""
+
+    def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
+        """A table as it stands now."""
+        ...
+
+    def commit(
+        self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
+    ) -> LoadedTable:
+        """Carries out updates if the requirements hold."""
+        ...
+
+
 class RestProtocol:
     """One catalog behind the protocol.
 
@@ -83,8 +97,8 @@ class RestProtocol:
     def server(self) -> str:
         """What tells this server from another: its address, and what it says that it can do."""
         catalog = self.catalog
-        said = [self._address, *sorted(map(str, catalog._supported_endpoints))]
-        return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+        parts = [self._address, *sorted(map(str, catalog._supported_endpoints))]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
         """A table as it stands now.
@@ -106,7 +120,7 @@ class RestProtocol:
         if answer.status_code == HTTPStatus.NOT_FOUND:
             raise no_table(self.name, name)
         if not answer.ok:
-            raise refused(name, _told(answer))
+            raise refused(name, _problem(answer))
         return _table(answer)
 
     def commit(
@@ -133,19 +147,23 @@ class RestProtocol:
             return _table(answer)
         raise self._not_done(name, answer)
 
+    def etag(self, name: TableName) -> str:
+        """What tells this state of a table from another; empty where the server says nothing."""
+        return str(self._send("GET", self._url(name)).headers.get("ETag", ""))
+
     def _not_done(self, name: TableName, answer: Response) -> Exception:
         if answer.status_code == HTTPStatus.CONFLICT:
-            return CommitRaced(_told(answer))
+            return CommitRaced(_problem(answer))
         if answer.status_code == HTTPStatus.NOT_FOUND:
             return no_table(self.name, name)
         # What is too early, too much or the server's own failure may come from before it or after.
         if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return fate_unknown(name, _told(answer))
+            return fate_unknown(name, _problem(answer))
         return CommitRejected(
             f"catalog {self.name} does not take a change of {name}",
             object=str(name),
             expected="a server that carries out the updates of Iceberg's REST protocol",
-            found=_told(answer),
+            found=_problem(answer),
             next=f"`meltline doctor --probe-catalog {self.name}` says what it can do",
         )
 
@@ -185,7 +203,7 @@ def _table(answer: Response) -> LoadedTable:
     )
 
 
-def _told(answer: Response) -> str:
+def _problem(answer: Response) -> str:
     """What a server says went wrong, in a line."""
     try:
         error = answer.json()["error"]

@@ -40,11 +40,11 @@ def lost_refs(before: Json, after: Json, refs_to_go: Collection[str]) -> dict[st
         after: What it made of that.
         refs_to_go: Refs that it was asked to remove.
     """
-    gone = snapshot_ids(before) - snapshot_ids(after)
+    removed = snapshot_ids(before) - snapshot_ids(after)
     return {
         name: ref
         for name, ref in refs_of(before).items()
-        if ref["snapshot-id"] in gone and name not in refs_to_go
+        if ref["snapshot-id"] in removed and name not in refs_to_go
     }
 
 

@@ -54,8 +54,8 @@ def _refs(document: MetadataEditor) -> Changes:
         requirements.append(
             {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot}
         )
-        gone = {"action": "remove-snapshot-ref", "ref-name": name}
-        updates.append(gone if now is None else _set(now))
+        removal = {"action": "remove-snapshot-ref", "ref-name": name}
+        updates.append(removal if now is None else _set(now))
     return requirements, updates
 
 

@@ -1,0 +1,261 @@
+"""Tries a REST server out: whether expirations over it lose nothing, and what else it does.
+
+On a scratch namespace with one table, by the very code that expires. Nothing of anybody else's is
+touched; what was made is taken away again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from meltline.adapters.catalogs.rest.committer import RestCommitter
+from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable
+from meltline.adapters.catalogs.rest.tables import RestTables
+from meltline.domain.clock import Clock
+from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import to_millis
+from meltline.ports import ObjectReader, ObjectRemover, ProbedFact
+
+_NESSIE = "nessie.is-nessie-catalog"
+_SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
+_LONGEST_WORDS = 200
+
+
+@dataclass
+class RestProbe:
+    """The port `ServerProbe` for REST catalogs."""
+
+    tables: RestTables
+    files: ObjectReader
+    remover: ObjectRemover
+    clock: Clock
+    space: str = field(default_factory=lambda: f"meltline_probe_{uuid4().hex[:12]}")
+
+    @property
+    def server(self) -> str:
+        """What tells this server from another."""
+        return self.tables.protocol.server
+
+    @property
+    def _name(self) -> TableName:
+        return TableName(self.tables.name, (self.space,), "t")
+
+    def facts(self) -> Sequence[ProbedFact]:
+        """What was asked and answered. See the port."""
+        facts: list[ProbedFact] = []
+        try:
+            for question, is_needed, ask in self._questions():
+                fact = _answer(question, ask, is_needed=is_needed)
+                facts.append(fact)
+                if is_needed and not fact.is_so:
+                    break
+        finally:
+            self._clean_up()
+        return facts
+
+    def _questions(self) -> Iterator[tuple[str, bool, Callable[[], str]]]:
+        yield "it shows all branches of a table", True, self._shows_everything
+        yield "namespaces keep properties", True, self._namespace_properties
+        yield "it commits, and names the metadata file that it started from", True, self._commits
+        yield "a ref that has moved stops a commit", True, self._refuses_moved_refs
+        yield "a ref that comes meanwhile can be given its snapshot again", True, self._restores
+        yield "a table can be renamed", True, self._renames
+        yield "a drop leaves the files, and they can be registered", True, self._registers
+        yield "it gives credentials with a table", False, self._vends
+        yield "it lets clients sign their own requests", False, self._leaves_signing
+        yield "it tells whether a table has moved by its ETag", False, self._tags_answers
+
+    # --- what is asked ----------------------------------------------------------------------
+
+    def _shows_everything(self) -> str:
+        catalog = self.tables.protocol.catalog
+        if str(catalog.properties.get(_NESSIE, "")).lower() == "true":
+            raise _No("Nessie shows one branch of its own only, and one snapshot of a table")
+        return ""
+
+    def _namespace_properties(self) -> str:
+        self.tables.set_namespace_properties((self.space,), {"a": "1", "b": "2"})
+        self.tables.set_namespace_properties((self.space,), {"a": "3"}, ["b"])
+        properties = self.tables.protocol.catalog.load_namespace_properties((self.space,))
+        if properties.get("a") != "3" or "b" in properties:
+            raise _No(f"after a change it has {properties}")
+        return ""
+
+    def _commits(self) -> str:
+        self._create()
+        for snapshot in range(1, 5):
+            before = self._load().metadata_location
+            done = self._append(snapshot)
+            if done.replaced != before:
+                raise _No(f"{done.replaced or 'no file'} and not {before}")
+        return f"metadata as {self._load().metadata_location.rsplit('/', 1)[-1]}"
+
+    def _refuses_moved_refs(self) -> str:
+        self._set_ref("moved", 3)
+        self._set_ref("moved", 4)
+        old = {"type": "assert-ref-snapshot-id", "ref": "moved", "snapshot-id": 3}
+        absent = {"type": "assert-ref-snapshot-id", "ref": "moved", "snapshot-id": None}
+        change = {"action": "set-properties", "updates": {"probed": "true"}}
+        for requirement in (old, absent):
+            with suppress(CommitRaced):
+                self.tables.protocol.commit(self._name, [requirement], [change])
+                raise _No(f"it took a commit that asserts {requirement['snapshot-id']}")
+        return ""
+
+    def _restores(self) -> str:
+        """A tag is set between what a committer knows and its commit."""
+        table = self._load()
+        plan = self._plan(table)
+        protocols = {self.tables.name: _Interrupted(self.tables, lambda: self._set_ref("late", 1))}
+        outcome = RestCommitter(protocols, self.files, self.clock).expire(plan, plan.base_location)
+        after = self._load().metadata
+        ids = {s["snapshot-id"] for s in after["snapshots"]}
+        late = (after.get("refs") or {}).get("late", {}).get("snapshot-id")
+        if outcome is None or late != 1 or 2 in ids or 1 not in ids:
+            raise _No(f"snapshots {sorted(ids)}, the tag on {late}")
+        return "the server lost it first" if outcome.restored else "the server kept it"
+
+    def _renames(self) -> str:
+        other = TableName(self.tables.name, (self.space,), "t2")
+        catalog, at = self.tables.protocol.catalog, self._load().metadata_location
+        catalog.rename_table((self.space, "t"), (self.space, "t2"))
+        if self.tables.location(other) != at:
+            raise _No("it stands elsewhere afterwards")
+        catalog.rename_table((self.space, "t2"), (self.space, "t"))
+        return ""
+
+    def _registers(self) -> str:
+        at = self._load().metadata_location
+        self.tables.unregister(self._name, at)
+        if self.files.size(at) is None:
+            raise _No("a drop without purge deletes metadata files")
+        self.tables.register(self._name, at)
+        return "" if self._load().metadata_location == at else "under another metadata file"
+
+    def _vends(self) -> str:
+        table = self._load()
+        keys = [key for key in table.config if "secret" in key or "token" in key]
+        if not keys and not table.credentials:
+            raise _No("")
+        return ", ".join(keys) or f"{len(table.credentials)} prefixes"
+
+    def _leaves_signing(self) -> str:
+        if str(self._load().config.get("s3.remote-signing-enabled", "")).lower() == "true":
+            raise _No("it signs each request itself: Meltline cannot read there")
+        return ""
+
+    def _tags_answers(self) -> str:
+        etag = self.tables.protocol.etag(self._name)
+        if not etag:
+            raise _No("")
+        return ""
+
+    # --- the scratch table ------------------------------------------------------------------
+
+    def _create(self) -> None:
+        catalog = self.tables.protocol.catalog
+        body: Any = {"name": "t", "schema": _SCHEMA, "properties": {"format-version": "2"}}
+        url = f"{catalog.url('namespaces')}/{self.space}/tables"
+        catalog._session.post(url, json=body).raise_for_status()
+
+    def _load(self) -> LoadedTable:
+        return self.tables.protocol.load(self._name)
+
+    def _append(self, snapshot_id: int) -> LoadedTable:
+        table = self._load().metadata
+        main = (table.get("refs") or {}).get("main")
+        snapshot: dict[str, Any] = {
+            "snapshot-id": snapshot_id,
+            "sequence-number": table["last-sequence-number"] + 1,
+            "timestamp-ms": max(to_millis(datetime.now(UTC)), table["last-updated-ms"]),
+            "manifest-list": f"{table['location']}/metadata/probe-{snapshot_id}.avro",
+            "summary": {"operation": "append"},
+            "schema-id": table["current-schema-id"],
+        }
+        if main is not None:
+            snapshot["parent-snapshot-id"] = main["snapshot-id"]
+        added = {"action": "add-snapshot", "snapshot": snapshot}
+        return self.tables.protocol.commit(
+            self._name, [], [added, _ref("main", snapshot_id, "branch")]
+        )
+
+    def _set_ref(self, name: str, snapshot_id: int) -> None:
+        self.tables.protocol.commit(self._name, [], [_ref(name, snapshot_id, "tag")])
+
+    def _plan(self, table: LoadedTable) -> Plan:
+        now, location = self.clock.now(), table.metadata_location
+        return Plan(
+            id=f"probe-{self.space[-12:]}",
+            run_id="probe",
+            kind=PlanKind.EXPIRE,
+            table=self._name,
+            table_uuid=str(table.metadata["table-uuid"]),
+            digest="",
+            as_of=now,
+            created_at=now,
+            base_location=location,
+            snapshots=(1, 2),
+            committed_base=location,
+        )
+
+    def _clean_up(self) -> None:
+        """Takes away what was made; what cannot be is said by the server's own listing."""
+        catalog = self.tables.protocol.catalog
+        for name in ("t", "t2"):
+            with suppress(Exception):
+                metadata = self.tables.protocol.load(
+                    TableName(self.tables.name, (self.space,), name)
+                )
+                catalog.drop_table((self.space, name))
+                log = metadata.metadata.get("metadata-log") or []
+                files = [entry["metadata-file"] for entry in log]
+                self.remover.delete([*files, metadata.metadata_location])
+        with suppress(Exception):
+            catalog.drop_namespace((self.space,))
+
+
+class _No(Exception):
+    """The answer is no, and why."""
+
+
+class _Interrupted:
+    """A protocol whose first commit comes after somebody else's."""
+
+    def __init__(self, tables: RestTables, first: Callable[[], object]) -> None:
+        self._protocol, self._first = tables.protocol, [first]
+
+    def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
+        return self._protocol.load(name, refs_only=refs_only)
+
+    def commit(
+        self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
+    ) -> LoadedTable:
+        while self._first:
+            self._first.pop()()
+        return self._protocol.commit(name, requirements, updates)
+
+
+def _answer(question: str, ask: Callable[[], str], *, is_needed: bool) -> ProbedFact:
+    try:
+        return ProbedFact(question, True, ask(), is_needed)
+    except _No as no:
+        return ProbedFact(question, False, str(no), is_needed)
+    except MeltlineError as error:
+        problem = f"{error.message}: {error.found}"
+    except Exception as error:  # a server may fail in any way, and that is the answer
+        problem = f"{type(error).__name__}: {error}"
+    return ProbedFact(question, False, problem[:_LONGEST_WORDS], is_needed)
+
+
+def _ref(name: str, snapshot_id: int, kind: str) -> Json:
+    return {
+        "action": "set-snapshot-ref",
+        "ref-name": name,
+        "type": kind,
+        "snapshot-id": snapshot_id,
+    }

@@ -1,0 +1,38 @@
+"""What a server behind a catalog does, found out by asking it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class ProbedFact:
+    """One thing that a server does, or does not.
+
+    Attributes:
+        question: What was asked, in words.
+        is_so: Whether it does.
+        detail: What it answered; empty where there is no more to say.
+        is_needed: Whether tables behind it can only be managed where it does.
+    """
+
+    question: str
+    is_so: bool
+    detail: str = ""
+    is_needed: bool = False
+
+
+class ServerProbe(Protocol):
+    """Tries a server out, in a namespace of its own that is gone afterwards."""
+
+    def facts(self) -> Sequence[ProbedFact]:
+        """What was asked and answered, in this order.
+
+        It stops where a needed fact is not so: what comes after builds on it.
+        """
+        ...
+
+    @property
+    def server(self) -> str:
+        """What tells this server from another, as `CatalogListing.server`."""
+        ...
