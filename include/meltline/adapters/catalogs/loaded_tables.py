@@ -82,6 +82,11 @@ class LoadedTables:
     def observe_only(self) -> bool:
         return self._config.observe_only
 
+    @property
+    def hindrance(self) -> str:
+        """Nothing: see the port."""
+        return ""
+
     def _catalog(self) -> PyIcebergCatalog:
         if self._open is None:
             words = {

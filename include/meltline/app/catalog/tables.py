@@ -112,6 +112,7 @@ def observed_table(
         and not context.catalogs[state.name.catalog].observe_only
         and context.config.catalogs[state.name.catalog].type not in READ_ONLY_TYPES
         and (drop is not None or not dropped)
+        and not context.catalogs[state.name.catalog].hindrance  # asked last: it may take a while
     )
     profile = context.config.account.profile
     enabled = is_enabled(levels, default=profile.auto_maintenance)

@@ -113,7 +113,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     retentions = keep_sets(context, tables, now)
     sharing = may_share(context.control.registrations, context.control.decisions, states)
     return [
-        *_catalogs(context.config, listed),
+        *_catalogs(context.config, listed, context.catalogs[context.config.hot].hindrance),
         *(_error("table_unreadable", e) for e in loaded if isinstance(e, MeltlineError)),
         *_seen_before(context),
         *_words(context, entries, {state.name for state in states}),
@@ -130,7 +130,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     ]
 
 
-def _catalogs(config: Config, listed: ListedCatalogs) -> Iterable[Finding]:
+def _catalogs(config: Config, listed: ListedCatalogs, hindrance: str) -> Iterable[Finding]:
     if config.catalogs[config.hot].type in READ_ONLY_TYPES:
         yield Finding(
             "error",
@@ -139,6 +139,9 @@ def _catalogs(config: Config, listed: ListedCatalogs) -> Iterable[Finding]:
             "tables of a REST catalog are read for reachability, never expired",
             "use a catalog of type sql, hive or glue as hot",
         )
+    if hindrance:
+        fix = "until then nothing of it is expired or purged: what cannot be held is kept"
+        yield Finding("error", "catalog_not_managed", config.hot, hindrance, fix)
     for refused in listed.unlisted.values():
         yield _error("catalog_unlistable", refused)
 
