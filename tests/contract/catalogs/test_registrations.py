@@ -43,7 +43,7 @@ __all__ = ["a_sql_shop", "postgres_server", "shop", "store"]
 # --- moving, registering, taking out --------------------------------------------------------------
 
 
-PLACE = TableName("lake", ("attic",), "0b0c-2a52")
+PLACE = TableName("lake", ("meltline_dropped",), "0b0c-2a52")
 
 
 def mark(document: MetadataEditor) -> None:
@@ -60,7 +60,7 @@ def test_a_table_moves_with_its_edit_in_one_step(shop: Shop) -> None:
     document = json.loads(shop.store.read(at))
     assert name == PLACE and document["properties"] == {"owner": "me", "mark": "1"}
     assert document["tomorrow"] == written()["tomorrow"]
-    assert ("attic",) in shop.catalog.listing().namespaces
+    assert PLACE.namespace in shop.catalog.listing().namespaces
 
 
 def test_a_move_without_an_edit_writes_no_file(shop: Shop) -> None:

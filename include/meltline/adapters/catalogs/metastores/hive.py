@@ -8,8 +8,8 @@ where there are locks, one is held as well.
 import getpass
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
@@ -47,12 +47,21 @@ class HiveRows:
         catalog: Its name, for errors.
         connections: To the metastore.
         locks: Whether writers hold locks, as `iceberg.engine.hive.lock-enabled` tells engines.
+        lock_wait: For how many seconds somebody else's is waited for.
     """
 
-    def __init__(self, catalog: str, connections: HiveConnections, *, locks: bool = True) -> None:
+    def __init__(
+        self,
+        catalog: str,
+        connections: HiveConnections,
+        *,
+        locks: bool = True,
+        lock_wait: float = _LOCK_WAIT,
+    ) -> None:
         self._catalog = catalog
         self._connections = connections
         self._locks = locks
+        self._lock_wait = lock_wait
 
     def rows(self, database: str) -> Iterable[Row]:
         rows: list[Row] = []
@@ -94,21 +103,25 @@ class HiveRows:
     ) -> bool:
         """Changes what was read and nothing else; False where it is not that any more."""
         name = TableName(self._catalog, (row.database,), row.table)
-        expected = row.parameters[LOCATION]
         demand = hive.EnvironmentContext(
             properties={
                 "DO_NOT_UPDATE_STATS": "true",
                 "expected_parameter_key": LOCATION,
-                "expected_parameter_value": expected,
+                "expected_parameter_value": row.parameters[LOCATION],
             }
         )
         try:
-            with self._connections.open() as client, self._locked(client, row) as has_lock:
-                present = client.get_table(row.database, row.table)
-                if not has_lock or present.parameters.get(LOCATION) != expected:
-                    return False
-                table = _changed(present, to, parameters, document)
-                client.alter_table_with_environment_context(row.database, row.table, table, demand)
+            with self._connections.open() as client:
+                return self._altered(
+                    client,
+                    row,
+                    lambda present: client.alter_table_with_environment_context(
+                        row.database,
+                        row.table,
+                        _changed(present, to, parameters, document),
+                        demand,
+                    ),
+                )
         except hive.NoSuchObjectException:
             return False
         except TException as failure:
@@ -118,24 +131,31 @@ class HiveRows:
             if to != (row.database, row.table) and _EXISTS in answer:
                 raise NameConflict(f"{'.'.join(to)} is taken", object=".".join(to)) from failure
             raise fate_unknown(name, f"{type(failure).__name__}: {answer[:200]}") from failure
-        return True
 
-    @contextmanager
-    def _locked(self, client: Any, row: Row) -> Iterator[bool]:
-        """Holds the metastore's lock on a table, as engines do; says whether it was had in time."""
-        if not self._locks:
-            yield True
-            return
-        answer = client.lock(_lock_request(row.database, row.table))
+    def _altered(self, client: Any, row: Row, change: Callable[[Any], Any]) -> bool:
+        """Under a lock, where there are locks: reads the row, and changes it where it stands."""
+        lock = self._lock(client, row) if self._locks else None
         try:
-            until = time.monotonic() + _LOCK_WAIT
-            while answer.state == hive.LockState.WAITING and time.monotonic() < until:
-                time.sleep(0.1)
-                answer = client.check_lock(hive.CheckLockRequest(lockid=answer.lockid))
-            yield answer.state == hive.LockState.ACQUIRED
+            if lock is not None and lock.state != hive.LockState.ACQUIRED:
+                return False
+            present = client.get_table(row.database, row.table)
+            if present.parameters.get(LOCATION) != row.parameters[LOCATION]:
+                return False
+            change(present)
+            return True
         finally:
-            with suppress(TException):  # the change is made, or is not; a lock ends by itself
-                client.unlock(hive.UnlockRequest(lockid=answer.lockid))
+            if lock is not None:
+                with suppress(TException):  # the change is made, or is not; a lock ends by itself
+                    client.unlock(hive.UnlockRequest(lockid=lock.lockid))
+
+    def _lock(self, client: Any, row: Row) -> Any:
+        """The metastore's lock on a table, as engines take it; waited for, and perhaps not had."""
+        lock = client.lock(_lock_request(row.database, row.table))
+        until = time.monotonic() + self._lock_wait
+        while lock.state == hive.LockState.WAITING and time.monotonic() < until:
+            time.sleep(0.1)
+            lock = client.check_lock(hive.CheckLockRequest(lockid=lock.lockid))
+        return lock
 
     def insert(
         self, database: str, table: str, parameters: Mapping[str, str], like: Row | Document
@@ -199,7 +219,7 @@ def _lock_request(database: str, table: str) -> Any:
         dbname=database,
         tablename=table,
     )
-    lock.operationType = None  # Hive 2 takes the client's default for a mistake
+    lock.operationType = hive.DataOperationType.NO_TXN  # it concerns no row of a transaction
     return hive.LockRequest([lock], user=getpass.getuser(), hostname=socket.gethostname())
 
 

@@ -1,14 +1,15 @@
 """A Hive metastore's databases, and how it is reached."""
 
 import getpass
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hive_metastore import ttypes as hive
 from pyiceberg.catalog.hive import HiveCatalog
 
 from meltline.adapters.catalogs.table_renames import not_empty
+from meltline.domain.iceberg.locations import location_key
 
 
 class HiveConnections:
@@ -17,10 +18,10 @@ class HiveConnections:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
 
-    @contextmanager
-    def open(self) -> Iterator[Any]:
-        with HiveCatalog._create_hive_client(self._properties) as client:
-            yield client
+    def open(self) -> AbstractContextManager[Any]:
+        """One; no generator, which would write to Thrift's exceptions, and they refuse it."""
+        client: AbstractContextManager[Any] = HiveCatalog._create_hive_client(self._properties)
+        return client
 
 
 class HiveDatabases:
@@ -46,7 +47,8 @@ class HiveDatabases:
         texts = dict(database.parameters or {})
         if database.description:
             texts["comment"] = database.description
-        if database.locationUri and database.locationUri != self._default(database.name):
+        default = self._default(database.name)
+        if database.locationUri and location_key(database.locationUri) != location_key(default):
             texts["location"] = database.locationUri
         return texts
 
