@@ -1,4 +1,4 @@
-"""REST, Hive and Glue catalogs, through PyIceberg."""
+"""REST catalogs, through PyIceberg."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -39,7 +39,6 @@ from meltline.adapters.catalogs.table_renames import (
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
 from meltline.domain.errors import (
-    CatalogReadOnly,
     CatalogUnlistable,
     MetadataUnreadable,
     NameConflict,
@@ -156,14 +155,6 @@ class LoadedTables:
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table where the server writes the metadata (REST). See the port."""
         require_writable(self)
-        if self._config.type != "rest":
-            raise CatalogReadOnly(
-                f"tables of a {self._config.type} catalog cannot be edited without an engine",
-                object=str(name),
-                expected="a catalog of type sql or rest",
-                found=self._config.type,
-                next="make the change with Spark SQL: ALTER TABLE",
-            )
         location = until_done(lambda: self._committed(name, edit))
         if location is None:
             raise always_others(name)
@@ -221,7 +212,8 @@ class LoadedTables:
             self._create_namespace(levels, properties)
         for move in moves:
             if move.source == move.target:
-                self._rewrite(move)
+                # What no update could express: taken out, and registered anew.
+                commit_edit(self, self._store, move.source, move.edit, WallClock())
             else:
                 self._move(move)
         for levels in sorted(remove, key=len, reverse=True):
@@ -264,13 +256,6 @@ class LoadedTables:
     def _require_namespace(self, levels: tuple[str, ...]) -> None:
         with suppress(NamespaceAlreadyExistsError):
             self._catalog().create_namespace(levels)
-
-    def _rewrite(self, move: TableMove) -> None:
-        """A table that stays where it is and says something else, which no update could express."""
-        if self._config.type == "rest":
-            commit_edit(self, self._store, move.source, move.edit, WallClock())
-        else:
-            self.edit_table(move.source, move.edit)
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
         """Takes a table out and registers it anew: for a moment there is none of that name.
