@@ -1,4 +1,4 @@
-"""Runs every test that needs no stack, in two processes side by side; one shows what it does at its end.
+"""Runs every test that needs no stack, in two processes side by side; one shows its own last.
 
     python -m tests.halves [OPTIONS OF PYTEST]
 

@@ -64,9 +64,9 @@ class Stack:
         """A run that dies before or after a call of that name; whether it came so far."""
         process = Process(dies_at=1, about=step, after=after)
         try:
-            told = told_ports(services, process)
-            there = {name: port for name, port in told.items() if getattr(services, name)}
-            self.chain(replace(services, **there), f"killed-{step}")
+            ports = told_ports(services, process)
+            present = {name: port for name, port in ports.items() if getattr(services, name)}
+            self.chain(replace(services, **present), f"killed-{step}")
         except Killed:
             return True
         return False
@@ -106,17 +106,17 @@ def stack(folder: Path, catalog: str, further: str = "") -> Iterator[Stack]:
     for key, value in session_settings(config).items():
         if key.startswith("spark.sql.catalog."):
             spark.conf.set(key, value)
-    made = Stack(folder, spark)
+    lake_stack = Stack(folder, spark)
     lake = config.catalogs["lake"]
     ObjectStores(dict(lake.properties)).write(f"{lake.warehouse.rstrip('/')}/{SANDBOX_MARK}", b"")
-    init(made.services(0))
+    init(lake_stack.services(0))
     spark.sql("CREATE NAMESPACE lake.n")
     spark.sql(
         "CREATE TABLE lake.n.t (id BIGINT) USING iceberg TBLPROPERTIES ('format-version'='2')"
     )
     for start in range(0, 40, 10):
         spark.sql(f"INSERT OVERWRITE lake.n.t SELECT id FROM range({start}, {start + 4})")
-    yield made
+    yield lake_stack
 
 
 def lives_through_kills(lake: Stack) -> None:
@@ -135,9 +135,11 @@ def lives_through_kills(lake: Stack) -> None:
     assert lake.count() == 4
     files = lake.spark.sql("SELECT file_path FROM lake.n.t.files").collect()
     store = lake.wiring(80).store
-    left = (location_key(o.path) for o in store.list(f"{_location(lake)}/data"))
-    data = {path for path in left if path.endswith(".parquet")}  # Hadoop writes sums beside them
-    assert data == {
+    present = (location_key(o.path) for o in store.list(f"{_location(lake)}/data"))
+    data_files = {
+        path for path in present if path.endswith(".parquet")
+    }  # Hadoop writes sums beside them
+    assert data_files == {
         location_key(row[0]) for row in files
     }  # what no snapshot needs has gone, and nothing else
 

@@ -62,10 +62,10 @@ class GlueServer:
                 return _refusal("ConcurrentModificationException")
             if operation in self.refused:
                 return _refusal("InternalServiceException", 500)
-            status, found, content = self.send(method, path, headers, body)
+            status, fields, content = self.send(method, path, headers, body)
             if operation in self.broken:
                 return _refusal("InternalServiceException", 500)
-            return status, found, content
+            return status, fields, content
 
     def _is_current(self, headers: dict[str, str], words: dict[str, Any]) -> bool:
         name = {"DatabaseName": words["DatabaseName"], "Name": words["TableInput"]["Name"]}
@@ -110,12 +110,12 @@ def _handler(server: GlueServer) -> type[BaseHTTPRequestHandler]:
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {k: v for k, v in self.headers.items() if k.lower() != "connection"}
-            status, found, content = server.answer(self.command, self.path, headers, body)
+            status, fields, content = server.answer(self.command, self.path, headers, body)
             self.send_response(status)
-            for key, text in found:
+            for key, text in fields:
                 if key.lower() not in _HOP:
                     self.send_header(key, text)
-            length = next((v for k, v in found if k.lower() == "content-length"), len(content))
+            length = next((v for k, v in fields if k.lower() == "content-length"), len(content))
             is_head = self.command == "HEAD"
             self.send_header("Content-Length", str(length if is_head else len(content)))
             self.end_headers()

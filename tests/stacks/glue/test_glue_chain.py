@@ -36,8 +36,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             "s3.path-style-access": '"true"',
         }
         section = "".join(f"    {key}: {text}\n" for key, text in words.items())
-        with stack(tmp_path_factory.mktemp("glue-chain"), section) as made:
-            yield made
+        with stack(tmp_path_factory.mktemp("glue-chain"), section) as whole:
+            yield whole
 
 
 def test_a_table_on_glue_is_expired_and_purged_though_each_step_is_killed_once(

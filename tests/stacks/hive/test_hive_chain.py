@@ -21,8 +21,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             f"    type: hive\n    uri: {uri}\n    warehouse: warehouse\n"
             '    hadoop.iceberg.engine.hive.lock-enabled: "false"\n'
         )
-        with stack(folder, section) as made:
-            yield made
+        with stack(folder, section) as whole:
+            yield whole
 
 
 def test_a_table_on_hive_is_expired_and_purged_though_each_step_is_killed_once(

@@ -54,8 +54,8 @@ def _in_role(session: Any, role: str, properties: Mapping[str, str]) -> Any:
         role_arn=role,
         extra_args=further,
     )
-    taken = boto3.Session(region_name=word(properties, "region"))
-    taken._session._credentials = DeferredRefreshableCredentials(
+    acting = boto3.Session(region_name=word(properties, "region"))
+    acting._session._credentials = DeferredRefreshableCredentials(
         fetcher.fetch_credentials, "assume-role"
     )
-    return taken
+    return acting

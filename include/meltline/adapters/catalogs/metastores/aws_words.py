@@ -61,16 +61,16 @@ def jvm_properties(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
     answer: dict[str, str] = {}
     names: list[str] = []
     for catalog in catalogs:
-        said = {jvm: word(catalog.properties, key) or "" for key, jvm in _KEYS.items()}
-        if catalog.type != "glue" or not any(said.values()):
+        keys = {jvm: word(catalog.properties, key) or "" for key, jvm in _KEYS.items()}
+        if catalog.type != "glue" or not any(keys.values()):
             continue
         names.append(catalog.name)
-        if answer and said != answer:
-            what = f"keys or profiles of {' and '.join(names)}"
+        if answer and keys != answer:
+            subject = f"keys or profiles of {' and '.join(names)}"
             raise _contradiction(
-                catalog.name, what, "one set of keys for all catalogs of type glue"
+                catalog.name, subject, "one set of keys for all catalogs of type glue"
             )
-        answer = said
+        answer = keys
     return {key: text for key, text in answer.items() if text}
 
 

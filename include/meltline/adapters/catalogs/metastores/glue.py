@@ -112,8 +112,8 @@ class GlueRows:
     ) -> dict[str, Any]:
         """What Glue takes of what it gives, and what changes of it."""
         takes = self._glue.meta.service_model.shape_for("TableInput").members
-        kept = {} if row is None else {k: v for k, v in row.entity.items() if k in takes}
-        table = {"TableType": "EXTERNAL_TABLE", **kept, "Name": name}
+        carried = {} if row is None else {k: v for k, v in row.entity.items() if k in takes}
+        table = {"TableType": "EXTERNAL_TABLE", **carried, "Name": name}
         if document is not None:
             storage = {**table.get("StorageDescriptor", {}), "Location": document["location"]}
             table["StorageDescriptor"] = {**storage, "Columns": _columns(document)}
@@ -203,9 +203,9 @@ class GlueDatabases:
     def change(self, database: str, properties: Mapping[str, str]) -> None:
         present = self._glue.get_database(Name=database)["Database"]
         takes = self._glue.meta.service_model.shape_for("DatabaseInput").members
-        kept = {k: v for k, v in present.items() if k in takes and k not in _DATABASE_FIELDS}
+        carried = {k: v for k, v in present.items() if k in takes and k not in _DATABASE_FIELDS}
         self._glue.update_database(
-            Name=database, DatabaseInput=_database(kept, database, properties)
+            Name=database, DatabaseInput=_database(carried, database, properties)
         )
 
     def remove(self, database: str) -> None:
@@ -220,7 +220,9 @@ class GlueDatabases:
                 raise
 
 
-def _database(kept: Mapping[str, Any], name: str, properties: Mapping[str, str]) -> dict[str, Any]:
+def _database(
+    carried: Mapping[str, Any], name: str, properties: Mapping[str, str]
+) -> dict[str, Any]:
     fields = {k: properties[word] for k, word in _DATABASE_FIELDS.items() if word in properties}
     parameters = {k: v for k, v in properties.items() if k not in _DATABASE_FIELDS.values()}
-    return {**kept, **fields, "Name": name, "Parameters": parameters}
+    return {**carried, **fields, "Name": name, "Parameters": parameters}

@@ -56,10 +56,10 @@ class HiveDatabases:
         return f"{self._warehouse}/{name}.db" if self._warehouse else ""
 
     def make(self, database: str, properties: Mapping[str, str]) -> bool:
-        made = hive.Database(name=database, ownerName=getpass.getuser())
+        entity = hive.Database(name=database, ownerName=getpass.getuser())
         try:
             with self._connections.open() as client:
-                client.create_database(self._described(made, properties))
+                client.create_database(self._described(entity, properties))
         except hive.AlreadyExistsException:
             return False
         return True
