@@ -14,6 +14,13 @@ RECOGNISED = "tests/unit/catalog/test_recognised.py"
 
 IDENTITY = (
     Mutation(
+        "a table that nobody could hold is managed",
+        "app/catalog/tables.py",
+        "        and not context.catalogs[state.name.catalog].hindrance  # asked last: it may take a while\n",
+        "",
+        ("tests/unit/purge/test_what_cannot_be_held.py",),
+    ),
+    Mutation(
         "a copy is the registration whose UUID it has",
         "domain/iceberg/table_metadata.py",
         "        return table_uuid == self.table_uuid and any(location_key(path) == at for path in log)\n",

@@ -100,6 +100,14 @@ class Catalog(Protocol):
     @property
     def observe_only(self) -> bool: ...
 
+    @property
+    def hindrance(self) -> str:
+        """Why its tables cannot be changed safely, and the way out; empty where they can.
+
+        What cannot be changed cannot be held: nothing of it is expired or purged either.
+        """
+        ...
+
     def listing(self) -> CatalogListing:
         """Lists every namespace level and table; views and non-Iceberg tables are passed over.
 

@@ -65,6 +65,7 @@ class MemoryCatalog:
         self._guard = RLock()
         self._edits = 0
         self.unlistable = ""  # why a part of it cannot be listed, while it cannot
+        self.unholdable = ""  # why no table can be changed, while none can
 
     @property
     def name(self) -> str:
@@ -75,6 +76,11 @@ class MemoryCatalog:
     def observe_only(self) -> bool:
         """Whether it is read for reachability and never changed."""
         return self._observe_only
+
+    @property
+    def hindrance(self) -> str:
+        """Why nothing in it can be held, while it is told to say so. See the port."""
+        return self.unholdable
 
     def listing(self) -> CatalogListing:
         """All tables and namespaces at one moment. Raises CatalogUnlistable while told to."""

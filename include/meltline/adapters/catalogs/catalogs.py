@@ -1,4 +1,4 @@
-"""Catalogs: SQL ones read row by row, all others through PyIceberg."""
+"""Catalogs: SQL ones read row by row, metastores by their own clients, REST through PyIceberg."""
 
 from typing import TYPE_CHECKING
 
@@ -7,13 +7,26 @@ from meltline.config.load import CatalogConfig
 from meltline.ports import MetadataFiles
 
 if TYPE_CHECKING:
+    from meltline.adapters.catalogs.metastores.tables import MetastoreTables
     from meltline.adapters.catalogs.rest.tables import RestTables
 
 
-def open_catalog(config: CatalogConfig, store: MetadataFiles) -> "SqlTables | RestTables":
-    """The adapter for a configured catalog. Nothing is contacted yet."""
+def open_catalog(
+    config: CatalogConfig, store: MetadataFiles
+) -> "SqlTables | RestTables | MetastoreTables":
+    """The adapter for a configured catalog. Nothing is contacted yet.
+
+    Raises:
+        SetupMissing: The package that speaks with such a catalog is not installed.
+    """
     if config.type == "sql":
         return SqlTables(config, store)
+    if config.type in ("hive", "glue"):
+        from meltline.adapters.catalogs.metastores.opened import (  # noqa: PLC0415 - its clients
+            open_metastore,
+        )
+
+        return open_metastore(config, store)
     from meltline.adapters.catalogs.rest.tables import RestTables  # noqa: PLC0415 - PyIceberg
 
     return RestTables(config, store)

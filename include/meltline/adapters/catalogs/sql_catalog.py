@@ -111,6 +111,11 @@ class SqlTables:
     def observe_only(self) -> bool:
         return self._config.observe_only
 
+    @property
+    def hindrance(self) -> str:
+        """Nothing: see the port."""
+        return ""
+
     def close(self) -> None:
         """Closes the pooled connections."""
         if self._engine is not None:

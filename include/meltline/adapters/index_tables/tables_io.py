@@ -70,9 +70,27 @@ class LedgerTables:
                 "'write.metadata.delete-after-commit.enabled'='true', "
                 "'write.metadata.previous-versions-max'='20')"
             )
-            if added := set(types).difference(self.read(name).columns):  # by an earlier release
+            if added := set(types).difference(self._made(name)):  # by an earlier release
                 columns = _defined(types, added)
                 self.spark.sql(f"ALTER TABLE {self.namespace}.{name} ADD COLUMNS ({columns})")
+
+    def _made(self, name: str) -> Sequence[str]:
+        """The columns of a table that was just made, or was there.
+
+        Raises:
+            SetupMissing: The catalog has not made what it answered yes to.
+        """
+        try:
+            columns: Sequence[str] = self.read(name).columns
+        except AnalysisException as absent:
+            raise SetupMissing(
+                f"the catalog did not make {self.namespace}.{name}, though it reported success",
+                object=f"{self.namespace}.{name}",
+                expected="a table that can be read",
+                found=str(absent.getCondition()),
+                next="look at the catalog's own log, and run `meltline init` again",
+            ) from absent
+        return columns
 
     def look(
         self,

@@ -18,6 +18,8 @@ import pyspark.testing.utils  # noqa: F401 - PySpark asks it for NumPy at each c
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from meltline.adapters.catalogs.metastores.aws_words import java_words, jvm_properties
+from meltline.adapters.catalogs.metastores.flat_names import as_held
 from meltline.adapters.catalogs.sql_catalog import may_migrate
 from meltline.adapters.spark.shared_jvm import join_context
 from meltline.config.load import CatalogConfig, Config
@@ -93,6 +95,8 @@ def open_session(
     builder = SparkSession.builder.config(map={**settings, _REDACTION: redaction(hidden or "")})
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    for key, text in jvm_properties(config.catalogs.values()).items():
+        session._jvm.java.lang.System.setProperty(key, text)  # type: ignore[union-attr]
     return session
 
 
@@ -182,7 +186,7 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
         f"{prefix}.uri": catalog.uri,
         f"{prefix}.warehouse": catalog.warehouse,
         f"{prefix}.cache-enabled": "false",
-        **{f"{prefix}.{key}": text for key, text in catalog.properties.items()},
+        **{f"{prefix}.{key}": text for key, text in _properties(catalog).items()},
     }
     if catalog.type == "sql":
         settings.update(_jdbc_settings(prefix, catalog))
@@ -191,6 +195,10 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
         if region := catalog.properties.get("s3.region"):
             settings[f"{prefix}.client.region"] = region
     return {key: text for key, text in settings.items() if text}
+
+
+def _properties(catalog: CatalogConfig) -> Mapping[str, str]:
+    return java_words(catalog) if catalog.type == "glue" else catalog.properties
 
 
 def file_io_settings(catalog: CatalogConfig) -> tuple[str, dict[str, str]]:
@@ -216,7 +224,9 @@ def prepare_catalog(spark: SparkSession, catalog: CatalogConfig) -> None:
 
 def spark_identifier(catalogs: Mapping[str, CatalogConfig], table: TableName) -> str:
     """A table's name as this session's Spark SQL knows it."""
-    return str(replace(table, catalog=spark_catalog(catalogs[table.catalog])))
+    config = catalogs[table.catalog]
+    held = as_held(table) if config.type in ("hive", "glue") else table
+    return str(replace(held, catalog=spark_catalog(config)))
 
 
 def _jdbc_settings(prefix: str, catalog: CatalogConfig) -> dict[str, str]:

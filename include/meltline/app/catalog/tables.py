@@ -109,6 +109,7 @@ def observed_table(
         and not context.catalogs[state.name.catalog].observe_only
         and not unmanaged_reason(context.config, state.name.catalog, listing)
         and (drop is not None or not dropped)
+        and not context.catalogs[state.name.catalog].hindrance  # asked last: it may take a while
     )
     profile = context.config.account.profile
     enabled = is_enabled(levels, default=profile.auto_maintenance)

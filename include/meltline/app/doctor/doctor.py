@@ -113,7 +113,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     retentions = keep_sets(context, tables, now)
     sharing = may_share(context.control.registrations, context.control.decisions, states)
     return [
-        *_catalogs(context.config, listed),
+        *_catalogs(context.config, listed, context.catalogs[context.config.hot].hindrance),
         *(_error("table_unreadable", e) for e in loaded if isinstance(e, MeltlineError)),
         *_seen_before(context),
         *_words(context, entries, {state.name for state in states}),
@@ -130,7 +130,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     ]
 
 
-def _catalogs(config: Config, listed: ListedCatalogs) -> Iterable[Finding]:
+def _catalogs(config: Config, listed: ListedCatalogs, hindrance: str) -> Iterable[Finding]:
     hot = listed.listings.get(config.hot)
     if hot is not None and (reason := unmanaged_reason(config, config.hot, hot)):
         yield Finding(
@@ -140,6 +140,9 @@ def _catalogs(config: Config, listed: ListedCatalogs) -> Iterable[Finding]:
             f"its tables are read for reachability, never expired: {reason}",
             f"`meltline doctor --probe-catalog {config.hot}` finds out what its server does",
         )
+    if hindrance:
+        fix = "until then nothing of it is expired or purged: what cannot be held is kept"
+        yield Finding("error", "catalog_not_managed", config.hot, hindrance, fix)
     for refused in listed.unlisted.values():
         yield _error("catalog_unlistable", refused)
 

@@ -14,11 +14,11 @@ from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked, sandbox_mark
 from meltline.app.observe.known_registrations import take_up_all
 from meltline.app.safety.roots import proposed_roots
 from meltline.app.services import RunContext
-from meltline.domain.errors import LedgerOutOfStep, NotASandbox
+from meltline.domain.errors import CatalogReadOnly, LedgerOutOfStep, NotASandbox
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
-from meltline.ports import StopSwitch
+from meltline.ports import Catalog, StopSwitch
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     Raises:
         NotASandbox: The warehouse is not empty, or the configuration does not say sandbox.
         LedgerOutOfStep: The ledger is not the catalog's and `adopt` was not given.
+        CatalogReadOnly: The catalog's tables cannot be changed safely.
     """
+    require_unhindered(context.catalogs[context.config.hot])
     if sandbox:
         mark_sandbox(context)
     context.control.database.prepare()
@@ -110,6 +112,22 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     audit(context, "init", f"generation {number}", detail=detail)
     roots = proposed_roots(context)
     return Initialised(number, adopt, sandbox, restarted, storage_roots=roots, lost=lost)
+
+
+def require_unhindered(catalog: Catalog) -> None:
+    """Refuses a catalog of which nothing could be managed, before anything is made in it.
+
+    Raises:
+        CatalogReadOnly: Its tables cannot be changed safely.
+    """
+    if catalog.hindrance:
+        raise CatalogReadOnly(
+            f"catalog {catalog.name} cannot be managed",
+            object=catalog.name,
+            expected="a catalog whose tables can be changed safely",
+            found=catalog.hindrance,
+            next="mend that, and run `meltline init` again",
+        )
 
 
 def _goes_on(context: RunContext, stated: str | None, ours: int, *, adopt: bool) -> bool:

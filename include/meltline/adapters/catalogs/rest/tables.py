@@ -80,6 +80,11 @@ class RestTables:
     def observe_only(self) -> bool:
         return self._config.observe_only
 
+    @property
+    def hindrance(self) -> str:
+        """Nothing that is known before its server is probed. See the port."""
+        return ""
+
     def _catalog(self) -> RestCatalog:
         return self.protocol.catalog
 
@@ -185,7 +190,8 @@ class RestTables:
             self._create_namespace(levels, properties)
         for move in moves:
             if move.source == move.target:
-                self._rewrite(move)
+                # What no update could express: taken out, and registered anew.
+                commit_edit(self, self._store, move.source, move.edit, WallClock())
             else:
                 self._move(move)
         for levels in sorted(remove, key=len, reverse=True):
@@ -228,10 +234,6 @@ class RestTables:
     def _require_namespace(self, levels: tuple[str, ...]) -> None:
         with suppress(NamespaceAlreadyExistsError):
             self._catalog().create_namespace(levels)
-
-    def _rewrite(self, move: TableMove) -> None:
-        """A table that stays where it is and says something else, which no update could express."""
-        commit_edit(self, self._store, move.source, move.edit, WallClock())
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
         """Takes a table out and registers it anew: for a moment there is none of that name.

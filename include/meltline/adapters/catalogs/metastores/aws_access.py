@@ -1,0 +1,61 @@
+"""One catalog's credentials and region, as each client wants them: boto3, and Iceberg's in Java.
+
+`meltline.yaml` says them in PyIceberg's words: `glue.*` for Glue alone, `client.*` for everything.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.config import Config as Settings
+from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
+
+from meltline.adapters.catalogs.metastores.aws_words import word
+
+
+def glue_client(properties: Mapping[str, str]) -> Any:
+    """A client of Glue that sends what changes something once, and so everything."""
+    session = _session(properties)
+    client = session.client(
+        "glue",
+        region_name=word(properties, "region"),
+        endpoint_url=properties.get("glue.endpoint"),
+        config=Settings(retries={"total_max_attempts": 1, "mode": "standard"}),
+    )
+    if catalog_id := properties.get("glue.id"):
+        client.meta.events.register(
+            "provide-client-params.glue",
+            lambda params, **_: params.setdefault("CatalogId", catalog_id),
+        )
+    return client
+
+
+def _session(properties: Mapping[str, str]) -> Any:
+    session = boto3.Session(
+        profile_name=word(properties, "profile-name"),
+        region_name=word(properties, "region"),
+        aws_access_key_id=word(properties, "access-key-id"),
+        aws_secret_access_key=word(properties, "secret-access-key"),
+        aws_session_token=word(properties, "session-token"),
+    )
+    role = word(properties, "role-arn")
+    return _in_role(session, role, properties) if role else session
+
+
+def _in_role(session: Any, role: str, properties: Mapping[str, str]) -> Any:
+    """A session in a role, which is taken on anew before it ends."""
+    inner = session._session
+    further = {"RoleSessionName": word(properties, "role-session-name") or "meltline"}
+    if external := properties.get("client.assume-role.external-id"):
+        further["ExternalId"] = external
+    fetcher = AssumeRoleCredentialFetcher(
+        client_creator=inner.create_client,
+        source_credentials=inner.get_credentials(),
+        role_arn=role,
+        extra_args=further,
+    )
+    acting = boto3.Session(region_name=word(properties, "region"))
+    acting._session._credentials = DeferredRefreshableCredentials(
+        fetcher.fetch_credentials, "assume-role"
+    )
+    return acting

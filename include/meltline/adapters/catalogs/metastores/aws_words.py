@@ -1,0 +1,84 @@
+"""What a catalog of type glue says of AWS, turned to the words of Iceberg's clients in Java."""
+
+from collections.abc import Iterable, Mapping
+
+from meltline.config.load import CatalogConfig
+from meltline.domain.errors import ConfigInvalid
+
+_KEYS = {
+    "access-key-id": "aws.accessKeyId",
+    "secret-access-key": "aws.secretAccessKey",
+    "session-token": "aws.sessionToken",
+    "profile-name": "aws.profile",
+}
+_OURS = {*_KEYS, "region", "role-arn", "role-session-name", "max-retries", "retry-mode"}
+_PROFILES = "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
+_ROLES = "org.apache.iceberg.aws.AssumeRoleAwsClientFactory"
+
+
+def word(properties: Mapping[str, str], key: str) -> str | None:
+    """What a catalog says for Glue, or else for everything."""
+    return properties.get(f"glue.{key}") or properties.get(f"client.{key}")
+
+
+def java_words(catalog: CatalogConfig) -> dict[str, str]:
+    """The properties that Iceberg's Java catalog takes instead of those in `meltline.yaml`.
+
+    Raises:
+        ConfigInvalid: Java has one region for Glue and S3, and they differ.
+    """
+    ours = catalog.properties
+    passed = {k: v for k, v in ours.items() if not _is_ours(k)}
+    region = word(ours, "region") or ours.get("s3.region")
+    if region != (ours.get("s3.region") or region):
+        raise _contradiction(catalog.name, "region of glue and of s3", "one region for both")
+    words = {"client.region": region or ""}
+    for key in ("access-key-id", "secret-access-key", "session-token"):
+        words[f"s3.{key}"] = ours.get(f"s3.{key}") or ours.get(f"client.{key}", "")
+    if word(ours, "profile-name"):
+        words["client.credentials-provider"] = _PROFILES
+    if role := word(ours, "role-arn"):
+        words |= {
+            "client.factory": _ROLES,
+            "client.assume-role.arn": role,
+            "client.assume-role.region": region or "",
+            "client.assume-role.session-name": word(ours, "role-session-name") or "meltline",
+        }
+    return {k: v for k, v in {**passed, **words}.items() if v}
+
+
+def _is_ours(key: str) -> bool:
+    prefix, _, rest = key.partition(".")
+    return prefix in {"glue", "client"} and rest in _OURS
+
+
+def jvm_properties(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
+    """Keys for Glue, which Java takes as the JVM's own properties and in no other way.
+
+    Raises:
+        ConfigInvalid: Two catalogs have different ones: a JVM has one place for them.
+    """
+    answer: dict[str, str] = {}
+    names: list[str] = []
+    for catalog in catalogs:
+        keys = {jvm: word(catalog.properties, key) or "" for key, jvm in _KEYS.items()}
+        if catalog.type != "glue" or not any(keys.values()):
+            continue
+        names.append(catalog.name)
+        if answer and keys != answer:
+            subject = f"keys or profiles of {' and '.join(names)}"
+            raise _contradiction(
+                catalog.name, subject, "one set of keys for all catalogs of type glue"
+            )
+        answer = keys
+    return {key: text for key, text in answer.items() if text}
+
+
+def _contradiction(catalog: str, subject: str, expected: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"catalog {catalog}: Iceberg in Java cannot use different values: {subject}",
+        object=catalog,
+        expected=expected,
+        found="different ones",
+        next="make them the same, or use a role (client.role-arn) that may do both",
+    )

@@ -1,0 +1,48 @@
+"""Opens a metastore, by the client that its kind needs."""
+
+from meltline.adapters.catalogs.metastores.clients import require_client
+from meltline.adapters.catalogs.metastores.tables import MetastoreTables
+from meltline.config.load import CatalogConfig
+from meltline.ports import MetadataFiles
+
+
+def open_metastore(config: CatalogConfig, store: MetadataFiles) -> MetastoreTables:
+    """The adapter for a catalog of type hive or glue. Nothing is contacted yet.
+
+    Raises:
+        SetupMissing: The package that speaks with it is not installed.
+    """
+    require_client(config.type)
+    return _glue(config, store) if config.type == "glue" else _hive(config, store)
+
+
+def _glue(config: CatalogConfig, store: MetadataFiles) -> MetastoreTables:
+    from meltline.adapters.catalogs.metastores.aws_access import (  # noqa: PLC0415 - boto3
+        glue_client,
+    )
+    from meltline.adapters.catalogs.metastores.glue import (  # noqa: PLC0415 - boto3
+        GlueDatabases,
+        GlueRows,
+    )
+
+    client = glue_client(config.properties)
+    skip = config.properties.get("glue.skip-archive", "true").lower() == "true"
+    rows = GlueRows(config.name, client, skip_archive=skip)
+    return MetastoreTables(config, store, rows, GlueDatabases(config.name, client))
+
+
+def _hive(config: CatalogConfig, store: MetadataFiles) -> MetastoreTables:
+    from meltline.adapters.catalogs.metastores.hive import (  # noqa: PLC0415 - Thrift
+        LOCK_SETTING,
+        HiveRows,
+    )
+    from meltline.adapters.catalogs.metastores.hive_databases import (  # noqa: PLC0415 - Thrift
+        HiveConnections,
+        HiveDatabases,
+    )
+
+    connections = HiveConnections({**config.properties, "uri": config.uri})
+    locks = config.properties.get(LOCK_SETTING, "true").lower() == "true"
+    rows = HiveRows(config.name, connections, locks=locks)
+    databases = HiveDatabases(config.name, connections, config.warehouse)
+    return MetastoreTables(config, store, rows, databases)

@@ -1,0 +1,168 @@
+"""A metastore's rows: what points at a table's metadata file, and how it may change."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+LOCATION = "metadata_location"
+PREVIOUS = "previous_metadata_location"
+TABLE_TYPE = "table_type"
+ICEBERG = "ICEBERG"
+_MOVING = "MELTLINE-MOVING"
+_MOVING_TO = "meltline.moving-to"
+_FENCE = "meltline-moving:"
+
+Document = Mapping[str, Any]
+"""A metadata file's content."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One table or view of a metastore.
+
+    Attributes:
+        entity: What the metastore's own client calls it, with every field that we do not know.
+    """
+
+    database: str
+    table: str
+    parameters: Mapping[str, str]
+    entity: Any
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is an Iceberg table, or one that is on its way to another name."""
+        return self.parameters.get(TABLE_TYPE, "").upper() in {ICEBERG, _MOVING}
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is an Iceberg view."""
+        return self.parameters.get(TABLE_TYPE, "").upper() == "ICEBERG-VIEW"
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it is fenced: engines find no table in it, and none can commit to it."""
+        return self.parameters.get(TABLE_TYPE) == _MOVING
+
+    @property
+    def location(self) -> str:
+        """The metadata file; of a fenced row the one that it pointed at."""
+        return self.parameters.get(LOCATION, "").removeprefix(_FENCE)
+
+    @property
+    def moving_to(self) -> tuple[str, str] | None:
+        """Database and table to which a fenced row goes; None where it is to be taken out."""
+        database, _, table = self.parameters.get(_MOVING_TO, "").partition(".")
+        return (database, table) if table else None
+
+
+class Metastore(Protocol):
+    """The tables of one metastore."""
+
+    def rows(self, database: str) -> Iterable[Row]:
+        """Everything in a database."""
+        ...
+
+    def row(self, database: str, table: str) -> Row | None:
+        """What stands under a name."""
+        ...
+
+    def replace(
+        self, row: Row, parameters: Mapping[str, str], document: Document | None = None
+    ) -> bool:
+        """Changes a row if it still is what was read: the compare-and-set.
+
+        Args:
+            row: What was read.
+            parameters: All of its parameters from now on.
+            document: The metadata, where its columns may have changed.
+
+        Returns:
+            False when the row surely is another by now, and nothing was changed.
+
+        Raises:
+            CommitConflict: Nobody knows whether it was done.
+        """
+        ...
+
+    def insert(
+        self, database: str, table: str, parameters: Mapping[str, str], like: "Row | Document"
+    ) -> bool:
+        """Makes a row, like another one or for a table's metadata; False where one has the name."""
+        ...
+
+    def rename(self, row: Row, to: tuple[str, str], parameters: Mapping[str, str]) -> bool | None:
+        """Renames and changes a row in one compare-and-set, as `replace` does.
+
+        Returns:
+            None where the metastore cannot: rows are then moved behind a fence.
+
+        Raises:
+            NameConflict: The name is taken; nothing was changed.
+        """
+        ...
+
+    def delete(self, row: Row) -> None:
+        """Takes a row away, and no file. One that is not there is no error."""
+        ...
+
+    def hindrance(self) -> str:
+        """Why it has no compare-and-set for us, and what to do; empty where it has one."""
+        ...
+
+
+class Databases(Protocol):
+    """The databases of one metastore."""
+
+    def properties(self) -> dict[str, dict[str, str]]:
+        """All databases, each with its properties."""
+        ...
+
+    def make(self, database: str, properties: Mapping[str, str]) -> bool:
+        """Makes one; False where it is there."""
+        ...
+
+    def change(self, database: str, properties: Mapping[str, str]) -> None:
+        """Gives one these properties instead of those that it has."""
+        ...
+
+    def remove(self, database: str) -> None:
+        """Takes an empty one away. Raises NamespaceNotEmpty."""
+        ...
+
+
+def repointed(row: Row, new: str, before: Document, after: Document) -> dict[str, str]:
+    """A row's parameters once it points at a new metadata file.
+
+    What a row repeats of the table's properties follows them; nothing is added to it.
+    """
+    was, now = before.get("properties") or {}, after.get("properties") or {}
+    parameters = {k: v for k, v in row.parameters.items() if k not in was or k in now}
+    parameters |= {k: str(v) for k, v in now.items() if k in parameters}
+    parameters |= {k: v for k, v in _state_of(after).items() if k in parameters}
+    return parameters | {LOCATION: new, PREVIOUS: row.location, TABLE_TYPE: ICEBERG}
+
+
+def _state_of(document: Document) -> dict[str, str]:
+    """What Java's clients repeat of a table's state."""
+    current = document.get("current-snapshot-id")
+    snapshots = document.get("snapshots") or []
+    at = next((s["timestamp-ms"] for s in snapshots if s["snapshot-id"] == current), "")
+    return {
+        "current-snapshot-id": "" if current in (None, -1) else str(current),
+        "current-snapshot-timestamp-ms": str(at),
+        "current-snapshot-summary": "",
+        "snapshot-count": str(len(snapshots)),
+    }
+
+
+def fenced(parameters: Mapping[str, str], to: tuple[str, str] | None) -> dict[str, str]:
+    """A row's parameters that let nobody commit to it any more: type and location are others."""
+    marks = {TABLE_TYPE: _MOVING, LOCATION: _FENCE + parameters[LOCATION]}
+    return {**parameters, **marks, _MOVING_TO: ".".join(to or ("",))}
+
+
+def unfenced(row: Row) -> dict[str, str]:
+    """The parameters of a fenced row, under its new name or where it stays after all."""
+    parameters = {k: v for k, v in row.parameters.items() if k != _MOVING_TO}
+    return {**parameters, TABLE_TYPE: ICEBERG, LOCATION: row.location}

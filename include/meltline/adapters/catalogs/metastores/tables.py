@@ -1,0 +1,295 @@
+"""Tables of a metastore: edited by a new metadata file and a compare-and-set on their row."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from meltline.adapters.catalogs.metastores.flat_names import (
+    database_of,
+    held_table,
+    levels_of,
+    table_name,
+)
+from meltline.adapters.catalogs.metastores.moves import Fences, parameters_of
+from meltline.adapters.catalogs.metastores.rows import (
+    Databases,
+    Document,
+    Metastore,
+    Row,
+    repointed,
+)
+from meltline.adapters.catalogs.table_commits import (
+    a_view,
+    always_others,
+    commit_edit,
+    no_table,
+    not_as_expected,
+    require_writable,
+    write_edited,
+)
+from meltline.adapters.catalogs.table_renames import (
+    Namespaces,
+    first_files,
+    name_taken,
+    namespace_taken,
+    registrable,
+)
+from meltline.config.load import CatalogConfig
+from meltline.domain.clock import WallClock
+from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable, NameConflict, TableNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    MetadataFiles,
+    NewTable,
+    TableEdit,
+    TableMove,
+)
+from meltline.retries import until_done
+
+
+class MetastoreTables:
+    """Such a catalog, of any kind of metastore.
+
+    Args:
+        config: What it is called, and whether it may be changed.
+        store: Where the tables' metadata files lie.
+        metastore: Its rows.
+        databases: Its databases.
+    """
+
+    def __init__(
+        self,
+        config: CatalogConfig,
+        store: MetadataFiles,
+        metastore: Metastore,
+        databases: Databases,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._metastore = metastore
+        self._databases = databases
+        self._fences = Fences(metastore)
+        self._hindrance: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    @property
+    def observe_only(self) -> bool:
+        return self._config.observe_only
+
+    @property
+    def hindrance(self) -> str:
+        """Why nothing here can be held; found out once. See the port."""
+        if self._hindrance is None:
+            self._hindrance = self._metastore.hindrance()
+        return self._hindrance
+
+    def _require_editable(self) -> None:
+        require_writable(self)
+        if self.hindrance:
+            raise CatalogReadOnly(
+                f"tables of catalog {self.name} cannot be changed safely",
+                object=self.name,
+                expected="a compare-and-set",
+                found=self.hindrance,
+                next="see docs/catalogs-hive-and-glue.md",
+            )
+
+    def listing(self) -> CatalogListing:
+        """Every database and table. See the port.
+
+        Raises:
+            CatalogUnlistable: Any part could not be listed.
+        """
+        try:
+            namespaces = self._databases.properties()
+            rows = [row for database in namespaces for row in self._metastore.rows(database)]
+        except Exception as error:
+            raise self._unlistable(type(error).__name__) from error
+        entries = [self._entry(row) for row in rows if row.is_table]
+        return CatalogListing(
+            tuple(sorted(entries, key=lambda entry: entry.name)),
+            {levels_of(database): texts for database, texts in namespaces.items()},
+        )
+
+    def _entry(self, row: Row) -> CatalogEntry:
+        name = table_name(self.name, row.database, row.table)
+        if not row.location:
+            raise self._unlistable(f"no metadata location for {name}")
+        return CatalogEntry(name, row.location)
+
+    def _unlistable(self, reason: str) -> CatalogUnlistable:
+        return CatalogUnlistable(
+            f"catalog {self.name} could not be listed completely",
+            object=self.name,
+            expected="every database and table",
+            found=reason,
+            next="nothing is deleted anywhere until it can be listed; look at the catalog",
+        )
+
+    def location(self, name: TableName) -> str:
+        return self._row(name).location
+
+    def _row(self, name: TableName) -> Row:
+        try:
+            row = self._metastore.row(database_of(self.name, name.namespace), held_table(name))
+        except CatalogReadOnly as impossible:
+            raise no_table(self.name, name) from impossible
+        if row is not None and row.is_view:
+            raise a_view(name)
+        if row is None or not row.is_table:
+            raise no_table(self.name, name)
+        return row
+
+    def _standing(self, name: TableName) -> Row:
+        """A row that is not on its way elsewhere; one that a killed process left is brought on."""
+        row = self._row(name)
+        if not row.is_moving:
+            return row
+        self._fences.settle(row)
+        return self._standing(name)
+
+    def _document(self, location: str) -> Document:
+        document: Document = json.loads(self._store.read(location))
+        return document
+
+    # --- what catalogs say of tables -------------------------------------------------------------
+
+    def edit_table(self, name: TableName, edit: TableEdit) -> str:
+        """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
+        self._require_editable()
+        return commit_edit(self, self._store, name, edit, WallClock())
+
+    def set_table_properties(
+        self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
+    ) -> None:
+        self.edit_table(name, lambda document: document.set_properties(updates, removals))
+
+    def swap(self, name: TableName, base: str, new: str) -> bool:
+        """Points a row at a new metadata file if it still stands at the base."""
+        try:
+            row = self._standing(name)
+        except TableNotFound:
+            return False
+        if row.location != base:
+            return False
+        after = self._document(new)
+        return self._metastore.replace(row, repointed(row, new, self._document(base), after), after)
+
+    def set_namespace_properties(
+        self,
+        namespace: tuple[str, ...],
+        updates: Mapping[str, str],
+        removals: Sequence[str] = (),
+        *,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> None:
+        require_writable(self)
+        database = database_of(self.name, namespace)
+        self._databases.make(database, {})
+        present = self._databases.properties()[database]
+        for key, text in (expected or {}).items():
+            if present.get(key) != text:
+                raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
+        remaining = {key: text for key, text in present.items() if key not in removals}
+        self._databases.change(database, {**remaining, **updates})
+
+    # --- which tables there are, and under which names -------------------------------------------
+
+    def move(
+        self,
+        moves: Sequence[TableMove],
+        *,
+        create: Namespaces | None = None,
+        remove: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Gives tables other names, one by one. See the port."""
+        self._require_editable()
+        for levels, properties in (create or {}).items():
+            self._create_namespace(levels, properties)
+        for move in moves:
+            if move.source == move.target:
+                self.edit_table(move.source, move.edit)
+            elif not until_done(lambda move=move: self._moved(move)):  # type: ignore[misc]
+                raise always_others(move.source)
+        for levels in sorted(remove, key=len, reverse=True):
+            self._databases.remove(database_of(self.name, levels))
+
+    def _moved(self, move: TableMove) -> bool | None:
+        """One attempt; None where somebody else was first. Our file of it goes again then."""
+        target = database_of(self.name, move.target.namespace), held_table(move.target)
+        row = self._standing(move.source)
+        new = write_edited(self._store, move.source, row.location, move.edit, WallClock())
+        written = [new] if new != row.location else []
+        parameters = dict(row.parameters)
+        if written:
+            before, after = self._document(row.location), self._document(new)
+            parameters = repointed(row, new, before, after)
+        self._databases.make(target[0], {})
+        try:
+            done = self._metastore.rename(row, target, parameters)
+            if done is None:
+                done = self._fences.rename(row, target, parameters)
+        except NameConflict:
+            self._store.delete(written)
+            raise name_taken(move.target) from None
+        if not done:
+            self._store.delete(written)
+        return done or None
+
+    def _create_namespace(self, levels: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        if not self._databases.make(database_of(self.name, levels), properties):
+            raise namespace_taken(self.name, levels)
+
+    def register(
+        self, name: TableName, metadata_location: str, edit: TableEdit | None = None
+    ) -> None:
+        self._require_editable()
+        with registrable(self._store, name, metadata_location, edit, WallClock()) as location:
+            self._insert(name, location, is_new=location != metadata_location)
+
+    def _insert(self, name: TableName, location: str, *, is_new: bool) -> None:
+        """Makes a row. A file that nobody else has and that stands there already was put by us."""
+        database, table = database_of(self.name, name.namespace), held_table(name)
+        self._databases.make(database, {})
+        document = self._document(location)
+        if self._metastore.insert(database, table, parameters_of(document, location), document):
+            return
+        row = self._metastore.row(database, table)
+        if not (is_new and row is not None and row.location == location):
+            raise name_taken(name)
+
+    def create(
+        self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
+    ) -> Mapping[TableName, str]:
+        """Registers new tables one by one; what fails half-way is taken out again. See the port."""
+        self._require_editable()
+        with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
+            for levels, properties in (namespaces or {}).items():
+                self._create_namespace(levels, properties)
+                back.callback(self._databases.remove, database_of(self.name, levels))
+            created: dict[TableName, str] = {}
+            for name, location in list(at.items()):
+                self._insert(name, location, is_new=True)
+                created[name] = at.pop(name)
+                back.callback(self._withdraw, name, location, at)
+            back.pop_all()
+        return created
+
+    def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
+        """Takes a new table out again; its file is to go only where nobody has built on it."""
+        if self.unregister(name, location):
+            at[name] = location
+
+    def unregister(self, name: TableName, metadata_location: str) -> bool:
+        """Takes a table out of the catalog if it still stands there: fenced first. See the port."""
+        self._require_editable()
+        try:
+            row = self._standing(name)
+        except TableNotFound:
+            return False
+        return row.location == metadata_location and self._fences.remove(row)

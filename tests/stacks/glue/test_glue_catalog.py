@@ -1,0 +1,148 @@
+"""The contract of catalogs on Glue, by moto behind a proxy that enforces versions."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from meltline.adapters.catalogs.catalogs import open_catalog
+from meltline.adapters.catalogs.metastores.aws_access import glue_client
+from meltline.adapters.catalogs.metastores.glue import GlueRows
+from meltline.adapters.catalogs.metastores.rows import fenced
+from meltline.adapters.catalogs.metastores.tables import MetastoreTables
+from meltline.config.load import CatalogConfig
+from meltline.domain.errors import CommitConflict, TableNotFound
+from meltline.domain.iceberg.names import TableName
+from meltline.ports import Catalog, TableMove
+from meltline.testing.store import MemoryStore
+from tests.contract.catalogs import test_catalog, test_registrations
+from tests.contract.catalogs.test_catalog import NAME, START, Shop, store
+from tests.contract.catalogs.test_registrations import PLACE, mark, standing
+from tests.stacks.glue.glue_server import GlueServer, glue_server
+from tests.stacks.suites import contract_of
+
+__all__ = ["store"]
+
+globals().update(contract_of(test_catalog, test_registrations))
+
+
+def properties_of(server: GlueServer) -> dict[str, str]:
+    return {
+        "glue.endpoint": server.uri,
+        "glue.region": "eu-central-1",
+        "glue.access-key-id": "key",
+        "glue.secret-access-key": "secret",
+    }
+
+
+@pytest.fixture(scope="module")
+def shared_server() -> Iterator[GlueServer]:
+    with glue_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: GlueServer) -> Iterator[GlueServer]:
+    shared_server.requests.clear()
+    yield shared_server
+    shared_server.broken.clear()
+    shared_server.send("POST", "/moto-api/reset", {"Content-Length": "0"}, b"")
+
+
+@pytest.fixture
+def client(server: GlueServer) -> Any:
+    return glue_client(properties_of(server))
+
+
+@pytest.fixture
+def shop(server: GlueServer, client: Any, store: MemoryStore) -> Shop:
+    def open_handle(observe_only: bool) -> Catalog:
+        config = CatalogConfig("lake", "glue", "", "", "", observe_only, properties_of(server))
+        return open_catalog(config, store)
+
+    client.create_database(DatabaseInput={"Name": "air"})
+    handle = open_handle(False)
+    assert isinstance(handle, MetastoreTables)
+    handle.register(NAME, START)
+    return Shop(open_handle, store)
+
+
+def test_every_commit_names_the_version_that_it_has_read(shop: Shop, server: GlueServer) -> None:
+    shop.set("a")
+    shop.catalog.move([TableMove(NAME, PLACE, mark)])
+    shop.catalog.unregister(PLACE, standing(shop)[PLACE])
+    updates = [words for operation, words in server.requests if operation == "UpdateTable"]
+    assert len(updates) == 3 and all(words["VersionId"] for words in updates)
+
+
+def test_fields_that_nobody_here_knows_are_kept(shop: Shop, client: Any) -> None:
+    table = client.get_table(DatabaseName="air", Name="t")["Table"]
+    changed = {
+        "Name": "t",
+        "Description": "theirs",
+        "Owner": "ann",
+        "Retention": 3,
+        "TableType": "EXTERNAL_TABLE",
+        "StorageDescriptor": table["StorageDescriptor"],
+        "Parameters": {**table["Parameters"], "theirs": "x", "owner": "me"},
+    }
+    client.update_table(DatabaseName="air", TableInput=changed, VersionId=table["VersionId"])
+    shop.catalog.set_table_properties(NAME, {"owner": "you"})
+    after = client.get_table(DatabaseName="air", Name="t")["Table"]
+    assert (after["Description"], after["Owner"], after["Retention"]) == ("theirs", "ann", 3)
+    assert (after["Parameters"]["theirs"], after["Parameters"]["owner"]) == ("x", "you")
+    assert after["Parameters"]["previous_metadata_location"] == START
+
+
+def test_a_commit_whose_answer_is_lost_is_no_conflict_and_its_file_stays(
+    shop: Shop, server: GlueServer
+) -> None:
+    server.broken.add("UpdateTable")
+    with pytest.raises(CommitConflict, match="nobody knows"):
+        shop.catalog.set_table_properties(NAME, {"k": "v"})
+    server.broken.clear()
+    assert shop.document()["properties"]["k"] == "v"
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_done"),
+    [("UpdateTable", True), ("CreateTable", False), ("CreateTable", True), ("DeleteTable", False),
+     ("DeleteTable", True)],
+)  # fmt: skip
+def test_a_move_that_dies_at_any_step_is_seen_and_finished_by_the_next_one(
+    shop: Shop, server: GlueServer, operation: str, is_done: bool
+) -> None:
+    (server.broken if is_done else server.refused).add(operation)
+    with pytest.raises(CommitConflict):
+        shop.catalog.move([TableMove(NAME, PLACE, mark)])
+    server.broken.clear()
+    server.refused.clear()
+    seen = standing(shop)
+    (at,) = set(seen.values())
+    assert set(seen) <= {NAME, PLACE} and at != START
+    with pytest.raises(TableNotFound):
+        shop.set("late")
+    assert standing(shop) == {PLACE: at} and at in shop.files()
+
+
+def test_nobody_can_commit_to_a_table_that_is_on_its_way(shop: Shop, client: Any) -> None:
+    rows = GlueRows("lake", client)
+    before = rows.row("air", "t")
+    assert before is not None
+    assert rows.replace(before, fenced(before.parameters, ("attic", "t")))
+    assert not rows.replace(before, {**before.parameters, "metadata_location": "theirs"})
+    moving = rows.row("air", "t")
+    assert moving is not None and moving.is_moving and moving.location == START
+
+
+def test_a_table_whose_new_name_was_taken_meanwhile_comes_back(shop: Shop, client: Any) -> None:
+    taken = TableName("lake", ("air",), "other")
+    handle = shop.open_handle(False)
+    assert isinstance(handle, MetastoreTables)
+    shop.store.write("file:///w/o/metadata/00000-o.metadata.json", shop.store.read(START))
+    handle.register(taken, "file:///w/o/metadata/00000-o.metadata.json")
+    rows = GlueRows("lake", client)
+    row = rows.row("air", "t")
+    assert row is not None and rows.replace(row, fenced(row.parameters, ("air", "other")))
+    shop.set("k")
+    assert set(standing(shop)) == {NAME, taken} and shop.document()["properties"]["k"] == "v"
