@@ -108,6 +108,7 @@ from meltline.ports.control.verdicts import (
     VerdictLedger,
     VerdictReader,
 )
+from meltline.ports.credentials import CredentialVendor, VendedCredentials
 from meltline.ports.file_ledger import (
     DepartedFiles,
     DepartingFile,
@@ -203,6 +204,7 @@ __all__ = [
     "CopyProofReader",
     "CopyReader",
     "CopyRequest",
+    "CredentialVendor",
     "Decisions",
     "DeleteOutcome",
     "Deleter",
@@ -306,6 +308,7 @@ __all__ = [
     "UsageQuery",
     "UsageTotals",
     "UsedFile",
+    "VendedCredentials",
     "VerdictLedger",
     "VerdictReader",
     "VetoLedger",

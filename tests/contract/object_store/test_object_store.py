@@ -387,7 +387,7 @@ def test_a_store_that_does_not_answer_is_not_asked_for_every_key() -> None:
     assert "not tried" in outcomes[-1].error
 
 
-@pytest.mark.parametrize("key", ["s3.role-arn", "s3.profile-name", "s3.signer"])
+@pytest.mark.parametrize("key", ["s3.remote-signing-enabled", "s3.profile-name", "s3.signer"])
 def test_a_way_to_sign_that_is_not_known_is_refused_by_name(key: str) -> None:
     with pytest.raises(StoreRefused, match=key):
         ObjectStores({key: "x"}).read("s3://lake/x")
