@@ -57,9 +57,7 @@ class Moto:
         s3 = self.client("s3")
         s3.create_bucket(Bucket=name)
         if versioned:
-            s3.put_bucket_versioning(
-                Bucket=name, VersioningConfiguration={"Status": "Enabled"}
-            )
+            s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
         return f"s3://{name}"
 
     def session(self) -> Mapping[str, str]:

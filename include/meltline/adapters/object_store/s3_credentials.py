@@ -85,6 +85,7 @@ def provider_of(
         return None
     try:
         from boto3 import Session  # noqa: PLC0415 - an extra
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
         from obstore.auth.boto3 import (  # noqa: PLC0415
             Boto3CredentialProvider,
             StsCredentialProvider,
@@ -92,7 +93,10 @@ def provider_of(
     except ImportError as error:
         raise _no_boto3(role) from error
     if not role:
-        return Boto3CredentialProvider(Session(), ttl=_ASKED_ANEW)
+        try:
+            return Boto3CredentialProvider(Session(), ttl=_ASKED_ANEW)
+        except BotoCoreError as error:
+            raise ValueError(f"AWS_PROFILE: {error}") from error
     region = properties.get("client.assume-role.region") or first(properties, REGION)
     further = {
         "ExternalId": properties.get("client.assume-role.external-id"),

@@ -11,7 +11,8 @@ from meltline.domain.discretion import discreet
 from meltline.domain.errors import CredentialsExpired, CredentialsMissing, StoreRefused
 
 _NO_KEYS = re.compile(
-    r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google\.internal|NoCredentials"
+    r"169\.254\.1\d+\.2|169\.254\.169\.254|/latest/(?:api/token|meta-data)|/computeMetadata/|"
+    r"/metadata/identity|NoCredentials"
 )
 """Where a client asks for the keys of the machine once nobody has given it others."""
 _ENDED = re.compile(

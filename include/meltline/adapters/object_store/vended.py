@@ -54,11 +54,11 @@ def _of_stores(config: Any) -> dict[str, str]:
 def _places(response: Mapping[str, Any]) -> Iterator[str]:
     """Where a table's files lie: its location, and where its properties send them."""
     metadata = response.get("metadata") or {}
-    yield claim_prefix(metadata.get("location") or "")
     properties = metadata.get("properties") or {}
-    yield from (claim_prefix(properties[key]) for key in _PLACES if properties.get(key))
+    places = [metadata.get("location"), *(properties.get(key) for key in _PLACES)]
     if location := response.get("metadata-location"):
-        yield claim_prefix(location.rpartition("/")[0])
+        places.append(location.rpartition("/")[0])
+    yield from (claim_prefix(place) for place in places if place)
 
 
 def _confined(prefix: str, places: Sequence[str]) -> Iterator[str]:
