@@ -92,7 +92,13 @@ def running_azurite(directory: Path) -> Iterator[Azurite]:
     command = os.environ.get("MELTLINE_AZURITE") or shutil.which("azurite-blob")
     if not command:
         pytest.skip("no azurite-blob on PATH: npm install --global azurite, or MELTLINE_AZURITE")
-    options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--blobHost"]
+    options = [
+        "--inMemoryPersistence",
+        "--skipApiVersionCheck",
+        "--silent",
+        "--disableTelemetry",
+        "--blobHost",
+    ]
     with running(
         lambda port: [command, *options, "127.0.0.1", "--blobPort", str(port)],
         directory / "azurite.log",

@@ -38,34 +38,34 @@ def open_azure(
     container, _, host = authority.partition("@")
     account, configured = host.partition(".")[0].lower(), properties.get("adls.account-name", "")
     is_configured = not account or account == (configured or account).lower()
-    endpoint = properties.get("adls.account-host", "") if is_configured else ""
-    options = {name: properties.get(key) for name, key in _EVERY_TENANT.items()}
-    options["account_name"] = account or configured
-    if is_configured:
-        options["account_key"] = properties.get("adls.account-key")
-    token = sas_token(properties, host) or (
-        properties.get("adls.sas-token") if is_configured else ""
-    )
+    ours = properties if is_configured else {}
+    endpoint = ours.get("adls.account-host", "")
     is_vended = current is not None and bool(sas_token(current().properties, host))
+    token = sas_token(properties, host) or ours.get("adls.sas-token")
+    options = {
+        **{name: properties.get(key) for name, key in _EVERY_TENANT.items()},
+        "account_name": account or configured,
+        "account_key": ours.get("adls.account-key"),
+        "sas_key": None if is_vended else token,
+        "endpoint": _address(endpoint) or _other_cloud(host),
+    }
     return AzureStore(
         container,
         client_options=client_options(endpoint, properties, "adls"),
         retry_config=RETRY,
-        endpoint=_address(endpoint) or _other_cloud(host),
         credential_provider=_vended_token(current, host) if current and is_vended else None,
-        sas_key=None if is_vended else token or None,
         **{name: option for name, option in options.items() if option},  # type: ignore[arg-type]
     )
 
 
-def _address(endpoint: str) -> str | None:
+def _address(endpoint: str) -> str:
     return endpoint if not endpoint or "://" in endpoint else f"https://{endpoint}"
 
 
-def _other_cloud(host: str) -> str | None:
+def _other_cloud(host: str) -> str:
     """Where an account answers that is not in Azure's public cloud: as its own host says."""
     if not host or "." not in host or host.endswith(_SUFFIX):
-        return None
+        return ""
     return f"https://{host.lower().replace('.dfs.', '.blob.')}"
 
 

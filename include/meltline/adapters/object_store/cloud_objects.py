@@ -157,7 +157,7 @@ class CloudObjects:
         location = split_location(base)
         folder = location.path.removeprefix("/")
         store = self.store_of(prefix)
-        if folder and not _can_spell(folder.removesuffix("/")):
+        if folder and not _can_spell(folder.removesuffix("/"), _scheme_of(prefix)):
             raise _unspellable(prefix)
         with refusing("list", prefix):
             for page in obstore.list(store, folder or None):
@@ -190,7 +190,7 @@ class CloudObjects:
         folders: dict[str, tuple[Batch, str]] = {}  # thousands of objects, few folders
         for path in paths:
             folder, _, name = path.rpartition("/")
-            if folder in folders and _can_spell(name):
+            if folder in folders and _can_spell(name, _scheme_of(path)):
                 batch, front = folders[folder]
                 batch.append((path, front + name))
                 continue
@@ -212,10 +212,10 @@ class CloudObjects:
     def _spot(self, path: str) -> tuple[Place, str]:
         """In which store an object lies, open by now, and its key there."""
         self.store_of(path)
-        key = split_location(path).path.removeprefix("/")
-        if not _can_spell(key):
+        key, place = split_location(path).path.removeprefix("/"), self._place_of(path)
+        if not _can_spell(key, place.scheme):
             raise _unspellable(path)
-        return self._place_of(path), key
+        return place, key
 
     def store_of(self, path: str) -> CloudStore:
         """The store of a location.
@@ -261,8 +261,13 @@ def _scheme_of(path: str) -> str:
     return SAME_SCHEME.get(scheme, scheme)
 
 
-def _can_spell(key: str) -> bool:
-    """Whether obstore sends this very key: no part empty, `.` or `..`, no control character."""
+def _can_spell(key: str, scheme: str) -> bool:
+    r"""Whether the store gets this very key: no part empty, `.` or `..`, no control character.
+
+    Azure takes `a\b` for `a/b`, which is another blob.
+    """
+    if scheme == "abfss" and "\\" in key:
+        return False
     return key.isprintable() and not {"", ".", ".."}.intersection(key.split("/"))
 
 

@@ -107,6 +107,11 @@ def shown(path: str, meta: "ObjectMeta") -> StoredObject:
         path,
         meta["size"],
         meta["last_modified"],
-        meta["e_tag"] or "",
+        _quoted(meta["e_tag"] or ""),
         is_version=meta["version"] is not None and not is_numbered,
     )
+
+
+def _quoted(etag: str) -> str:
+    """As a header has it: Azure's listings leave the quotes out, and it is one version still."""
+    return etag if not etag or etag.endswith('"') else f'"{etag}"'

@@ -62,7 +62,13 @@ def location_key(path: str) -> str:
     file is deletable only when its key is referenced nowhere.
     """
     folder, _, name = path.rpartition("/")
-    if name in ("", ".", "..") or "%" in name or not folder or folder.endswith((":", "/")):
+    if (
+        name in ("", ".", "..")
+        or "%" in name
+        or "\\" in name
+        or not folder
+        or folder.endswith((":", "/"))
+    ):
         return _key(path)
     return _folder_key(folder) + name  # millions of files, few folders
 
@@ -77,6 +83,8 @@ def _key(path: str) -> str:
     root, raw = _root(path)
     while (decoded := unquote(raw)) != raw:  # so that a key is its own key
         raw = decoded
+    if root.startswith("abfss:"):
+        raw = raw.replace("\\", "/")  # one blob to Azure
     parts: list[str] = []
     for part in raw.split("/"):
         if part == "..":
