@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from obstore.store import AzureStore
 
-from meltline.adapters.object_store.client import RETRY, client_options
+from meltline.adapters.object_store.client import client_options, retries
 from meltline.ports import VendedCredentials
 
 if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
@@ -52,7 +52,7 @@ def open_azure(
     return AzureStore(
         container,
         client_options=client_options(endpoint, properties, "adls"),
-        retry_config=RETRY,
+        retry_config=retries(properties),
         credential_provider=_vended_token(current, host) if current and is_vended else None,
         **{name: option for name, option in options.items() if option},  # type: ignore[arg-type]
     )

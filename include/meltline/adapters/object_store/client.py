@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # obstore keeps these names in its stubs alone
     from obstore.store import ClientConfig, RetryConfig
 
-RETRY: "RetryConfig" = {"max_retries": 8, "retry_timeout": timedelta(seconds=60)}
+_RETRIES, _RETRIED_FOR = 8, timedelta(seconds=60)
+
+
+def retries(properties: Mapping[str, str]) -> "RetryConfig":
+    """How often, and for how long, a request is sent again; Iceberg's client knows the property."""
+    often = int(properties.get("s3.retry.num-retries") or _RETRIES)
+    return {"max_retries": often, "retry_timeout": _RETRIED_FOR}
 
 
 def client_options(endpoint: str, properties: Mapping[str, str], store: str) -> "ClientConfig":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from meltline.adapters.object_store.azure import open_azure
-from meltline.adapters.object_store.client import RETRY, client_options
+from meltline.adapters.object_store.client import client_options, retries
 from meltline.adapters.object_store.s3_credentials import (
     KEY,
     REGION,
@@ -72,7 +72,7 @@ def _open_s3(bucket: str, properties: Mapping[str, str], current: Current | None
     return S3Store(
         bucket,
         client_options=client_options(endpoint, properties, "s3"),
-        retry_config=RETRY,
+        retry_config=retries(properties),
         credential_provider=provider,
         virtual_hosted_style_request=virtual,
         skip_signature=_is_true(properties, "s3.anonymous"),
@@ -89,7 +89,7 @@ def _open_gcs(bucket: str, properties: Mapping[str, str], current: Current | Non
     return GCSStore(
         bucket,
         client_options=client_options(host, properties, "gcs"),
-        retry_config=RETRY,
+        retry_config=retries(properties),
         credential_provider=provider,
         **options,  # type: ignore[arg-type]
     )

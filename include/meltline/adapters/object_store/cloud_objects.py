@@ -6,6 +6,7 @@ is no way out: it cannot spell `a//b` either, and it cuts a key at `#` or `?`, w
 reach another object.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -34,6 +35,7 @@ _PART = 8 * 1024 * 1024
 _PARTS = 2  # parts of one object on their way at a time
 _UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
+_PATIENCE = 60.0  # seconds after which nobody asks whether it is there: it does not delete
 
 STORAGE_CLASS = "s3.write.storage-class"
 """Iceberg's own property: what is written to S3 is of that class, such as GLACIER_IR (AR-29)."""
@@ -295,9 +297,9 @@ def _delete_bulk(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[st
 
 def _delete_singly(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
     errors: dict[str, str] = {}
-    unanswered = 0
+    unanswered, until = 0, time.monotonic() + _PATIENCE
     for path, key in batch:
-        if unanswered >= _GIVE_UP_AFTER and not _answers(store, key):
+        if unanswered >= _GIVE_UP_AFTER and (time.monotonic() > until or not _answers(store, key)):
             break
         try:
             obstore.delete(store, key)
