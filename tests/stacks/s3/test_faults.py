@@ -101,19 +101,25 @@ def test_a_purge_goes_through_all_faults_at_once(moto: Moto, proxy: FaultProxy) 
     print(f"all: {dict(proxy.counts)}, {runs} runs")
 
 
-@pytest.mark.parametrize("fault", [Fault.PARTIAL, Fault.EXPIRED], ids=lambda f: f.name)
-def test_what_one_run_could_not_delete_or_could_not_hear_of_the_next_one_does(
-    moto: Moto, proxy: FaultProxy, fault: Fault
+def test_a_token_that_ends_while_files_are_deleted_is_named_and_the_next_run_goes_on(
+    moto: Moto, proxy: FaultProxy
 ) -> None:
     made = departed_lake(moto)
-    is_ill = True
-    proxy.chooses = lambda request: (
-        fault if is_ill and (request.is_bulk_delete or request.method == "DELETE") else None
-    )
+    has_ended = True
+    proxy.chooses = lambda request: Fault.EXPIRED if has_ended and request.is_bulk_delete else None
     summary = made.run(behind(proxy, moto))
-    assert summary.exit_code != 0 and made.lake.waiting()
-    if fault is Fault.EXPIRED:
-        assert "have ended" in str(summary.as_json())
-    is_ill = False
+    assert summary.exit_code != 0 and len(made.lake.waiting()) > FILES - 40
+    assert "the credentials have ended" in str(summary.as_json())
+    has_ended = False
     assert purge_to_the_end(made, moto, proxy) == 1
+    assert_only_what_is_needed_is_there(made)
+
+
+def test_an_error_for_every_second_key_of_a_bulk_delete_stops_none_of_them(
+    moto: Moto, proxy: FaultProxy
+) -> None:
+    made = departed_lake(moto)
+    proxy.chooses = lambda request: Fault.PARTIAL
+    assert purge_to_the_end(made, moto, proxy) == 1
+    assert proxy.counts["PARTIAL"] > 1
     assert_only_what_is_needed_is_there(made)

@@ -1,4 +1,4 @@
-"""With what S3 is asked: keys, a role, a profile, or what a catalog has vended (decision 042)."""
+"""With what S3 is asked: keys, a role, a profile, or what a catalog has vended."""
 
 import os
 from collections.abc import Callable, Mapping
