@@ -1,9 +1,12 @@
-"""Google's store on the loopback: the fork of fake-gcs-server that speaks the XML API too."""
+"""Google's store on the loopback: fake-gcs-server, which speaks one of Google's two APIs.
+
+Our client speaks the XML API, which a fork has; Iceberg's speaks JSON, for which it takes the
+server itself, since the fork has lost uploads by it.
+"""
 
 import contextlib
 import json
 import os
-import shutil
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +16,9 @@ import pytest
 
 from tests.stacks.s3.processes import running
 
-_WHERE = "github.com/tustvold/fake-gcs-server, branch support-xml-api"
+XML = "MELTLINE_FAKE_GCS_XML", "github.com/tustvold/fake-gcs-server, branch support-xml-api"
+JSON = "MELTLINE_FAKE_GCS", "github.com/fsouza/fake-gcs-server@v1.56.1"
+"""The variable that names the program, and where it is built from."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,15 @@ class FakeGcs:
 
 
 @contextlib.contextmanager
-def running_fake_gcs(directory: Path) -> Iterator[FakeGcs]:
+def running_fake_gcs(directory: Path, speaks: tuple[str, str]) -> Iterator[FakeGcs]:
     """Starts a server in memory that ends with the block; without one the test is skipped."""
-    command = os.environ.get("MELTLINE_FAKE_GCS") or shutil.which("fake-gcs-server")
-    if not command:
-        pytest.skip(f"no fake-gcs-server on PATH: `go build` {_WHERE}, or MELTLINE_FAKE_GCS")
+    variable, source = speaks
+    if not (command := os.environ.get(variable, "")):
+        pytest.skip(f"{variable} names no fake-gcs-server: `go build` it from {source}")
 
     def words(port: int) -> list[str]:
         place = ["-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]
+        place += ["-external-url", f"http://127.0.0.1:{port}"]  # where uploads are sent on
         return [command, "-scheme", "http", "-backend", "memory", *place]
 
     with running(words, directory / "fake-gcs.log") as port:

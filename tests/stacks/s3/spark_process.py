@@ -8,6 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from meltline.adapters.spark.session import jar_folder
+
+
+def need_jar(name: str, environ: Mapping[str, str]) -> None:
+    """Skips the test where a jar is not there that Spark needs for a store."""
+    folder = jar_folder(environ)
+    if not list(folder.glob(f"{name}-*.jar")):
+        pytest.skip(f"no {name}-*.jar in {folder}: run the set-up with its feature")
+
 
 def made_by_spark(
     folder: Path, environment: Mapping[str, str], **catalogs: tuple[str, Mapping[str, str]]

@@ -1,5 +1,6 @@
 """A purge on an S3 server that fails: nothing needed is lost, and nothing is left for ever."""
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from tests.stacks.s3.moto import Moto
 
 FILES = 300  # more than one bulk request takes
 MOST_RUNS = 15
+SEED = os.environ.get("MELTLINE_SEED", "")  # other chances, by hand
 NUMBER = count()
 SHARES = {Fault.HALF_OPEN: 0.1, Fault.EXPIRED: 0.1}
 
@@ -79,21 +81,20 @@ def assert_only_what_is_needed_is_there(made: BucketLake) -> None:
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name)
 def test_a_purge_goes_through_a_store_that_fails_by_chance(
-    moto: Moto, proxy: FaultProxy, fault: Fault, record_property: Callable[[str, object], None]
+    moto: Moto, proxy: FaultProxy, fault: Fault
 ) -> None:
-    made, dice = departed_lake(moto), random.Random(fault.name)
+    made, dice = departed_lake(moto), random.Random(f"{fault.name}{SEED}")
     proxy.chooses = by_chance(
         lambda: fault if not proxy.counts or dice.random() < SHARES.get(fault, 0.3) else None
     )
     runs = purge_to_the_end(made, moto, proxy)
     assert_only_what_is_needed_is_there(made)
-    assert proxy.counts[fault.name] or fault is Fault.PARTIAL
-    record_property("runs", runs)
+    assert proxy.counts[fault.name] or fault is Fault.PARTIAL, "nothing went wrong"
     print(f"{fault.name}: {dict(proxy.counts)}, {runs} runs")
 
 
 def test_a_purge_goes_through_all_faults_at_once(moto: Moto, proxy: FaultProxy) -> None:
-    made, dice = departed_lake(moto), random.Random(23)
+    made, dice = departed_lake(moto), random.Random(f"all{SEED}")
     faults = [fault for fault in Fault if fault is not Fault.HALF_OPEN]
     proxy.chooses = by_chance(lambda: dice.choice(faults) if dice.random() < 0.4 else None)
     runs = purge_to_the_end(made, moto, proxy)
@@ -121,5 +122,5 @@ def test_an_error_for_every_second_key_of_a_bulk_delete_stops_none_of_them(
     made = departed_lake(moto)
     proxy.chooses = lambda request: Fault.PARTIAL
     assert purge_to_the_end(made, moto, proxy) == 1
-    assert proxy.counts["PARTIAL"] > 1
+    assert proxy.counts["PARTIAL"] >= 1
     assert_only_what_is_needed_is_there(made)
