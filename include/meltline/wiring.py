@@ -219,7 +219,7 @@ class Wiring:
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 LedgerTables(*ledger),
-                FolderStores(_store_properties(self.config), self.pace),
+                FolderStores(_store_properties(self.config), self.pace, self.store.vended),
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),

@@ -152,9 +152,10 @@ class Lake:
     """What happens after such a commit, before its answer is here."""
     unique: Callable[[], str] = lambda: "m"
     """The unique part of a new metadata file's name."""
+    make_store: Callable[[MovingClock], Any] = lambda clock: MemoryStore(clock=clock)
 
     def __post_init__(self) -> None:
-        self.store = MemoryStore(clock=self.clock)
+        self.store = self.make_store(self.clock)
         self.catalogs = {name: self.new_catalog(name) for name in ("lake", *self.other_catalogs)}
         self.control = memory_control_ledger(
             self.clock, database=self.clock, lease_time=self.lease_time

@@ -14,6 +14,7 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
+from tests.mutation.stores import STORES
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
@@ -421,6 +422,7 @@ MUTATIONS = (
     *CONSUMERS,
     *WRITERS,
     *READERS,
+    *STORES,
     *CHUNKS,
     *COMPLETE_ROWS,
     *ROLLUPS,

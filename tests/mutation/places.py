@@ -53,7 +53,8 @@ PLACES = (
     ),
     Mutation(
         "places: the same key in another store is another file", "app/safety/other_names.py",
-        "aliases = [store + key for store in self._stores_beside(place)]", "aliases = []", NAMES,
+        "aliases = [name for store in beside for name in names_in(store, path)]", "aliases = []",
+        NAMES,
     ),
     Mutation(
         "places: stores that are called different are asked all the same",
@@ -72,6 +73,20 @@ PLACES = (
     Mutation(
         "places: wasb and abfs are two", "domain/iceberg/locations.py",
         '    "wasbs": "abfss",\n', "", ("tests/unit/iceberg/test_locations.py", *NAMES),
+    ),
+    Mutation(
+        "places: behind an address of the web no bucket is looked for", "domain/places.py",
+        "if is_address else []", "if not store else []", NAMES,
+    ),
+    Mutation(
+        "places: an address of a cloud is a store of its own", "domain/iceberg/locations.py",
+        'if scheme in ("http", "https"):', "if not scheme:",
+        ("tests/unit/iceberg/test_store_names.py", *NAMES),
+    ),
+    Mutation(
+        "places: a bucket behind one slash is none", "domain/iceberg/locations.py",
+        "        authority, raw = _with_bucket(authority, raw)\n", "        pass\n",
+        ("tests/unit/iceberg/test_store_names.py", *NAMES),
     ),
     Mutation(
         "roots: an expiration takes what lies outside", "app/expire/plan_expiration.py",

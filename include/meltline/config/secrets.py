@@ -29,6 +29,7 @@ OPEN_PROPERTIES = (
     "s3.path-style-access",
     "s3.region",
     "s3.request-timeout",
+    "s3.retry.num-retries",
 )
 """Properties of a catalog that open no door. All others are secrets."""
 

@@ -315,6 +315,14 @@ class StoreRefused(MeltlineError):
     """The object store refused or failed a request."""
 
 
+class CredentialsMissing(StoreRefused):
+    """Nobody has given keys for a store: not the configuration, environment, catalog or machine."""
+
+
+class CredentialsExpired(StoreRefused):
+    """The keys or tokens with which a store was asked have ended, or were taken back."""
+
+
 class SetupMissing(MeltlineError):
     """Something a run needs is not there: Java, a jar, an initialised ledger."""
 

@@ -59,6 +59,18 @@ def store_of(path: str) -> str:
     return f"{scheme}://{location.partition('/')[0]}/"
 
 
+def names_in(store: str, path: str) -> list[str]:
+    """The names that an object would have if its store were also called by that other name.
+
+    Its key is the same. Behind an address of the web, whose host nobody knows, its bucket may
+    stand before the key.
+    """
+    location = split_location(path)
+    key = location.path.removeprefix("/")
+    is_address = store.startswith(("http://", "https://"))
+    return [store + key, *([f"{store}{location.authority}/{key}"] if is_address else [])]
+
+
 @dataclass(frozen=True)
 class StoreNames:
     """What a person has said of stores: which names are one place, and which are different ones.

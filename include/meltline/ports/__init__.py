@@ -108,6 +108,7 @@ from meltline.ports.control.verdicts import (
     VerdictLedger,
     VerdictReader,
 )
+from meltline.ports.credentials import CredentialVendor, VendedCredentials
 from meltline.ports.file_ledger import (
     DepartedFiles,
     DepartingFile,
@@ -204,6 +205,7 @@ __all__ = [
     "CopyProofReader",
     "CopyReader",
     "CopyRequest",
+    "CredentialVendor",
     "Decisions",
     "DeleteOutcome",
     "Deleter",
@@ -309,6 +311,7 @@ __all__ = [
     "UsageQuery",
     "UsageTotals",
     "UsedFile",
+    "VendedCredentials",
     "VerdictLedger",
     "VerdictReader",
     "VetoLedger",

@@ -1,7 +1,7 @@
 """Object storage, and bulk deletes from it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -15,12 +15,15 @@ class StoredObject:
     Attributes:
         etag: What the store calls this version of it: no digest of anything. Empty where the store
             has none.
+        is_version: Whether the store shows it as one of its versions, so that a delete would leave
+            its bytes there. Listings and some stores do not tell: then it is false.
     """
 
     path: str
     bytes: int
     modified_at: datetime
     etag: str = ""
+    is_version: bool = field(default=False, compare=False)
 
     @property
     def version(self) -> str:

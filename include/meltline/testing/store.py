@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import StoreRefused
-from meltline.domain.iceberg.locations import Location, split_location
+from meltline.domain.iceberg.locations import SAME_SCHEME, Location, split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
 _PART = 1024
@@ -177,5 +177,5 @@ class MemoryStore:
 
 def _place(path: str) -> Location:
     location = split_location(path)
-    scheme = "s3" if location.scheme in {"s3a", "s3n"} else location.scheme
+    scheme = SAME_SCHEME.get(location.scheme, location.scheme)
     return location._replace(scheme=scheme)

@@ -32,7 +32,7 @@ DECIDING = (
     TYPER | PYDANTIC | {"yaml", "sqlalchemy", "obstore", "tenacity", "xxhash", "cython_runtime"}
 )
 """What it takes to ask and to change a SQL catalog and the control ledger."""
-ARROW = {"pyarrow", "numpy", "fastavro", "cramjam", "dateutil"}
+ARROW = {"pyarrow", "numpy", "fastavro", "cramjam", "dateutil", "six"}  # six is dateutil's
 ENGINES = {"pyspark", "py4j", "great_expectations", "airflow", "pandas", "numpy", "alembic"}
 
 SCRIPT = """

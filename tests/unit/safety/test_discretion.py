@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.adapters.object_store.cloud import reason_of
+from meltline.adapters.object_store.trouble import reason_of
 from meltline.cli.output import print_error
 from meltline.config.load import Config, load_config
 from meltline.domain.deletion.limits import Limits

@@ -264,6 +264,11 @@ def test_of_two_stores_that_are_called_the_same_no_size_is_asked() -> None:
     [
         ("s3a://bucket/t", "s3n://bucket/t"),
         ("wasbs://c@acct.blob.core.windows.net/t", "abfss://c@acct.dfs.core.windows.net/t"),
+        ("abfss://c@acct.dfs.core.windows.net/t", "https://acct.blob.core.windows.net/c/t"),
+        ("s3://bucket/t", "s3:/bucket/t"),
+        ("s3://bucket/t", "https://bucket.s3.eu-west-1.amazonaws.com/t"),
+        ("gs://bucket/t", "gcs://bucket/t"),
+        ("gs://bucket/t", "https://storage.googleapis.com/bucket/t"),
     ],
 )
 def test_two_schemes_of_one_store_are_one_file(one: str, other: str) -> None:
@@ -277,6 +282,20 @@ def test_two_schemes_of_one_store_are_one_file(one: str, other: str) -> None:
     table.overwrite("b")
     run_days(lake, 9, 18, GONE)
     assert there(lake, table.data("a")) and table.data("a") not in lake.waiting()
+
+
+@pytest.mark.parametrize("other", ["http://minio:9000/bucket/t", "https://lake.example/t"])
+def test_a_file_that_is_needed_behind_an_address_of_the_web_is_kept(other: str) -> None:
+    lake = Lake(storage_roots=("s3://bucket",))
+    lake.store.links[f"{other}/"] = "s3://bucket/t/"
+    table = lake.on(0).table("t", location="s3://bucket/t")
+    table.append("a")
+    lake.table("u").append(f"{other}/data/a.parquet")
+    lake.run()
+    lake.on(1)
+    table.overwrite("b")
+    run_days(lake, 9, 18, GONE)
+    assert there(lake, table.data("a")) and table.data("a") in lake.waiting()
 
 
 # --- roots ---------------------------------------------------------------------------------------

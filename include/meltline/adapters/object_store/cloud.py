@@ -2,78 +2,95 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from meltline.domain.discretion import discreet
+from meltline.adapters.object_store.azure import open_azure
+from meltline.adapters.object_store.client import client_options, retries
+from meltline.adapters.object_store.s3_credentials import (
+    KEY,
+    REGION,
+    Current,
+    first,
+    keys_of,
+    provider_of,
+    vended_keys,
+)
 
-if TYPE_CHECKING:  # obstore keeps these names in its stubs alone
-    from obstore.store import ClientConfig, GCSCredential, RetryConfig
+if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
+    from obstore.store import GCSCredential
 
 CloudStore = S3Store | GCSStore | AzureStore
 
 _AUTHORITY = re.compile(r"[\w$][\w$.@:-]*", re.ASCII)  # `$web` is a container's name
-_RETRY: "RetryConfig" = {"max_retries": 8, "retry_timeout": timedelta(seconds=60)}
+_GCS_TOKEN = "gcs.oauth2.token"
 
 
-def open_cloud_store(scheme: str, authority: str, properties: Mapping[str, str]) -> CloudStore:
+def open_cloud_store(
+    scheme: str, authority: str, properties: Mapping[str, str], current: Current | None = None
+) -> CloudStore:
     """Opens the store of a bucket or container.
 
     Args:
-        scheme: `s3`, `gs` or `abfs`.
+        scheme: `s3`, `gs` or `abfss`.
         authority: The bucket; for Azure `container@account.host`.
         properties: PyIceberg's; what they leave out comes from the environment.
+        current: Tells what a catalog vends for it at that moment, where one does.
 
     Raises:
         ValueError: The scheme or a property is not supported, or no bucket has such a name.
     """
-    if scheme in ("s3", "gs", "abfs") and not _AUTHORITY.fullmatch(authority):
+    if scheme in ("s3", "gs", "abfss") and not _AUTHORITY.fullmatch(authority):
         raise ValueError(f"no bucket or container is called {authority!r}")  # obstore would panic
     if scheme == "s3":
-        return _open_s3(authority, properties)
+        return _open_s3(authority, properties, current)
     if scheme == "gs":
-        return _open_gcs(authority, properties)
-    if scheme == "abfs":
-        return _open_azure(authority, properties)
+        return _open_gcs(authority, properties, current)
+    if scheme == "abfss":
+        return open_azure(authority, properties, current)
     raise ValueError(f"no object store for {scheme}:, only for file, s3, gs and abfs")
 
 
-def _open_s3(bucket: str, properties: Mapping[str, str]) -> S3Store:
-    for key in ("s3.signer", "s3.profile-name", "s3.role-arn"):
-        if key in properties:
-            raise ValueError(f"{key} is not supported: give keys, or leave them to the environment")
+def _open_s3(bucket: str, properties: Mapping[str, str], current: Current | None) -> S3Store:
+    if bucket.startswith("arn:"):
+        raise ValueError(f"{bucket} is an ARN: give the alias of the access point as the bucket")
+    keys = keys_of(properties)
+    is_vended = current is not None and bool(first(current().properties, KEY))
+    provider = vended_keys(current) if current and is_vended else provider_of(properties)
     endpoint = properties.get("s3.endpoint", "").rstrip("/")
     virtual = _is_true(properties, "s3.force-virtual-addressing") or (
         properties.get("s3.path-style-access", "true").lower() == "false"
     )
     options = {
-        "access_key_id": _first(properties, "s3.access-key-id", "client.access-key-id"),
-        "secret_access_key": _first(properties, "s3.secret-access-key", "client.secret-access-key"),
-        "session_token": _first(properties, "s3.session-token", "client.session-token"),
-        "region": _first(properties, "s3.region", "client.region"),
+        **({} if provider else keys),
+        "region": first(properties, REGION),
         # obstore wants the bucket in the endpoint where it stands in the host's name
         "endpoint": endpoint.replace("://", f"://{bucket}.") if virtual else endpoint,
     }
     return S3Store(
         bucket,
-        client_options=_client(endpoint, properties, "s3"),
-        retry_config=_RETRY,
+        client_options=client_options(endpoint, properties, "s3"),
+        retry_config=retries(properties),
+        credential_provider=provider,
         virtual_hosted_style_request=virtual,
         skip_signature=_is_true(properties, "s3.anonymous"),
         **{name: option for name, option in options.items() if option},  # type: ignore[arg-type]
     )
 
 
-def _open_gcs(bucket: str, properties: Mapping[str, str]) -> GCSStore:
-    token, host = properties.get("gcs.oauth2.token"), properties.get("gcs.service.host", "")
+def _open_gcs(bucket: str, properties: Mapping[str, str], current: Current | None) -> GCSStore:
+    token, host = properties.get(_GCS_TOKEN), properties.get("gcs.service.host", "")
+    provider = _token(token) if token else None
+    if current and current().properties.get(_GCS_TOKEN):
+        provider = _vended_token(current)
     options = {"base_url": host} if host else {}
     return GCSStore(
         bucket,
-        client_options=_client(host, properties, "gcs"),
-        retry_config=_RETRY,
-        credential_provider=_token(token) if token else None,
+        client_options=client_options(host, properties, "gcs"),
+        retry_config=retries(properties),
+        credential_provider=provider,
         **options,  # type: ignore[arg-type]
     )
 
@@ -82,47 +99,17 @@ def _token(token: str) -> "Callable[[], GCSCredential]":
     return lambda: {"token": token, "expires_at": None}
 
 
-def _open_azure(authority: str, properties: Mapping[str, str]) -> AzureStore:
-    container, _, host = authority.partition("@")
-    endpoint = properties.get("adls.account-host", "")
-    options = {
-        "account_name": properties.get("adls.account-name") or host.partition(".")[0],
-        "account_key": properties.get("adls.account-key"),
-        "sas_key": properties.get("adls.sas-token"),
-        "tenant_id": properties.get("adls.tenant-id"),
-        "client_id": properties.get("adls.client-id"),
-        "client_secret": properties.get("adls.client-secret"),
-        "token": properties.get("adls.token"),
-        "endpoint": endpoint and (endpoint if "://" in endpoint else f"https://{endpoint}"),
-    }
-    return AzureStore(
-        container,
-        client_options=_client(endpoint, properties, "adls"),
-        retry_config=_RETRY,
-        **{name: option for name, option in options.items() if option},  # type: ignore[arg-type]
-    )
+def _vended_token(current: Current) -> "Callable[[], GCSCredential]":
+    def token() -> "GCSCredential":
+        vended = current()
+        end = vended.expires_at
+        return {
+            "token": vended.properties[_GCS_TOKEN],
+            "expires_at": end and end.astimezone(UTC),
+        }
 
-
-def _client(endpoint: str, properties: Mapping[str, str], store: str) -> "ClientConfig":
-    options: ClientConfig = {"allow_http": endpoint.lower().startswith("http://")}
-    for name in ("connect-timeout", "request-timeout"):
-        if seconds := properties.get(f"{store}.{name}"):
-            span = timedelta(seconds=float(seconds))
-            options["connect_timeout" if name == "connect-timeout" else "timeout"] = span
-    if proxy := properties.get(f"{store}.proxy-uri"):
-        options["proxy_url"] = proxy
-    return options
-
-
-def _first(properties: Mapping[str, str], *names: str) -> str:
-    return next((properties[name] for name in names if properties.get(name)), "")
+    return token
 
 
 def _is_true(properties: Mapping[str, str], name: str) -> bool:
     return properties.get(name, "").strip().lower() == "true"
-
-
-def reason_of(error: Exception) -> str:
-    """What the client said, without the queries of addresses: signatures stand there."""
-    message = str(error).partition("\n\nDebug source")[0]
-    return discreet(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", message))[:500]

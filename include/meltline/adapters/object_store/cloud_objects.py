@@ -6,21 +6,24 @@ is no way out: it cannot spell `a//b` either, and it cuts a key at `#` or `?`, w
 reach another object.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from meltline.adapters.object_store.cloud import CloudStore, open_cloud_store, reason_of
+from meltline.adapters.object_store.cloud import CloudStore, open_cloud_store
 from meltline.adapters.object_store.stats import shown, stats_of
+from meltline.adapters.object_store.trouble import reason_of, refusing
+from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.domain.errors import StoreRefused
-from meltline.domain.iceberg.locations import Location, split_location
+from meltline.domain.iceberg.locations import SAME_SCHEME, split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
 if TYPE_CHECKING:
@@ -32,11 +35,28 @@ _PART = 8 * 1024 * 1024
 _PARTS = 2  # parts of one object on their way at a time
 _UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
 _GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
+_PATIENCE = 60.0  # seconds after which nobody asks whether it is there: it does not delete
 
 STORAGE_CLASS = "s3.write.storage-class"
 """Iceberg's own property: what is written to S3 is of that class, such as GLACIER_IR (AR-29)."""
 
+_OPEN = 200  # stores that are held open: with vended credentials each table has its own
+
 Batch = list[tuple[str, str]]  # paths of one store, each with its key there
+
+
+class Place(NamedTuple):
+    """What is asked through one store.
+
+    Attributes:
+        scheme: The one of its schemes that stands for all.
+        authority: The bucket or container.
+        prefix: For what a catalog has vended credentials; empty where none has.
+    """
+
+    scheme: str
+    authority: str
+    prefix: str = ""
 
 
 class CloudObjects:
@@ -45,31 +65,36 @@ class CloudObjects:
     Holds only properties, so that executors can be sent one; each process opens its own stores.
     """
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        """Takes a catalog's properties in PyIceberg's words, such as `s3.endpoint`."""
+    def __init__(self, properties: Mapping[str, str], vended: VendedPrefixes | None = None) -> None:
+        """Takes a catalog's properties, such as `s3.endpoint`, and what catalogs have vended."""
         self._properties = dict(properties)
-        self._stores: dict[tuple[str, str], CloudStore] = {}
+        self.vended = vended or VendedPrefixes()
+        self._stores: dict[Place, CloudStore] = {}
+        self._guard = Lock()
 
     def __repr__(self) -> str:
         return f"CloudObjects({', '.join(sorted(self._properties))})"  # values may be secrets
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_properties": self._properties, "_stores": {}}
+        return {"_properties": self._properties, "vended": self.vended}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= {**state, "_stores": {}, "_guard": Lock()}
 
     def read(self, path: str) -> bytes:
         store, key = self._find(path)
-        with _refusing("read", path):
+        with refusing("read", path):
             return bytes(obstore.get(store, key).bytes())
 
     def read_prefix(self, path: str, length: int) -> Prefix:
         store, key = self._find(path)
-        with _refusing("read", path):
+        with refusing("read", path):
             answer = obstore.get(store, key, options={"range": (0, length)})
             return Prefix(bytes(answer.bytes()), answer.meta["size"])
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         store, key = self._find(path)
-        with _refusing("read", path):
+        with refusing("read", path):
             return bytes(obstore.get_range(store, key, start=start, length=length))
 
     def size(self, path: str) -> int | None:
@@ -79,7 +104,7 @@ class CloudObjects:
     def measure(self, path: str) -> StoredObject | None:
         store, key = self._find(path)
         try:
-            with _refusing("measure", path):
+            with refusing("measure", path):
                 return shown(path, obstore.head(store, key))
         except FileNotFoundError:
             return None
@@ -89,18 +114,18 @@ class CloudObjects:
 
         Others that speak S3 may sign and not look; GCS and Azure are not asked for it.
         """
-        is_s3 = _place(split_location(path))[0] == "s3"
+        is_s3 = _scheme_of(path) == "s3"
         return is_s3 and not any(self._properties.get(key) for key in _UNPROVED_S3)
 
     def write(self, path: str, content: bytes) -> datetime:
         store, key = self._find(path)
-        with _refusing("write", path):
+        with refusing("write", path):
             obstore.put(store, key, content, attributes=self._attributes(path))
             return obstore.head(store, key)["last_modified"]
 
     def stream(self, path: str) -> Iterator[bytes]:
         store, key = self._find(path)
-        with _refusing("read", path):
+        with refusing("read", path):
             for part in obstore.get(store, key).stream(min_chunk_size=_PART):
                 yield bytes(part)
 
@@ -114,7 +139,7 @@ class CloudObjects:
         remaining = iter(parts)
         first = next(remaining, b"")
         about = self._attributes(path)
-        with _refusing("write", path):
+        with refusing("write", path):
             if (second := next(remaining, None)) is None:
                 obstore.put(store, key, first, use_multipart=False, attributes=about)
                 return
@@ -126,17 +151,17 @@ class CloudObjects:
     def _attributes(self, path: str) -> "Attributes | None":
         """What is said of a new object: of S3 its storage class, where one is configured."""
         storage_class = self._properties.get(STORAGE_CLASS, "")
-        is_s3 = _place(split_location(path))[0] == "s3"
+        is_s3 = _scheme_of(path) == "s3"
         return {"Storage-Class": storage_class} if storage_class and is_s3 else None
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         base = prefix.rstrip("/") + "/"
         location = split_location(base)
         folder = location.path.removeprefix("/")
-        store = self.open(location, prefix)
-        if folder and not _can_spell(folder.removesuffix("/")):
+        store = self.store_of(prefix)
+        if folder and not _can_spell(folder.removesuffix("/"), _scheme_of(prefix)):
             raise _unspellable(prefix)
-        with _refusing("list", prefix):
+        with refusing("list", prefix):
             for page in obstore.list(store, folder or None):
                 for meta in page:
                     path = base + meta["path"][len(folder) :]
@@ -148,7 +173,7 @@ class CloudObjects:
         for place, batch in batches.items():
             parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
             with ThreadPoolExecutor(_REQUESTS) as pool:
-                for failures in pool.map(partial(_delete_bulk, self._stores[place]), parts):
+                for failures in pool.map(partial(_delete_bulk, self._open(place)), parts):
                     errors |= failures
         return [DeleteOutcome(path, errors[path]) for path in paths]
 
@@ -157,19 +182,17 @@ class CloudObjects:
         batches, errors = self._by_place(paths)
         stats = {path: ObjectStat(path, error=error) for path, error in errors.items()}
         for place, batch in batches.items():
-            stats |= stats_of(self._stores[place], batch)
+            stats |= stats_of(self._open(place), batch)
         return [stats[path] for path in paths]
 
-    def _by_place(
-        self, paths: Sequence[str]
-    ) -> tuple[dict[tuple[str, str], Batch], dict[str, str]]:
+    def _by_place(self, paths: Sequence[str]) -> tuple[dict[Place, Batch], dict[str, str]]:
         """The paths with their keys, by store; and why some have none."""
-        batches: dict[tuple[str, str], Batch] = {}
+        batches: dict[Place, Batch] = {}
         errors: dict[str, str] = {}
         folders: dict[str, tuple[Batch, str]] = {}  # thousands of objects, few folders
         for path in paths:
             folder, _, name = path.rpartition("/")
-            if folder in folders and _can_spell(name):
+            if folder in folders and _can_spell(name, _scheme_of(path)):
                 batch, front = folders[folder]
                 batch.append((path, front + name))
                 continue
@@ -186,24 +209,43 @@ class CloudObjects:
 
     def _find(self, path: str) -> tuple[CloudStore, str]:
         place, key = self._spot(path)
-        return self._stores[place], key
+        return self._open(place), key
 
-    def _spot(self, path: str) -> tuple[tuple[str, str], str]:
+    def _spot(self, path: str) -> tuple[Place, str]:
         """In which store an object lies, open by now, and its key there."""
-        location = split_location(path)
-        self.open(location, path)
-        key = location.path.removeprefix("/")
-        if not _can_spell(key):
+        self.store_of(path)
+        key, place = split_location(path).path.removeprefix("/"), self._place_of(path)
+        if not _can_spell(key, place.scheme):
             raise _unspellable(path)
-        return _place(location), key
+        return place, key
 
-    def open(self, location: Location, path: str) -> CloudStore:
-        """The store of a location; `path` is what a refusal names."""
-        place = _place(location)
-        if place not in self._stores:
-            with _refusing("open the store of", path):
-                self._stores[place] = open_cloud_store(*place, self._properties)
-        return self._stores[place]
+    def store_of(self, path: str) -> CloudStore:
+        """The store of a location.
+
+        Raises:
+            StoreRefused: There is none, or none can be opened; the path is named.
+        """
+        with refusing("open the store of", path):
+            return self._open(self._place_of(path))
+
+    def _place_of(self, path: str) -> Place:
+        authority = split_location(path).authority
+        return Place(_scheme_of(path), authority, self.vended.prefix_of(path))
+
+    def _open(self, place: Place) -> CloudStore:
+        """The store of a place; the one that was asked longest ago is closed for too many."""
+        current, properties = None, self._properties
+        if place.prefix:
+            current = partial(self.vended.current, place.prefix)
+            properties = {**properties, **current().properties}  # raises where it has ended
+        with self._guard:
+            store = self._stores.pop(place, None)
+            if store is None:
+                store = open_cloud_store(place.scheme, place.authority, properties, current)
+            self._stores[place] = store
+            if len(self._stores) > _OPEN:
+                del self._stores[next(iter(self._stores))]
+        return store
 
 
 def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
@@ -215,19 +257,19 @@ def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 # --- spelling --------------------------------------------------------------------------------
 
-_SCHEMES = {
-    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
-    **dict.fromkeys(("gs", "gcs"), "gs"),
-    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "abfs"),
-}
+
+def _scheme_of(path: str) -> str:
+    scheme = split_location(path).scheme
+    return SAME_SCHEME.get(scheme, scheme)
 
 
-def _place(location: Location) -> tuple[str, str]:
-    return _SCHEMES.get(location.scheme, location.scheme), location.authority
+def _can_spell(key: str, scheme: str) -> bool:
+    r"""Whether the store gets this very key: no part empty, `.` or `..`, no control character.
 
-
-def _can_spell(key: str) -> bool:
-    """Whether obstore sends this very key: no part empty, `.` or `..`, no control character."""
+    Azure takes `a\b` for `a/b`, which is another blob.
+    """
+    if scheme == "abfss" and "\\" in key:
+        return False
     return key.isprintable() and not {"", ".", ".."}.intersection(key.split("/"))
 
 
@@ -255,9 +297,9 @@ def _delete_bulk(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[st
 
 def _delete_singly(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
     errors: dict[str, str] = {}
-    unanswered = 0
+    unanswered, until = 0, time.monotonic() + _PATIENCE
     for path, key in batch:
-        if unanswered >= _GIVE_UP_AFTER and not _answers(store, key):
+        if unanswered >= _GIVE_UP_AFTER and (time.monotonic() > until or not _answers(store, key)):
             break
         try:
             obstore.delete(store, key)
@@ -283,23 +325,3 @@ def _answers(store: CloudStore, key: str) -> bool:
     except (BaseError, OSError, ValueError):
         return False
     return True
-
-
-# --- trouble ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def _refusing(action: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except (BaseError, OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) and action != "write":
-            raise FileNotFoundError(path) from None
-        reason = reason_of(error)
-        raise StoreRefused(
-            f"cannot {action} {path}: {reason}",
-            object=path,
-            expected="an answer from the store",
-            found=reason,
-            next="check the store, its address and the credentials in meltline.yaml",
-        ) from None  # the client's own words may hold a signed address

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import obstore
-from obstore.exceptions import BaseError
 
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stats import shown
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.domain.errors import StoreRefused
+from meltline.adapters.object_store.trouble import refusing
+from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.domain.iceberg.locations import split_location
 from meltline.ports import StoredObject
 
@@ -57,10 +57,15 @@ class FolderLister(Protocol):
 class FolderStores:
     """The port `FolderLister` over every store that the configured catalogs use."""
 
-    def __init__(self, properties: Mapping[str, str], pace: Pace | None = None) -> None:
-        """Takes a catalog's properties and a pace, as `ObjectStores` does."""
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        pace: Pace | None = None,
+        vended: VendedPrefixes | None = None,
+    ) -> None:
+        """Takes what `ObjectStores` takes."""
         self._pace = pace or Pace()
-        self._stores = ObjectStores(properties, self._pace)
+        self._stores = ObjectStores(properties, self._pace, vended)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Everything under a folder."""
@@ -73,12 +78,10 @@ class FolderStores:
         if not self.measures(base):
             files, folders = self._stores.local.names(base)
             return Level((), tuple(files), tuple(f"{base}{name}/" for name in folders))
-        location = split_location(base)
-        store, prefix = self._stores.cloud.open(location, folder), location.path.removeprefix("/")
-        try:
+        prefix = split_location(base).path.removeprefix("/")
+        store = self._stores.cloud.store_of(folder)
+        with refusing("list", folder):
             page = obstore.list_with_delimiter(store, prefix or None)
-        except (BaseError, OSError, ValueError) as error:
-            raise _refused(folder, error) from None  # the client's words may hold a signed address
         return Level(
             tuple(shown(base + file["path"][len(prefix) :], file) for file in page["objects"]),
             (),
@@ -92,14 +95,3 @@ class FolderStores:
     def measure(self, path: str) -> StoredObject | None:
         """A file that was listed by its name alone; None when it is gone since."""
         return self._stores.local.measure(path)
-
-
-def _refused(folder: str, error: Exception) -> StoreRefused:
-    reason = type(error).__name__
-    return StoreRefused(
-        f"cannot list {folder}: {reason}",
-        object=folder,
-        expected="an answer from the store",
-        found=reason,
-        next="check the store, its address and the credentials in meltline.yaml",
-    )

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from meltline.adapters.object_store.cloud import CloudStore, reason_of
+from meltline.adapters.object_store.cloud import CloudStore
+from meltline.adapters.object_store.trouble import reason_of
 from meltline.ports import ObjectStat, StoredObject
 
 if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
@@ -101,4 +102,16 @@ def _stat(store: CloudStore, keyed: tuple[str, str]) -> tuple[ObjectStat, bool]:
 
 def shown(path: str, meta: "ObjectMeta") -> StoredObject:
     """An object as its store shows it."""
-    return StoredObject(path, meta["size"], meta["last_modified"], meta["e_tag"] or "")
+    is_numbered = path.startswith(("gs:", "gcs:"))  # every object of GCS has a generation
+    return StoredObject(
+        path,
+        meta["size"],
+        meta["last_modified"],
+        _quoted(meta["e_tag"] or ""),
+        is_version=meta["version"] is not None and not is_numbered,
+    )
+
+
+def _quoted(etag: str) -> str:
+    """As a header has it: Azure's listings leave the quotes out, and it is one version still."""
+    return etag if not etag or etag.endswith('"') else f'"{etag}"'

@@ -9,6 +9,7 @@ from meltline.adapters.object_store.cloud_objects import CloudObjects
 from meltline.adapters.object_store.local import LocalFiles
 from meltline.adapters.object_store.local_writes import Together
 from meltline.adapters.object_store.pace import Pace
+from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.domain.iceberg.locations import split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
@@ -27,11 +28,21 @@ class ObjectStores:
         cloud: Objects of all other schemes.
     """
 
-    def __init__(self, properties: Mapping[str, str], pace: Pace | None = None) -> None:
-        """Takes a catalog's properties in PyIceberg's words, such as `s3.endpoint`."""
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        pace: Pace | None = None,
+        vended: VendedPrefixes | None = None,
+    ) -> None:
+        """Takes a catalog's properties in PyIceberg's words, a pace, and what catalogs vend."""
         self.local = LocalFiles()
-        self.cloud = CloudObjects(properties)
+        self.cloud = CloudObjects(properties, vended)
         self._pace = pace or Pace()
+
+    @property
+    def vended(self) -> VendedPrefixes:
+        """Where a catalog that vends credentials notes them."""
+        return self.cloud.vended
 
     def unpaced(self) -> "ObjectStores":
         """The same stores, for who counts the requests itself."""

@@ -22,13 +22,14 @@ from meltline.adapters.catalogs.metastores.aws_words import java_words, jvm_prop
 from meltline.adapters.catalogs.metastores.flat_names import as_held
 from meltline.adapters.catalogs.sql_catalog import may_migrate
 from meltline.adapters.spark.shared_jvm import join_context
+from meltline.adapters.spark.store_settings import store_settings
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.secrets import redaction
 from meltline.domain.errors import SetupMissing
-from meltline.domain.iceberg.locations import split_location
 from meltline.domain.iceberg.names import TableName, quote_part
 
 _JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
+_CLOUDS = ("aws", "gcp", "azure")
 _STDERR = 2
 _REDACTION = "spark.redaction.regex"
 _CATALOG_CLASSES = {
@@ -66,7 +67,9 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
                 next="run `make test` or `make demo` once, or set MELTLINE_JARS",
             )
         paths.append(str(jars[-1]))
-    return (*paths, *map(str, sorted(folder.glob("iceberg-aws-bundle-*.jar"))[-1:]))
+    for cloud in _CLOUDS:  # only where a store of it is used
+        paths += map(str, sorted(folder.glob(f"iceberg-{cloud}-bundle-*.jar"))[-1:])
+    return tuple(paths)
 
 
 def open_session(
@@ -190,10 +193,8 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
     }
     if catalog.type == "sql":
         settings.update(_jdbc_settings(prefix, catalog))
-    if split_location(catalog.warehouse).scheme.startswith("s3"):
-        settings[f"{prefix}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
-        if region := catalog.properties.get("s3.region"):
-            settings[f"{prefix}.client.region"] = region
+    for key, text in store_settings(catalog.warehouse, catalog.properties).items():
+        settings[f"{prefix}.{key}"] = text
     return {key: text for key, text in settings.items() if text}
 
 

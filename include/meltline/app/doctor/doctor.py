@@ -23,6 +23,7 @@ from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.doctor.rollup_findings import rollup_findings
+from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.findings import Finding
@@ -125,6 +126,7 @@ def _tables(context: ReadContext) -> list[Finding]:
         *chunk_findings(context, {t.state.uuid for t in tables if t.drop is None}),
         *rollup_findings(context.control.rollups.all()),
         *withheld_findings(context, [table.state for table in tables if table.managed]),
+        *version_findings(context.store, [state.metadata_location for state in states]),
         *_without_clones(context.config.account.profile, states, sharing),
         *_who_else_deletes(states, sharing),
     ]

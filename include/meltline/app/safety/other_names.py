@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.services import ReadContext
 from meltline.domain.errors import StoreRefused
-from meltline.domain.iceberg.locations import location_key, split_location
-from meltline.domain.places import StoreNames, is_local, place_of, store_of
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.places import StoreNames, is_local, names_in, place_of, store_of
 from meltline.ports import ObjectReader, PathResolver
 
 
@@ -51,8 +51,8 @@ class OtherNames:
         if is_local(place):
             aliases = self._local(place, name)
         else:
-            key = split_location(path).path.removeprefix("/")
-            aliases = [store + key for store in self._stores_beside(place)]
+            beside = self._stores_beside(place)
+            aliases = [name for store in beside for name in names_in(store, path)]
         own = location_key(path)
         return [alias for alias in dict.fromkeys(aliases) if location_key(alias) != own]
 

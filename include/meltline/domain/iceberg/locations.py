@@ -1,5 +1,6 @@
 """File locations: what is compared (a key), what is opened (the path as written), who owns it."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
-_SAME_SCHEME = {
+SAME_SCHEME = {
     "s3a": "s3",
     "s3n": "s3",
     "abfs": "abfss",
@@ -16,8 +17,14 @@ _SAME_SCHEME = {
     "az": "abfss",
     "gcs": "gs",
 }
+"""Schemes that mean one store, by the one that stands for all of them."""
+
 _BLOBS, _DATA_LAKE = ".blob.", ".dfs."
 """Two names of one Azure account's host: `account.blob.core.windows.net`, and with `dfs`."""
+_AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9-]+){0,3}\.amazonaws\.com(?:\.cn)?")
+_GOOGLE = re.compile(r"(?:(.+)\.)?storage\.(?:googleapis|cloud\.google)\.com")
+_AZURE = re.compile(r"[^.]+(?:\.z\d+)?\.(?:blob|dfs)\..+")
+_ACCESS_POINT = re.compile(r"arn:[^:]*:s3[^:]*:[^:]*:[^:]*:accesspoint")
 
 
 class Location(NamedTuple):
@@ -55,7 +62,13 @@ def location_key(path: str) -> str:
     file is deletable only when its key is referenced nowhere.
     """
     folder, _, name = path.rpartition("/")
-    if name in ("", ".", "..") or "%" in name or not folder or folder.endswith((":", "/")):
+    if (
+        name in ("", ".", "..")
+        or "%" in name
+        or "\\" in name
+        or not folder
+        or folder.endswith((":", "/"))
+    ):
         return _key(path)
     return _folder_key(folder) + name  # millions of files, few folders
 
@@ -70,6 +83,8 @@ def _key(path: str) -> str:
     root, raw = _root(path)
     while (decoded := unquote(raw)) != raw:  # so that a key is its own key
         raw = decoded
+    if root.startswith("abfss:"):
+        raw = raw.replace("\\", "/")  # one blob to Azure
     parts: list[str] = []
     for part in raw.split("/"):
         if part == "..":
@@ -81,10 +96,40 @@ def _key(path: str) -> str:
 
 def _root(path: str) -> tuple[str, str]:
     scheme, authority, raw = split_location(path)
-    scheme, authority = _SAME_SCHEME.get(scheme, scheme), authority.lower()
+    scheme, authority = SAME_SCHEME.get(scheme, scheme), authority.lower()
+    if scheme in ("http", "https"):
+        scheme, authority, raw = _of_web_address(authority, raw) or (scheme, authority, raw)
+    elif scheme in SAME_SCHEME.values():
+        authority, raw = _with_bucket(authority, raw)
     if scheme == "abfss":
         authority = authority.replace(_BLOBS, _DATA_LAKE)
     return f"{scheme}://{authority}/", raw
+
+
+def _with_bucket(authority: str, raw: str) -> tuple[str, str]:
+    """The bucket, and what lies in it, where it stands behind too many or too few slashes.
+
+    Hadoop's paths make `s3:/bucket/key` of `s3://bucket/key`; the name of an access point may
+    follow its ARN behind a slash as well as behind a colon.
+    """
+    if authority and not _ACCESS_POINT.fullmatch(authority):
+        return authority, raw
+    bucket, slash, tail = raw.lstrip("/").partition("/")
+    return f"{authority}:{bucket.lower()}".removeprefix(":"), slash + tail
+
+
+def _of_web_address(host: str, raw: str) -> tuple[str, str, str] | None:
+    """Scheme, bucket and rest of an address of the web, where its host is one of a cloud's."""
+    host = re.sub(r":(?:80|443)$", "", host)
+    scheme, bucket = "", ""
+    if amazon := _AMAZON.fullmatch(host):
+        scheme, bucket = "s3", amazon[1] or ""
+    elif google := _GOOGLE.fullmatch(host):
+        scheme, bucket = "gs", google[1] or ""
+    elif not _AZURE.fullmatch(host):
+        return None
+    bucket, rest = _with_bucket(bucket, raw)
+    return (scheme, bucket, rest) if scheme else ("abfss", f"{bucket}@{host}", rest)
 
 
 def is_odd(path: str) -> bool:

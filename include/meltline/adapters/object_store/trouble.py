@@ -1,0 +1,98 @@
+"""What a store's client says went wrong, told by kind: no keys, keys that have ended, the rest."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from obstore.exceptions import BaseError
+
+from meltline.domain.discretion import discreet
+from meltline.domain.errors import CredentialsExpired, CredentialsMissing, StoreRefused
+
+_NO_KEYS = re.compile(
+    r"169\.254\.1\d+\.2|169\.254\.169\.254|/latest/(?:api/token|meta-data)|/computeMetadata/|"
+    r"/metadata/identity|NoCredentials"
+)
+"""Where a client asks for the keys of the machine once nobody has given it others."""
+_ENDED = re.compile(
+    r"ExpiredToken|RequestExpired|TokenRefreshRequired|InvalidAuthenticationInfo|"
+    r"Signature not valid in the specified time frame|invalid_grant|token.{0,20}expired",
+    re.IGNORECASE,
+)
+_KEYS = {
+    "S3": ("s3.access-key-id", "AWS_ACCESS_KEY_ID"),
+    "GCS": ("gcs.oauth2.token", "GOOGLE_APPLICATION_CREDENTIALS"),
+    "MicrosoftAzure": ("adls.account-key or adls.sas-token", "AZURE_STORAGE_KEY"),
+}
+"""What gives a store its keys: in the configuration, and in the environment."""
+
+
+class _Kind(NamedTuple):
+    """What kind of trouble an error is.
+
+    Attributes:
+        error: The class that is raised for it.
+        reason: What was found, without secrets.
+        expected: What would have been right.
+        next: What a person can do.
+    """
+
+    error: type[StoreRefused]
+    reason: str
+    expected: str = "an answer from the store"
+    next: str = "check the store, its address and the credentials in meltline.yaml"
+
+
+def _kind_of(error: Exception) -> _Kind:
+    reason = _words_of(error)
+    if _ENDED.search(str(error)):
+        return _Kind(
+            CredentialsExpired,
+            f"the credentials have ended: {reason}",
+            "credentials that are still good",
+            "renew the session token, and run again: what was not done is done then",
+        )
+    if _NO_KEYS.search(reason):
+        keys = next((each for store, each in _KEYS.items() if f" {store} " in reason), ("keys",))
+        return _Kind(
+            CredentialsMissing,
+            f"no credentials: {' and '.join(keys)} are not set, and this machine gave none",
+            f"{', or '.join(keys)}; or a role of this machine",
+            "give the catalog these properties in meltline.yaml, or set the variables",
+        )
+    return _Kind(StoreRefused, reason)
+
+
+def _words_of(error: Exception) -> str:
+    """What the client said, without the queries of addresses: signatures stand there."""
+    message = str(error).partition("\n\nDebug source")[0]
+    return discreet(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", message))[:500]
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, in one sentence without secrets."""
+    return _kind_of(error).reason
+
+
+@contextmanager
+def refusing(action: str, path: str) -> Iterator[None]:
+    """Raises what a client raises as an error of ours; `action` and `path` say what was tried.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        StoreRefused: Any other reason.
+    """
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and action != "write":
+            raise FileNotFoundError(path) from None
+        kind = _kind_of(error)
+        raise kind.error(
+            f"cannot {action} {path}: {kind.reason}",
+            object=path,
+            expected=kind.expected,
+            found=kind.reason,
+            next=kind.next,
+        ) from None  # the client's own words may hold a signed address
