@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from tempfile import TemporaryFile
 from types import MappingProxyType
 from urllib.parse import unquote
@@ -22,11 +21,10 @@ from meltline.adapters.catalogs.sql_catalog import may_migrate
 from meltline.adapters.spark.shared_jvm import join_context
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.secrets import redaction
-from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.locations import split_location
 from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.jars.places import jar_paths, java_options
 
-_JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
 _STDERR = 2
 _REDACTION = "spark.redaction.regex"
 _CATALOG_CLASSES = {
@@ -35,36 +33,6 @@ _CATALOG_CLASSES = {
     "hive": "org.apache.iceberg.hive.HiveCatalog",
     "glue": "org.apache.iceberg.aws.glue.GlueCatalog",
 }
-
-
-def jar_folder(environ: Mapping[str, str]) -> Path:
-    """Where the jars lie: `MELTLINE_JARS`, else the cache folder that set-up fills."""
-    if folder := environ.get("MELTLINE_JARS"):
-        return Path(folder)
-    cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(environ.get("MELTLINE_CACHE") or Path(cache) / "meltline") / "jars"
-
-
-def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The jars every Meltline app needs.
-
-    Raises:
-        SetupMissing: One is not there.
-    """
-    folder = jar_folder(environ)
-    paths: list[str] = []
-    for prefix in _JARS:
-        jars = sorted(folder.glob(f"{prefix}*.jar"))
-        if not jars:
-            raise SetupMissing(
-                f"the jar {prefix}*.jar is missing",
-                object=str(folder),
-                expected="the jars of setup/jars.txt",
-                found=", ".join(sorted(jar.name for jar in folder.glob("*.jar"))) or "no jars",
-                next="run `make test` or `make demo` once, or set MELTLINE_JARS",
-            )
-        paths.append(str(jars[-1]))
-    return (*paths, *map(str, sorted(folder.glob("iceberg-aws-bundle-*.jar"))[-1:]))
 
 
 def open_session(
@@ -147,11 +115,6 @@ def _unheard(environ: Mapping[str, str]) -> Iterator[None]:
         finally:
             os.dup2(heard, _STDERR)
             os.close(heard)
-
-
-def java_options() -> str:
-    """Options for short apps: less compiling and one collector thread (docs/decisions/006)."""
-    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 
 
 def session_settings(config: Config) -> dict[str, str]:
