@@ -42,7 +42,7 @@ def require_module(module: str, extra: str = "") -> None:
     Raises:
         MissingExtra: It is not installed.
     """
-    if find_spec(module) is None:
+    if _is_absent(module, installed_version):
         raise _missing(module, extra)
 
 
@@ -56,9 +56,9 @@ def require_spark(version_of: VersionOf = installed_version) -> None:
         MissingExtra: pyspark is not installed.
         SetupMissing: It is, beside a pyspark-client of another version.
     """
-    spark, client = version_of("pyspark"), version_of("pyspark-client")
-    if find_spec("pyspark") is None or (client and not spark):
+    if _is_absent("pyspark", version_of):
         raise _missing("pyspark")
+    spark, client = version_of("pyspark"), version_of("pyspark-client")
     if client and client != spark:
         raise SetupMissing(
             "pyspark and pyspark-client are of two versions, and write over each other's files",
@@ -73,9 +73,14 @@ def explained(error: BaseException) -> MissingExtra | None:
     """What is to be said instead of an error that a missing package has caused; None of others."""
     for cause in _causes(error):
         module = (cause.name or "").partition(".")[0] if isinstance(cause, ImportError) else ""
-        if module in _EXTRA_OF and find_spec(module) is None:
+        if module in _EXTRA_OF and _is_absent(module, installed_version):
             return _missing(module)
     return None
+
+
+def _is_absent(module: str, version_of: VersionOf) -> bool:
+    client_alone = version_of("pyspark-client") and not version_of("pyspark")
+    return find_spec(module) is None or (module == "pyspark" and bool(client_alone))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -87,7 +92,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _missing(module: str, extra: str = "") -> MissingExtra:
     extra = extra or _EXTRA_OF[module]
     return MissingExtra(
-        f"{module} is not installed",
+        f"{module} is not installed, which Meltline's extra {extra} brings",
         object=module,
         expected=f"Meltline with its extra {extra}",
         found="Meltline without it",

@@ -161,11 +161,11 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "jars": (
         "The jars that Spark needs beside its own.",
-        {"fetch": "jars.fetch", "list": "jars.list_jars"},
+        {"fetch": "install.jars.fetch", "list": "install.jars.list_jars"},
     ),
     "airflow": (
         "Meltline's DAGs in an Airflow.",
-        {"init": "dag_files.airflow_init"},
+        {"init": "install.dag_files.airflow_init"},
     ),
     "clock": (
         "Settle what a wrong clock has left.",

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -163,7 +164,20 @@ class SparkStep(SparkSubmitOperator):
             **python_environment(),
             **(self.env_vars or {}),
         }
+        self._require_submit({**os.environ, **self.env_vars})
         return connection
+
+    def _require_submit(self, environment: Mapping[str, str]) -> None:
+        command = self._spark_binary or "spark-submit"
+        if shutil.which(command, path=environment.get("PATH")) is None:
+            raise SetupMissing(
+                f"there is no {command} here",
+                object=command,
+                expected="Spark, in this environment or in that of MELTLINE_PYTHON",
+                found="none on the PATH",
+                next="pip install 'meltline[spark]' here, or set MELTLINE_PYTHON to the Python of "
+                "an environment that has it",
+            )
 
     def _required_connection(self) -> Connection:
         try:

@@ -23,17 +23,17 @@ def installation_findings(
     try:
         require_spark(version_of)
     except MissingExtra as absent:
-        message = f"{absent.message}: commands that start Spark do not run here"
+        message = f"{absent.message}; commands that start Spark do not run here"
         return [Finding("info", "spark_absent", absent.object, message, absent.next)]
     except SetupMissing as mixed:
         return [_error("spark_overwritten", mixed)]
     return [
-        *_absent("jars_missing", jar_paths, environ),
-        *_absent("java_missing", java_home, environ),
+        *_refusals("jars_missing", jar_paths, environ),
+        *_refusals("java_missing", java_home, environ),
     ]
 
 
-def _absent(
+def _refusals(
     code: str, look: Callable[[Mapping[str, str]], object], environ: Mapping[str, str]
 ) -> Iterator[Finding]:
     try:
