@@ -49,9 +49,16 @@ def test_there_is_no_dag_of_another_name_to_import() -> None:
         _ = meltline.airflow.purge_dag
 
 
+def spark_home(folder: Path) -> Path:
+    return folder.parent / "lib" / "python3.11" / "site-packages" / "pyspark"
+
+
 def another_python(folder: Path) -> Path:
     """The `bin` of an environment: an interpreter that notes how it was called, and Spark."""
     folder.mkdir()
+    script = spark_home(folder) / "bin" / "spark-class"
+    script.parent.mkdir(parents=True)
+    script.touch()
     python = folder / "python"
     seen = '"$PYTHONPATH" "$SPARK_HOME" "$(command -v spark-submit)"'
     lines = ["#!/bin/sh", f"printf '%s|' {seen} >> '{folder}/seen'", "echo '{\"rows\": []}'"]
@@ -79,7 +86,7 @@ def test_a_command_is_run_by_the_python_that_is_named_and_knows_nothing_of_airfl
     undrop = restore_dags()[0].task_dict["undrop"]
     assert undrop.execute(context_of(name=None)) == {"rows": []}
     seen = (tmp_path / "bin" / "seen").read_text()
-    assert seen == f"||{tmp_path / 'bin' / 'spark-submit'}|"
+    assert seen == f"|{spark_home(tmp_path / 'bin')}|{tmp_path / 'bin' / 'spark-submit'}|"
 
 
 def test_a_python_that_is_not_there_is_named(
@@ -112,4 +119,5 @@ def test_where_there_is_no_spark_a_step_says_so_before_anything_is_submitted(
     step._prepared()
     assert step.env_vars["PYSPARK_PYTHON"] == str(python)
     assert step.env_vars["PATH"].split(os.pathsep)[0] == str(python.parent)
-    assert (step.env_vars["PYTHONPATH"], step.env_vars["SPARK_HOME"]) == ("", "")
+    assert step.env_vars["PYTHONPATH"] == ""
+    assert step.env_vars["SPARK_HOME"] == str(spark_home(python.parent))

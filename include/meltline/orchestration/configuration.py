@@ -74,10 +74,12 @@ def python_environment() -> Mapping[str, str]:
     """The variables by which a process of `python` finds Meltline, and Spark beside it."""
     if not os.environ.get(PYTHON):
         return {"PYTHONPATH": os.pathsep.join(_python_path())}
-    beside = str(Path(python()).parent)
-    # Empty is unset: what Airflow's environment has of both is not for another one.
-    path = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
-    return {"PATH": path, "PYTHONPATH": "", "SPARK_HOME": ""}
+    beside = Path(python()).parent
+    path = os.pathsep.join([str(beside), os.environ.get("PATH", os.defpath)])
+    # Said outright: Airflow's would be preferred, and an empty one is not the same as none.
+    spark = beside.parent.glob("lib/python3*/site-packages/pyspark/bin/spark-class")
+    home = {"SPARK_HOME": str(script.parents[1]) for script in spark}
+    return {"PATH": path, "PYTHONPATH": "", **home}
 
 
 def _python_path() -> Iterator[str]:
