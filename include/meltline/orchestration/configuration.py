@@ -77,9 +77,9 @@ def python_environment() -> Mapping[str, str]:
     beside = Path(python()).parent
     path = os.pathsep.join([str(beside), os.environ.get("PATH", os.defpath)])
     # Said outright: Airflow's would be preferred, and an empty one is not the same as none.
-    spark = beside.parent.glob("lib/python3*/site-packages/pyspark/bin/spark-class")
-    home = {"SPARK_HOME": str(script.parents[1]) for script in spark}
-    return {"PATH": path, "PYTHONPATH": "", **home}
+    scripts = beside.parent.glob("lib/python3*/site-packages/pyspark/bin/spark-class")
+    spark = next((str(script.parents[1]) for script in scripts), os.environ.get("SPARK_HOME"))
+    return {"PATH": path, "PYTHONPATH": "", **({"SPARK_HOME": spark} if spark else {})}
 
 
 def _python_path() -> Iterator[str]:
