@@ -90,5 +90,3 @@ def test_the_dags_and_the_plugin_are_there_and_a_run_goes_by_another_python(
     assert code == 0, said
     runs = meltline.answer("meltline", "runs", "--json", cwd=lake)["runs"]
     assert [run["outcome"] for run in runs] == ["done"]  # a dry run is none
-    plans = meltline.answer("meltline", "plans", "--json", cwd=lake)["plans"]
-    assert ("expire", "applied") in {(plan["kind"], plan["state"]) for plan in plans}
