@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,10 @@ def test_the_dags_and_the_plugin_are_there_and_a_run_goes_by_another_python(
     }
     code, said = run_of(airflow, tmp_path, {**elsewhere, "MELTLINE_DRIVER": "step"}, dry_run=True)
     assert code == 0, said
-    code, said = run_of(airflow, tmp_path, elsewhere, once="as the test says")
+    now = datetime.now(UTC).isoformat()  # the interval ended at midnight, before the lake was made
+    code, said = run_of(airflow, tmp_path, elsewhere, once="as the test says", as_of=now)
     assert code == 0, said
     runs = meltline.answer("meltline", "runs", "--json", cwd=lake)["runs"]
     assert [run["outcome"] for run in runs] == ["done"]  # a dry run is none
+    plans = meltline.answer("meltline", "plans", "--json", cwd=lake)["plans"]
+    assert ("expire", "applied") in {(plan["kind"], plan["state"]) for plan in plans}
