@@ -18,23 +18,17 @@ RUN python3.11 -m venv "$VIRTUAL_ENV" \
     && python -m pip install --no-cache-dir --no-deps --require-hashes \
         --requirement /opt/meltline/requirements.txt
 
-ENV MELTLINE_JARS=/opt/meltline/jars
-COPY setup /opt/meltline/setup
-# s3: object stores are the rule here, so their jar comes along.
-RUN MELTLINE_FEATURES=s3 python /opt/meltline/setup/jars.py
+# The package, with its command and Airflow's plugin; pip fetches the build backend for it.
+COPY pyproject.toml README.md LICENSE NOTICE /opt/meltline/source/
+COPY include /opt/meltline/source/include
+RUN python -m pip install --no-cache-dir --no-deps /opt/meltline/source
 
-ENV PYTHONPATH=/opt/airflow/include \
-    PYSPARK_PYTHON=/opt/meltline/venv/bin/python \
+ENV MELTLINE_JARS=/opt/meltline/jars
+# s3: object stores are the rule here, so their jar comes along.
+RUN meltline jars fetch --feature s3
+
+ENV PYSPARK_PYTHON=/opt/meltline/venv/bin/python \
     GX_ANALYTICS_ENABLED=false
-# The `meltline` command; pip would want to fetch a build backend for these two lines.
-COPY --chmod=755 <<'SCRIPT' /opt/meltline/venv/bin/meltline
-#!/opt/meltline/venv/bin/python
-from meltline.cli.main import main
-raise SystemExit(main())
-SCRIPT
 
 # Compose mounts these over, so that a changed DAG needs no new image.
 COPY dags /opt/airflow/dags
-COPY plugins /opt/airflow/plugins
-COPY include /opt/airflow/include
-COPY spark_apps /opt/airflow/spark_apps

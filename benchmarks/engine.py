@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from meltline.adapters.spark.session import jar_paths
+from meltline.jars.places import jar_paths
 
 SETTINGS = {
     # The fair form: without this rule the procedure reads the retained side once, not three times.

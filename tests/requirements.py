@@ -17,9 +17,7 @@ FOLDERS = (
     "demo",
     "docs",
     "include",
-    "plugins",
     "setup",
-    "spark_apps",
     "tests",
 )
 ITEM = re.compile(r'^(\| <a id="([a-z]+-\d+)"></a>([A-Z]+-\d+) \| .+ \|)(.*)\|$', re.MULTILINE)

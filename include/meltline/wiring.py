@@ -32,6 +32,7 @@ from meltline.domain.discretion import discreet
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
+from meltline.extras import require_spark
 from meltline.garbage import collect_seldom
 from meltline.late import late
 from meltline.ports import (
@@ -182,6 +183,7 @@ class Wiring:
 
     def _session(self, app: str, config: Config) -> Any:
         """The process's Spark session, started or joined, which knows the catalogs in there."""
+        require_spark()
         from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
 
         self._progress("starting Spark")
@@ -195,6 +197,7 @@ class Wiring:
             run_id: Of which run this is a step.
             judges: Whether plans will be judged for sure: what judges is loaded meanwhile.
         """
+        require_spark()
         from meltline.adapters.chunks.spark_parts import spark_parts  # noqa: PLC0415 - starts slowly
         from meltline.adapters.file_index.file_index import spark_file_ledger  # noqa: PLC0415
         from meltline.adapters.index_tables.tables_io import LedgerTables  # noqa: PLC0415
@@ -347,17 +350,6 @@ def _without_cold(config: Config) -> Config:
     return replace(config, catalogs={n: c for n, c in config.catalogs.items() if n != config.cold})
 
 
-def submit_settings(environ: Mapping[str, str] = os.environ) -> tuple[tuple[str, ...], str]:
-    """The jars and the driver's Java options of a `spark-submit`; catalogs never go this way.
-
-    Raises:
-        SetupMissing: A jar is not there.
-    """
-    from meltline.adapters.spark.session import jar_paths, java_options  # noqa: PLC0415
-
-    return jar_paths(environ), java_options()
-
-
 @contextmanager
 def step_jvm(
     master: str, imports: Callable[[], None], environ: Mapping[str, str] = os.environ
@@ -372,6 +364,7 @@ def step_jvm(
     Raises:
         SetupMissing: A jar is not there.
     """
+    require_spark()
     from meltline.adapters.spark.session import jvm_settings  # noqa: PLC0415 - starts slowly
     from meltline.adapters.spark.shared_jvm import shared_jvm  # noqa: PLC0415
 

@@ -28,7 +28,7 @@ class AirflowHome:
     """The environment that everything of one Airflow runs in.
 
     Attributes:
-        project: The folder with dags/, plugins/ and spark_apps/.
+        project: The folder with dags/.
         extra: Further environment: the configuration, a simulated clock.
     """
 
@@ -44,7 +44,7 @@ class AirflowHome:
         settings = {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.project / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.project / "plugins"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.home / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",

@@ -6,7 +6,6 @@ stand-in app: it notes its command line and leaves the summary that it was told 
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,13 +118,17 @@ class Project:
 
     @classmethod
     def create(cls, folder: Path) -> "Project":
-        """Copies DAG and plugin of the checkout; makes everything else up."""
-        for name in ("dags", "plugins"):
-            shutil.copytree(
-                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-            )
-        for name in ("spark_apps", "bin", "jars"):
+        """The DAGs of the checkout, told where its stand-ins are; makes everything else up."""
+        for name in ("dags", "spark_apps", "bin", "jars"):
             (folder / name).mkdir()
+        told = f"_dag(apps=Path({str(folder / 'spark_apps')!r}))"
+        for dag in (ROOT / "dags").glob("*.py"):
+            text = dag.read_text()
+            if "holds_dag" not in text:  # a command: it has no apps
+                text = text.replace("_dag()", told).replace(
+                    "\nfrom", "\nfrom pathlib import Path\n\nfrom", 1
+                )
+            (folder / "dags" / dag.name).write_text(text)
         for app in (*STEPS, *CHUNK_STEPS, "gate", "sweep"):
             (folder / "spark_apps" / f"{app}.py").write_text(_APP)
         submit = folder / "bin" / "spark-submit"

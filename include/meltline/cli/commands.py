@@ -159,6 +159,14 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "list": "retention.consumer.consumer_list",
         },
     ),
+    "jars": (
+        "The jars that Spark needs beside its own.",
+        {"fetch": "install.jars.fetch", "list": "install.jars.list_jars"},
+    ),
+    "airflow": (
+        "Meltline's DAGs in an Airflow.",
+        {"init": "install.dag_files.airflow_init"},
+    ),
     "clock": (
         "Settle what a wrong clock has left.",
         {"disown": "clock.clock_disown"},

@@ -1,10 +1,12 @@
 """What is wrong with a lake and its ledgers, without a JVM."""
 
+import os
 from typing import Annotated
 
 import typer
 
-from meltline.app.doctor.doctor import examine
+from meltline.app.doctor.doctor import examine, worst_first
+from meltline.app.doctor.installation import installation_findings
 from meltline.app.doctor.probe import probe_catalog
 from meltline.cli.options import AsJson, ConfigPath, wire
 from meltline.cli.output import answer_rows, print_notes
@@ -27,7 +29,7 @@ def doctor(
     wiring = wire(config)
     if probe:
         return _probe(wiring, probe, as_json=as_json)
-    findings = examine(wiring.ledgers())
+    findings = worst_first([*installation_findings(os.environ), *examine(wiring.ledgers())])
     rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
     columns = ("level", "code", "object", "message", "fix")
     document, nothing = {"findings": findings}, "Nothing to report."

@@ -21,6 +21,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Read and share": ("query", "sql", "clone", "share", "drop", "rename"),
     "The archive": ("cold",),
     "Chunks by age": ("chunks", "rollups"),
+    "Set up": ("jars", "airflow"),
     "Take charge": ("arm", "disarm", "approval", "stop", "go", "attach", "detach", "clock"),
 }
 """Commands of one kind, in the order in which a newcomer needs them."""
@@ -36,7 +37,13 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "meltline storage --by namespace        bytes by stage",
         "meltline explain lake.air.flights      why each snapshot is kept, and until when",
     ),
-    "init": ("meltline init", "meltline init --sandbox"),
+    "init": (
+        "meltline init --example",
+        "meltline init",
+        "meltline init --sandbox",
+    ),
+    "jars fetch": ("meltline jars fetch", "meltline jars fetch --feature s3"),
+    "airflow init": ("meltline airflow init ~/airflow/dags",),
     "run": (
         "meltline run --dry-run",
         "meltline run --tables 'lake.air.*'",

@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     except Exception as unforeseen:
         if os.environ.get("MELTLINE_DEBUG"):
             raise
-        print_error(_unforeseen(unforeseen), as_json=as_json)
+        print_error(_explained(unforeseen), as_json=as_json)
         return 1
 
 
@@ -89,6 +89,13 @@ def _statement_last(words: Sequence[str]) -> list[str]:
     if words[:1] != ["sql"] or len(comments) != 1 or "--" in words:
         return list(words)
     return [*(word for word in words if word != comments[0]), "--", *comments]
+
+
+def _explained(error: Exception) -> MeltlineError:
+    """An error of others: a package that is not there, for only what needs one imports it."""
+    from meltline.extras import explained  # noqa: PLC0415 - seldom needed
+
+    return explained(error) or _unforeseen(error)
 
 
 def _unforeseen(error: Exception) -> MeltlineError:

@@ -327,6 +327,10 @@ class SetupMissing(MeltlineError):
     """Something a run needs is not there: Java, a jar, an initialised ledger."""
 
 
+class MissingExtra(SetupMissing):
+    """A package is not installed that comes with one of Meltline's extras."""
+
+
 class DriverUnavailable(MeltlineError):
     """No driver took a run's step, and nothing of the step was run."""
 

@@ -29,11 +29,13 @@ class RunDriver:
         places: Where drivers are.
         key: Of the run.
         master: Of Spark.
+        python: The interpreter that a driver is started with.
     """
 
     places: DriverPlaces
     key: str
     master: str
+    python: str = sys.executable
 
     def run(self, step: StepRequest, log: Log, *, alone: bool = False) -> int:
         """Runs a step to its end; returns its exit code.
@@ -60,7 +62,7 @@ class RunDriver:
             place = self.places.new(self.key)
             with place.log.open("wb") as output:
                 subprocess.run(
-                    [sys.executable, "-P", "-m", _DRIVER, str(place.folder), self.master],
+                    [self.python, "-P", "-m", _DRIVER, str(place.folder), self.master],
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,
                     stdout=output,

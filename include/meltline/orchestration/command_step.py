@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,12 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from meltline.orchestration.configuration import config_path, for_good, python_path
+from meltline.orchestration.configuration import (
+    config_path,
+    for_good,
+    python,
+    python_environment,
+)
 from meltline.private_words import in_file
 
 _LOG = logging.getLogger(__name__)
@@ -45,15 +49,15 @@ class CommandStep(BaseOperator):
         """
         with for_good():
             words = list(self.command(context))
-            config = config_path()
+            config, interpreter = config_path(), python()
         user = self.user(context)
         with TemporaryDirectory(prefix="meltline-") as folder:
             words_file = in_file(Path(folder, "words.json"), _with_config(words, config))
             done = subprocess.run(
-                [sys.executable, "-m", "meltline.cli.main", words_file],
+                [interpreter, "-m", "meltline.cli.main", words_file],
                 env={
                     **os.environ,
-                    "PYTHONPATH": python_path(),
+                    **python_environment(),
                     **({"MELTLINE_USER": user} if user else {}),
                 },
                 capture_output=True,

@@ -1,7 +1,9 @@
 """What every task needs of Meltline: where its configuration is, and how a refusal ends a task."""
 
 import os
-from collections.abc import Iterator
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +16,8 @@ CONFIG = "MELTLINE_CONFIG"
 CONFIG_VARIABLE = "meltline_config"
 COLD_POOL = "MELTLINE_COLD_POOL"
 REPLICATE_SCHEDULE = "MELTLINE_REPLICATE_SCHEDULE"
-INCLUDE = Path(__file__).parents[2]
+PYTHON = "MELTLINE_PYTHON"
+_PACKAGE_FOLDER = Path(__file__).parents[2]
 
 
 def config_path() -> str:
@@ -49,9 +52,41 @@ def replicate_schedule() -> str:
     return os.environ.get(REPLICATE_SCHEDULE) or "*/15 * * * *"
 
 
-def python_path() -> str:
-    """The PYTHONPATH of a process that runs Meltline."""
-    return os.pathsep.join([str(INCLUDE), *filter(None, [os.environ.get("PYTHONPATH")])])
+def python() -> str:
+    """The interpreter that runs Meltline: Airflow's own, or that of an environment of its own.
+
+    Raises:
+        SetupMissing: `MELTLINE_PYTHON` names none.
+    """
+    named = os.environ.get(PYTHON)
+    if named and not os.access(named, os.X_OK):
+        raise SetupMissing(
+            f"{PYTHON} names no interpreter",
+            object=PYTHON,
+            expected="the Python of an environment that has Meltline, such as /opt/melt/bin/python",
+            found=named,
+            next=f"make that environment on every worker, or unset {PYTHON}",
+        )
+    return named or sys.executable
+
+
+def python_environment() -> Mapping[str, str]:
+    """The variables by which a process of `python` finds Meltline, and Spark beside it."""
+    if not os.environ.get(PYTHON):
+        return {"PYTHONPATH": os.pathsep.join(_python_path())}
+    beside = Path(python()).parent
+    path = os.pathsep.join([str(beside), os.environ.get("PATH", os.defpath)])
+    # Said outright: Airflow's would be preferred, and an empty one is not the same as none.
+    scripts = beside.parent.glob("lib/python3*/site-packages/pyspark/bin/spark-class")
+    spark = next((str(script.parents[1]) for script in scripts), os.environ.get("SPARK_HOME"))
+    return {"PATH": path, "PYTHONPATH": "", **({"SPARK_HOME": spark} if spark else {})}
+
+
+def _python_path() -> Iterator[str]:
+    """What an installed Meltline needs is there; a checkout is where this file is."""
+    if Path(sysconfig.get_path("purelib")) != _PACKAGE_FOLDER:
+        yield str(_PACKAGE_FOLDER)
+    yield from filter(None, [os.environ.get("PYTHONPATH")])
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from airflow.sdk import Connection, Context
 from meltline.domain.errors import UsageInvalid
 from meltline.driver.client import RunDriver
 from meltline.driver.place import DriverPlaces, run_key
+from meltline.orchestration.configuration import python
 
 DRIVER = "MELTLINE_DRIVER"
 _EXECUTOR = "LocalExecutor"
@@ -40,7 +41,7 @@ def driver_of_run(
         return None
     run = context["dag_run"]
     key = run_key((run.dag_id, run.run_id), master, config, environment)
-    return RunDriver(places, key, master)
+    return RunDriver(places, key, master, python())
 
 
 def _may_share() -> bool:

@@ -3,7 +3,7 @@
 import inspect
 import json
 import os
-import sys
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,13 @@ from airflow.sdk.exceptions import (
 from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
 from meltline.driver.client import RunDriver
 from meltline.driver.messages import StepRequest
-from meltline.orchestration.configuration import config_path, for_good, python_path
+from meltline.jars.places import jar_paths, java_options
+from meltline.orchestration.configuration import (
+    config_path,
+    for_good,
+    python,
+    python_environment,
+)
 from meltline.orchestration.request import run_request
 from meltline.orchestration.run_driver import driver_of_run
 from meltline.private_words import in_file
@@ -145,24 +151,33 @@ class SparkStep(SparkSubmitOperator):
         return list(self.arguments)
 
     def _prepared(self) -> Connection:
-        # Here and not above: parsing the DAG must not import Spark.
-        from meltline.wiring import submit_settings  # noqa: PLC0415
-
         connection = self._required_connection()
-        jars, options = submit_settings(os.environ)
-        self.jars = ",".join(jars)
+        self.jars = ",".join(jar_paths(os.environ))
         self.conf = {
-            "spark.driver.extraJavaOptions": options,
+            "spark.driver.extraJavaOptions": java_options(),
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",  # each line that Spark prints is one of the task log
             **(self.conf or {}),
         }
         self.env_vars = {
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": python_path(),
+            "PYSPARK_PYTHON": python(),
+            **python_environment(),
             **(self.env_vars or {}),
         }
+        self._require_submit({**os.environ, **self.env_vars})
         return connection
+
+    def _require_submit(self, environment: Mapping[str, str]) -> None:
+        command = self._spark_binary or "spark-submit"
+        if shutil.which(command, path=environment.get("PATH")) is None:
+            raise SetupMissing(
+                f"there is no {command} here",
+                object=command,
+                expected="Spark, in this environment or in that of MELTLINE_PYTHON",
+                found="none on the PATH",
+                next="pip install 'meltline[spark]' here, or set MELTLINE_PYTHON to the Python of "
+                "an environment that has it",
+            )
 
     def _required_connection(self) -> Connection:
         try:

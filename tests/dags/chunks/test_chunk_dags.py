@@ -106,7 +106,7 @@ def test_replication_runs_every_quarter_of_an_hour_or_as_a_site_says(
     assert (dag.catchup, dag.max_active_runs) == (False, 1)
     monkeypatch.setenv("MELTLINE_REPLICATE_SCHEDULE", "*/5 * * * *")
     loaded = runpy.run_path(str(ROOT / "dags" / f"{REPLICATE}.py"))
-    assert loaded["replicate"].dag.timetable.expression == "*/5 * * * *"
+    assert loaded["dag"].timetable.expression == "*/5 * * * *"
 
 
 @pytest.mark.parametrize(

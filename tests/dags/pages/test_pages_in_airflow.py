@@ -13,7 +13,7 @@ import pytest
 from meltline.domain.units import format_instant
 from meltline.ports import RunRecord
 from tests.command_home import TODAY, make_home
-from tests.dags.airflow_home import DAG_ID, AirflowHome
+from tests.dags.airflow_home import DAG_ID, ROOT, AirflowHome
 
 pytestmark = [
     pytest.mark.airflow,
@@ -148,7 +148,7 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 
 def test_the_plugin_loads_nothing_heavy(airflow: AirflowHome) -> None:
-    plugin = airflow.project / "plugins" / "meltline_plugin.py"
+    plugin = ROOT / "include" / "meltline" / "airflow" / "plugin.py"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _LOAD, str(plugin)],
         capture_output=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from meltline.wiring import submit_settings
+from meltline.jars.places import jar_paths
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ SUBMIT = [
     "--master",
     "local[2]",
     "--jars",
-    ",".join(submit_settings()[0]),
+    ",".join(jar_paths(os.environ)),
     *SETTINGS,
 ]
 STARTS = {

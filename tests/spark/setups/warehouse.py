@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql import Row, SparkSession
 
 from demo.staging import stage_commit_times
-from meltline.adapters.spark.session import jar_paths, java_options
 from meltline.app.doctor.init import init
 from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.run.lifecycle import run_chain
@@ -22,6 +21,7 @@ from meltline.app.services import RunContext
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW
 from meltline.domain.deletion.storage import StorageRow
+from meltline.jars.places import jar_paths, java_options
 from meltline.wiring import Wiring
 from tests.spark.setups import walk
 

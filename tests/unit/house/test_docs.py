@@ -25,7 +25,7 @@ from tests import command_reference
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-EXAMPLE = DOCS / "meltline.example.yaml"
+EXAMPLE = ROOT / "include" / "meltline" / "config" / "example.yaml"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 TEXTS = [*PAGES, EXAMPLE]
 

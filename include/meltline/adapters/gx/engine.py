@@ -24,6 +24,7 @@ from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.discretion import cause, discreet
 from meltline.domain.errors import UsageInvalid
+from meltline.extras import require_module
 from meltline.gates.suites import SUITES, Suite, SuiteOf
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ class GreatExpectationsEngine:
 
         Raises:
             UsageInvalid: Two pieces of evidence are about one plan.
+            MissingExtra: Great Expectations is not installed: nobody has judged anything.
         """
         _refuse_twins(evidence)
+        require_module("great_expectations")
         kinds: dict[PlanKind, list[GateFacts]] = {}
         for facts in evidence:
             kinds.setdefault(facts.kind, []).append(facts)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from tempfile import TemporaryFile
 from types import MappingProxyType
 from urllib.parse import unquote
@@ -25,11 +24,9 @@ from meltline.adapters.spark.shared_jvm import join_context
 from meltline.adapters.spark.store_settings import store_settings
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.secrets import redaction
-from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.jars.places import jar_paths, java_options
 
-_JARS = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
-_CLOUDS = ("aws", "gcp", "azure")
 _STDERR = 2
 _REDACTION = "spark.redaction.regex"
 _CATALOG_CLASSES = {
@@ -38,38 +35,6 @@ _CATALOG_CLASSES = {
     "hive": "org.apache.iceberg.hive.HiveCatalog",
     "glue": "org.apache.iceberg.aws.glue.GlueCatalog",
 }
-
-
-def jar_folder(environ: Mapping[str, str]) -> Path:
-    """Where the jars lie: `MELTLINE_JARS`, else the cache folder that set-up fills."""
-    if folder := environ.get("MELTLINE_JARS"):
-        return Path(folder)
-    cache = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(environ.get("MELTLINE_CACHE") or Path(cache) / "meltline") / "jars"
-
-
-def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The jars every Meltline app needs.
-
-    Raises:
-        SetupMissing: One is not there.
-    """
-    folder = jar_folder(environ)
-    paths: list[str] = []
-    for prefix in _JARS:
-        jars = sorted(folder.glob(f"{prefix}*.jar"))
-        if not jars:
-            raise SetupMissing(
-                f"the jar {prefix}*.jar is missing",
-                object=str(folder),
-                expected="the jars of setup/jars.txt",
-                found=", ".join(sorted(jar.name for jar in folder.glob("*.jar"))) or "no jars",
-                next="run `make test` or `make demo` once, or set MELTLINE_JARS",
-            )
-        paths.append(str(jars[-1]))
-    for cloud in _CLOUDS:  # only where a store of it is used
-        paths += map(str, sorted(folder.glob(f"iceberg-{cloud}-bundle-*.jar"))[-1:])
-    return tuple(paths)
 
 
 def open_session(
@@ -154,11 +119,6 @@ def _unheard(environ: Mapping[str, str]) -> Iterator[None]:
         finally:
             os.dup2(heard, _STDERR)
             os.close(heard)
-
-
-def java_options() -> str:
-    """Options for short apps: less compiling and one collector thread (docs/decisions/006)."""
-    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 
 
 def session_settings(config: Config) -> dict[str, str]:

@@ -60,7 +60,11 @@ def examine(context: ReadContext) -> list[Finding]:
             )
         ]
     checks = (_ledger, _incidents, _tables, _plans, _readers)
-    findings = chain.from_iterable(check(context) for check in checks)
+    return worst_first(chain.from_iterable(check(context) for check in checks))
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors, then warnings; those of one kind beside each other."""
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
 

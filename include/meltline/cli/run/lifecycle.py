@@ -1,7 +1,9 @@
 """Commands that work: init, observe, plan, gate, apply, run."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -53,6 +55,7 @@ from meltline.cli.output import (
     print_plans,
     print_rows,
 )
+from meltline.config.example import write_example
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import selected
@@ -67,8 +70,13 @@ def init(
     adopt: Annotated[
         bool, typer.Option(help="accept a ledger that lost its past; all failsafe restarts")
     ] = False,
+    example: Annotated[
+        bool, typer.Option("--example", help="write a commented meltline.yaml, and nothing else")
+    ] = False,
 ) -> int:
     """Prepare the ledgers; running it again changes nothing."""
+    if example:
+        return _write_example(config, as_json=as_json)
     wiring = wire(config)
     context = wiring.services("init")
     done = initialise(context, adopt=adopt, sandbox=sandbox)
@@ -86,6 +94,20 @@ def init(
             console().print("If they are yours to delete from, add to the configuration:")
             console().print(as_yaml(done.storage_roots), markup=False, soft_wrap=True)
     return 0
+
+
+def _write_example(config: Path | None, *, as_json: bool) -> int:
+    path = config or Path(os.environ.get("MELTLINE_CONFIG") or "meltline.yaml")
+    schema = write_example(path)
+    lines = [
+        f"{path} has every key with what it means, and {schema.name} is for your editor.",
+        "Name your catalogs there, then `meltline init` and `meltline doctor`.",
+    ]
+    return answer(
+        {"config": str(path), "schema": str(schema)},
+        lines,
+        as_json=as_json,
+    )
 
 
 def _about_adoption(lost: Adopted) -> Iterator[str]:

@@ -19,6 +19,7 @@ from meltline.app.services import SweepServices
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError
+from meltline.extras import explained
 from meltline.ports import RunRecord
 from meltline.private_words import spelt_out
 from meltline.wiring import to_stderr
@@ -37,8 +38,9 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
     except MeltlineError as error:
         to_stderr("\n".join(error.lines))
         sys.exit(1)
-    except Exception:  # the trace goes to a log that others read, and may quote the configuration
-        to_stderr(traceback.format_exc())
+    except Exception as error:  # the trace goes to a log that others read, and may quote settings
+        missing = explained(error)
+        to_stderr("\n".join(missing.lines) if missing else traceback.format_exc())
         sys.exit(1)
     _write(options.summary, document)
 

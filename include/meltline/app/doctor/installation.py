@@ -1,0 +1,46 @@
+"""What of the installation keeps runs from their work; it is told before any ledger is there."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from meltline.app.ground.findings import Finding
+from meltline.domain.errors import MissingExtra, SetupMissing
+from meltline.extras import VersionOf, installed_version, require_spark
+from meltline.jars.java import java_home
+from meltline.jars.places import jar_paths
+
+
+def installation_findings(
+    environ: Mapping[str, str], version_of: VersionOf = installed_version
+) -> list[Finding]:
+    """Whether Spark, its jars and a Java are there, and Spark of one piece.
+
+    An environment without Spark is no mistake: commands that look do without.
+
+    Args:
+        environ: Names Java and the folder of the jars.
+        version_of: Which packages are installed.
+    """
+    try:
+        require_spark(version_of)
+    except MissingExtra as absent:
+        message = f"{absent.message}; commands that start Spark do not run here"
+        return [Finding("info", "spark_absent", absent.object, message, absent.next)]
+    except SetupMissing as mixed:
+        return [_error("spark_overwritten", mixed)]
+    return [
+        *_refusals("jars_missing", jar_paths, environ),
+        *_refusals("java_missing", java_home, environ),
+    ]
+
+
+def _refusals(
+    code: str, look: Callable[[Mapping[str, str]], object], environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    try:
+        look(environ)
+    except SetupMissing as missing:
+        yield _error(code, missing)
+
+
+def _error(code: str, error: SetupMissing) -> Finding:
+    return Finding("error", code, error.object, f"{error.message}: {error.found}", error.next)

@@ -1,0 +1,100 @@
+"""What an installed Meltline has of its extras, and what is said where one is missing."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from meltline.domain.errors import MissingExtra, SetupMissing
+
+_EXTRA_OF: Mapping[str, str] = {
+    "airflow": "airflow",
+    "boto3": "s3",
+    "botocore": "s3",
+    "fastapi": "airflow",
+    "great_expectations": "gx",
+    "psycopg": "postgres",
+    "py4j": "spark",
+    "pyspark": "spark",
+    "starlette": "airflow",
+    "thrift": "hive",
+}
+"""The extra that brings a module of others; boto3 comes with `glue` as well."""
+
+VersionOf = Callable[[str], str | None]
+"""The version of an installed package; None where it is not installed."""
+
+
+def installed_version(package: str) -> str | None:
+    """The version of a package in this environment."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def require_module(module: str, extra: str = "") -> None:
+    """Refuses where a module of an extra is not installed.
+
+    Args:
+        module: Of others.
+        extra: Which one it is needed for, where several bring it.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    if _is_absent(module, installed_version):
+        raise _missing(module, extra)
+
+
+def require_spark(version_of: VersionOf = installed_version) -> None:
+    """Refuses where Spark is not installed, or another package has written over it.
+
+    pyspark-client has most of pyspark's files, in the same folder, and neither a JVM's jars nor
+    `spark-submit`: an import goes well, and what follows does not.
+
+    Raises:
+        MissingExtra: pyspark is not installed.
+        SetupMissing: It is, beside a pyspark-client of another version.
+    """
+    if _is_absent("pyspark", version_of):
+        raise _missing("pyspark")
+    spark, client = version_of("pyspark"), version_of("pyspark-client")
+    if client and client != spark:
+        raise SetupMissing(
+            "pyspark and pyspark-client are of two versions, and write over each other's files",
+            object="pyspark",
+            expected="one version of both",
+            found=f"pyspark {spark}, pyspark-client {client}",
+            next=f"pip install --force-reinstall pyspark=={spark} pyspark-client=={spark}",
+        )
+
+
+def explained(error: BaseException) -> MissingExtra | None:
+    """What is to be said instead of an error that a missing package has caused; None of others."""
+    for cause in _causes(error):
+        module = (cause.name or "").partition(".")[0] if isinstance(cause, ImportError) else ""
+        if module in _EXTRA_OF and _is_absent(module, installed_version):
+            return _missing(module)
+    return None
+
+
+def _is_absent(module: str, version_of: VersionOf) -> bool:
+    client_alone = version_of("pyspark-client") and not version_of("pyspark")
+    return find_spec(module) is None or (module == "pyspark" and bool(client_alone))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _missing(module: str, extra: str = "") -> MissingExtra:
+    extra = extra or _EXTRA_OF[module]
+    return MissingExtra(
+        f"{module} is not installed, which Meltline's extra {extra} brings",
+        object=module,
+        expected=f"Meltline with its extra {extra}",
+        found="Meltline without it",
+        next=f"pip install 'meltline[{extra}]'",
+    )

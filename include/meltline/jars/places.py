@@ -1,0 +1,53 @@
+"""Where the jars lie, and which of them every app needs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from meltline.domain.errors import SetupMissing
+
+_NEEDED = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
+
+_CLOUDS = ("aws", "gcp", "azure")
+
+
+def jar_folder(environ: Mapping[str, str]) -> Path:
+    """Where the jars lie: `MELTLINE_JARS`, else in the cache folder."""
+    if folder := environ.get("MELTLINE_JARS"):
+        return Path(folder)
+    return cache_folder(environ) / "jars"
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """What can be made or fetched again: `MELTLINE_CACHE`, else one of the user's."""
+    if folder := environ.get("MELTLINE_CACHE"):
+        return Path(folder)
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "meltline"
+
+
+def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The jars every Meltline app needs.
+
+    Raises:
+        SetupMissing: One is not there.
+    """
+    folder = jar_folder(environ)
+    paths: list[str] = []
+    for prefix in _NEEDED:
+        jars = sorted(folder.glob(f"{prefix}*.jar"))
+        if not jars:
+            raise SetupMissing(
+                f"the jar {prefix}*.jar is missing",
+                object=str(folder),
+                expected="the jars that `meltline jars list` names",
+                found=", ".join(sorted(jar.name for jar in folder.glob("*.jar"))) or "no jars",
+                next="`meltline jars fetch`, or set MELTLINE_JARS to the folder that has them",
+            )
+        paths.append(str(jars[-1]))
+    for cloud in _CLOUDS:  # fetched only where a store of it is used
+        paths += map(str, sorted(folder.glob(f"iceberg-{cloud}-bundle-*.jar"))[-1:])
+    return tuple(paths)
+
+
+def java_options() -> str:
+    """Options for short apps: less compiling and one collector thread (docs/decisions/006)."""
+    return "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
