@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "go": "control.go",
     "attach": "control.attach",
     "detach": "control.detach",
+    "abandon": "control.abandon",
     "init": "run.lifecycle.init",
     "observe": "run.lifecycle.observe",
     "gate": "run.lifecycle.gate",

@@ -1,4 +1,4 @@
-"""Commands that decide: arm, disarm, stop, go, attach, detach."""
+"""Commands that decide: arm, disarm, stop, go, attach, detach, abandon."""
 
 from typing import Annotated
 
@@ -8,11 +8,21 @@ from meltline.app.catalog.management import attach as attach_table
 from meltline.app.catalog.management import described
 from meltline.app.catalog.management import detach as detach_tables
 from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.expire.abandon import abandon as abandon_plan
 from meltline.app.safety.arming import arm as arm_catalog
 from meltline.app.safety.arming import disarm as disarm_catalog
 from meltline.app.safety.stop_switch import go as let_go_on
 from meltline.app.safety.stop_switch import stop as stop_everything
-from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, TableArgument, ready, wire
+from meltline.cli.options import (
+    AsJson,
+    ConfigPath,
+    DryRun,
+    PlanName,
+    Reason,
+    TableArgument,
+    ready,
+    wire,
+)
 from meltline.cli.output import answer
 from meltline.domain.errors import MeltlineError
 
@@ -123,3 +133,17 @@ def detach(
     documents = [{"table": detached.table, "vouched": detached.vouched} for detached in done]
     document = {"tables": documents, "managed": False, "dry_run": dry_run}
     return answer(document, lines, as_json=as_json)
+
+
+def abandon(
+    plan: PlanName,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="why no branch or tag was lost")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """End an expiration of which it cannot be told whether it lost a branch or tag."""
+    ended = abandon_plan(ready(config), plan, reason)
+    line = f"Plan {ended.id} of {ended.table} is over; what it left is planned by the next run."
+    return answer({"plan": ended.id, "state": ended.state}, [line], as_json=as_json)

@@ -22,7 +22,17 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "The archive": ("cold",),
     "Chunks by age": ("chunks", "rollups"),
     "Set up": ("jars", "airflow"),
-    "Take charge": ("arm", "disarm", "approval", "stop", "go", "attach", "detach", "clock"),
+    "Take charge": (
+        "arm",
+        "disarm",
+        "approval",
+        "stop",
+        "go",
+        "attach",
+        "detach",
+        "abandon",
+        "clock",
+    ),
 }
 """Commands of one kind, in the order in which a newcomer needs them."""
 

@@ -79,6 +79,12 @@ class UsageInvalid(MeltlineError):
     exit_code = 2
 
 
+class HeldBack(MeltlineError):
+    """A step that waits for a person, or for what stands in its way; nothing was done."""
+
+    exit_code = 3
+
+
 class AsOfInFuture(UsageInvalid):
     """`as_of` lies after the wall clock (PX-7)."""
 
@@ -211,32 +217,24 @@ class ConsumerNotFound(UsageInvalid):
     """The table has no consumer of that name."""
 
 
-class ConsumerAhead(MeltlineError):
+class ConsumerAhead(HeldBack):
     """A consumer moves forward; it stands further on, or on another line."""
-
-    exit_code = 3
 
 
 class CommitConflict(MeltlineError):
     """Others committed first each time, or nobody knows whether the commit was made."""
 
 
-class UndoRefused(MeltlineError):
+class UndoRefused(HeldBack):
     """Moving that branch would lose commits that somebody made."""
 
-    exit_code = 3
 
-
-class FilesClaimed(MeltlineError):
+class FilesClaimed(HeldBack):
     """A purge has begun to delete files that are wanted."""
 
-    exit_code = 3
 
-
-class HoldInForce(MeltlineError):
+class HoldInForce(HeldBack):
     """A hold forbids the step."""
-
-    exit_code = 3
 
 
 class PlanNotFound(UsageInvalid):
@@ -247,22 +245,16 @@ class RunNotFound(UsageInvalid):
     """No run has that id, prefix or name."""
 
 
-class PlanAltered(MeltlineError):
+class PlanAltered(HeldBack):
     """A stored plan's items no longer give its digest."""
 
-    exit_code = 3
 
-
-class PlanStale(MeltlineError):
+class PlanStale(HeldBack):
     """The table moved so that the plan no longer describes what may be done."""
 
-    exit_code = 3
 
-
-class GateNotPassed(MeltlineError):
+class GateNotPassed(HeldBack):
     """A destructive step was asked for without a passed, fresh gate for that digest."""
-
-    exit_code = 3
 
 
 class ApprovalMissing(GateNotPassed):
@@ -285,22 +277,16 @@ class CommitUnproven(MeltlineError):
     """It cannot be told which refs came while a catalog carried out an expiration of ours."""
 
 
-class LedgerOutOfStep(MeltlineError):
+class LedgerOutOfStep(HeldBack):
     """The ledger's generation and the catalog's differ: an old backup came back, or it was lost."""
 
-    exit_code = 3
 
-
-class Stopped(MeltlineError):
+class Stopped(HeldBack):
     """`meltline stop` holds back every destructive step."""
 
-    exit_code = 3
 
-
-class NotArmed(MeltlineError):
+class NotArmed(HeldBack):
     """Nobody has armed the hot catalog as it is now: nothing is destroyed in it."""
-
-    exit_code = 3
 
 
 class LockHeld(MeltlineError):
@@ -355,14 +341,13 @@ class ChunkNotFound(UsageInvalid):
     """The table has no such chunk, or it is not in the state that was asked for."""
 
 
-class SyncRefused(MeltlineError):
+class SyncRefused(HeldBack):
     """Replication of a table cannot go on as it is.
 
     Attributes:
         reason: One word for it; with some of them only a person can go on.
     """
 
-    exit_code = 3
     reason = ""
 
 
@@ -378,10 +363,8 @@ class RollupRefused(MeltlineError):
     """A rollup cannot be refreshed as it, or its source, is."""
 
 
-class LateDataRejected(MeltlineError):
+class LateDataRejected(HeldBack):
     """A statement reaches into ranges of time that were dropped: none of it was carried out."""
-
-    exit_code = 3
 
 
 class ColdMissing(UsageInvalid):

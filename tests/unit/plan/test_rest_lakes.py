@@ -1,14 +1,19 @@
 """The chain on a catalog whose server writes the metadata: what comes meanwhile is never lost."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from meltline.adapters.catalogs.rest.committer import RestCommitter
 from meltline.app.doctor.doctor import examine
+from meltline.app.expire.abandon import abandon
 from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.observe.observe import observe
+from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanState
+from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName
+from meltline.testing.rest_protocol import MemoryProtocol
 from tests.lake.lake import Lake, Table
 from tests.lives.kills import Killed
 
@@ -43,6 +48,18 @@ def rest_lake() -> tuple[Lake, Table, Others]:
     return lake.on(12), table, others
 
 
+def dying_at_its_answer(lake: Lake) -> RunContext:
+    """Services of a run that dies when its first commit is made, before the answer comes."""
+    services = lake.services()
+
+    def die(name: TableName) -> None:
+        raise Killed(str(name))
+
+    served = MemoryProtocol(lake.catalogs["lake"], lake.store, lake.interrupt, die)
+    committer = RestCommitter({"lake": served}, lake.store, lake.clock)
+    return replace(services, committer=committer)
+
+
 def over(lake: Lake) -> None:
     """Nights until all that may go has gone."""
     for day in (13, 21, 30, 39):
@@ -75,22 +92,9 @@ def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_b
     lake, table, others = rest_lake()
     first = table.snapshots[0]
     others.name, others.snapshot = "audit", first
-    died = lake.services()
-
-    class Fatal:
-        def expire(self, *words: object) -> None:
-            protocol = died.committer.protocols["lake"]
-            commit = protocol.commit
-
-            def once(*sent: object) -> None:
-                commit(*sent)
-                raise Killed
-
-            protocol.commit = once
-            died.committer.expire(*words)
-
+    died = dying_at_its_answer(lake)
     with pytest.raises(Killed):
-        lake.run(services=lake.services(committer=Fatal()))
+        lake.run(services=died)
     assert first not in table.snapshots and "audit" not in table.document["refs"]
     observation = observe(lake.services())
     (reason,) = observation.blocked.values()
@@ -122,6 +126,31 @@ def test_behind_a_server_that_was_not_found_fit_nothing_expires(verdict: str, re
     assert table.snapshots == before and files <= lake.paths() and not others.seen
     (finding,) = [f for f in examine(lake.services()) if f.code == "catalog_not_managed"]
     assert reason in finding.message and "--probe-catalog lake" in finding.fix
+
+
+def test_where_the_base_is_gone_nothing_departs_until_a_person_says_so() -> None:
+    lake, table, _ = rest_lake()
+    died = dying_at_its_answer(lake)
+    base = table.metadata_location
+    with pytest.raises(Killed):
+        lake.run(services=died)
+    content = lake.spoil(base)
+    files = lake.paths()
+    for day in (13, 21, 30):
+        assert lake.on(day).run().exit_code != 0
+    assert files <= lake.paths() and not lake.waiting()
+    (plan,) = lake.control.plans.find(states=[PlanState.APPLYING])
+    for refused in ("", "  "):
+        with pytest.raises(UsageInvalid, match="cannot be abandoned"):
+            abandon(lake.services(), plan.id, refused)
+    ended = abandon(lake.services(), plan.id, "nobody tags here")
+    assert ended.state is PlanState.STALE and "nobody tags here" in ended.note
+    with pytest.raises(UsageInvalid, match="cannot be abandoned"):
+        abandon(lake.services(), plan.id, "again")
+    lake.mend(base, content)
+    for day in (31, 39, 48):
+        lake.on(day).run()
+    assert not any("f0" in path for path in lake.paths())
 
 
 def test_a_run_that_died_before_its_commit_is_planned_anew() -> None:
