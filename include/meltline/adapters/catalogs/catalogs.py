@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from meltline.adapters.catalogs.sql_catalog import SqlTables
+from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import CatalogConfig
 from meltline.ports import MetadataFiles
 
@@ -29,4 +30,4 @@ def open_catalog(
         return open_metastore(config, store)
     from meltline.adapters.catalogs.rest.tables import RestTables  # noqa: PLC0415 - PyIceberg
 
-    return RestTables(config, store)
+    return RestTables(config, store, store.vended if isinstance(store, ObjectStores) else None)

@@ -28,6 +28,7 @@ from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.jars.places import jar_paths, java_options
 
 _STDERR = 2
+_DELEGATION = "header.X-Iceberg-Access-Delegation"
 _REDACTION = "spark.redaction.regex"
 _CATALOG_CLASSES = {
     "sql": "org.apache.iceberg.jdbc.JdbcCatalog",
@@ -153,6 +154,8 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
     }
     if catalog.type == "sql":
         settings.update(_jdbc_settings(prefix, catalog))
+    if catalog.type == "rest":  # else its client asks for no keys, whatever the server could give
+        settings.setdefault(f"{prefix}.{_DELEGATION}", "vended-credentials")
     for key, text in store_settings(catalog.warehouse, catalog.properties).items():
         settings[f"{prefix}.{key}"] = text
     return {key: text for key, text in settings.items() if text}

@@ -13,9 +13,10 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
-from meltline.adapters.catalogs.pyiceberg_properties import reading_regular_files
+from meltline.adapters.catalogs.rest.connection import connect
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
 from meltline.adapters.catalogs.rest.updates import as_updates
+from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
 from meltline.adapters.catalogs.table_commits import (
     a_view,
     always_others,
@@ -33,6 +34,7 @@ from meltline.adapters.catalogs.table_renames import (
     not_empty,
     registrable,
 )
+from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.concurrency import thread_map
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
@@ -60,17 +62,18 @@ class RestTables:
     Args:
         config: Where it is.
         store: Where its tables' metadata files are.
-        protocol: Sends what is not sent by PyIceberg's own client.
+        vended: Takes in the keys that the server gives with its tables; None where nobody reads
+            them by keys.
     """
 
     def __init__(
-        self, config: CatalogConfig, store: MetadataFiles, protocol: RestProtocol | None = None
+        self, config: CatalogConfig, store: MetadataFiles, vended: VendedPrefixes | None = None
     ) -> None:
         self._config = config
         self._store = store
-        self.protocol = protocol or RestProtocol(
-            config.name, partial(connect, config), f"{config.uri} {config.warehouse}"
-        )
+        self._vended = vended
+        address = f"{config.uri} {config.warehouse}"
+        self.protocol = RestProtocol(config.name, partial(connect, config), address)
 
     @property
     def name(self) -> str:
@@ -123,9 +126,12 @@ class RestTables:
 
     def location(self, name: TableName) -> str:
         try:
-            return self.protocol.load(name, refs_only=True).metadata_location
+            table = self.protocol.load(name, refs_only=True)
         except TableNotFound as missing:
             raise (a_view(name) if self._is_view(name) else missing) from missing
+        if self._vended is not None:
+            self._vended.note(credentials_of(table), TableVendor(self._config, name))
+        return table.metadata_location
 
     def _is_view(self, name: TableName) -> bool:
         try:
@@ -321,13 +327,3 @@ class RestTables:
         except (TableNotFound, NoSuchTableError):
             return False
         return True
-
-
-def connect(config: CatalogConfig) -> RestCatalog:
-    """PyIceberg's client: it asks the server for its configuration, and logs in."""
-    words = {
-        "uri": config.uri,
-        "warehouse": config.warehouse,
-        **reading_regular_files(config.properties, config.warehouse),
-    }
-    return RestCatalog(config.name, **{key: word for key, word in words.items() if word})

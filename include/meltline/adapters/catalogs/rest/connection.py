@@ -1,0 +1,16 @@
+"""A connection to a REST catalog, by PyIceberg's client."""
+
+from pyiceberg.catalog.rest import RestCatalog
+
+from meltline.adapters.catalogs.pyiceberg_properties import reading_regular_files
+from meltline.config.load import CatalogConfig
+
+
+def connect(config: CatalogConfig) -> RestCatalog:
+    """PyIceberg's client: it asks the server for its configuration, and logs in."""
+    words = {
+        "uri": config.uri,
+        "warehouse": config.warehouse,
+        **reading_regular_files(config.properties, config.warehouse),
+    }
+    return RestCatalog(config.name, **{key: word for key, word in words.items() if word})
