@@ -31,7 +31,7 @@ CONSUMERS = (
     ),
     Mutation(
         "consumers: a tag of ours ends by the table's default", "domain/retention/policy.py",
-        "OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG)", "OWN_TAGS = (SHARE_TAG, HOLD_TAG)", KEEP,
+        "OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG, FENCE_TAG)", "OWN_TAGS = (SHARE_TAG, HOLD_TAG)", KEEP,
     ),
     Mutation(
         "consumers: the gate does not look for what lies between", "app/gate/needed_snapshots.py",

@@ -14,6 +14,7 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
+from tests.mutation.rest import REST
 from tests.mutation.stores import STORES
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
@@ -412,6 +413,7 @@ MUTATIONS = (
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,
+    *REST,
     *DAMAGE,
     Mutation(
         "what two tables name that are let go the same night stays for ever", "app/drop/finalize.py",

@@ -1,10 +1,13 @@
 """The chain on a catalog whose server writes the metadata: what comes meanwhile is never lost."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from meltline.adapters.catalogs.rest.committer import RestCommitter
+from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable
 from meltline.app.doctor.doctor import examine
 from meltline.app.expire.abandon import abandon
 from meltline.app.ground.servers import PROBED, ServerVerdict
@@ -82,7 +85,7 @@ def test_a_tag_that_comes_during_the_commit_keeps_its_snapshot_and_only_that() -
     summary = lake.run()
     assert summary.exit_code == 0
     assert set(table.snapshots) == {first, table.head} and table.document["refs"]["audit"]
-    assert second not in table.snapshots
+    assert second not in table.snapshots and not needed & lake.waiting().keys()
     over(lake)
     assert needed <= lake.paths() and not any("f1" in path for path in lake.paths())
     lake.check_nothing_is_missing()
@@ -102,6 +105,7 @@ def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_b
     lake.on(12 + HOUR).run()
     assert first in table.snapshots and table.document["refs"]["audit"]
     assert not observe(lake.services()).blocked
+    assert not [path for path in lake.waiting() if "f0" in path]
     over(lake)
     assert any("f0" in path for path in lake.paths())
     assert not any("f1" in path for path in lake.paths())
@@ -151,6 +155,56 @@ def test_where_the_base_is_gone_nothing_departs_until_a_person_says_so() -> None
     for day in (31, 39, 48):
         lake.on(day).run()
     assert not any("f0" in path for path in lake.paths())
+
+
+def test_a_commit_that_is_sent_again_takes_nothing_that_has_come_back() -> None:
+    lake, table, others = rest_lake()
+    sent: list[tuple[Sequence[Json], Sequence[Json]]] = []
+    served = MemoryProtocol(lake.catalogs["lake"], lake.store, lake.interrupt)
+
+    class Gateway:
+        def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
+            return served.load(name, refs_only=refs_only)
+
+        def commit(
+            self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
+        ) -> LoadedTable:
+            sent.append((requirements, updates))
+            return served.commit(name, requirements, updates)
+
+    others.name, others.snapshot = "audit", table.snapshots[0]
+    committer = RestCommitter({"lake": Gateway()}, lake.store, lake.clock)
+    lake.run(services=replace(lake.services(), committer=committer))
+    for words in list(sent):
+        with suppress(CommitRaced):
+            served.commit(table.name, *words)
+    assert table.document["refs"]["audit"]["snapshot-id"] in table.snapshots
+
+
+def test_a_commit_of_a_dead_run_never_comes() -> None:
+    lake, table, _ = rest_lake()
+    first = table.snapshots[0]
+    sent: list[tuple[TableName, Sequence[Json], Sequence[Json]]] = []
+    served = MemoryProtocol(lake.catalogs["lake"], lake.store)
+
+    class OnItsWay:
+        def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
+            return served.load(name, refs_only=refs_only)
+
+        def commit(
+            self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
+        ) -> LoadedTable:
+            sent.append((name, requirements, updates))
+            raise Killed
+
+    committer = RestCommitter({"lake": OnItsWay()}, lake.store, lake.clock)
+    with pytest.raises(Killed):
+        lake.run(services=replace(lake.services(), committer=committer))
+    table.tag("audit", first)
+    lake.on(12 + HOUR).run()
+    with suppress(CommitRaced):
+        served.commit(*sent[0])
+    assert first in table.snapshots and table.document["refs"]["audit"]["snapshot-id"] == first
 
 
 def test_a_run_that_died_before_its_commit_is_planned_anew() -> None:

@@ -1,0 +1,75 @@
+"""Ways to lose a ref that comes while a server carries out an expiration."""
+
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
+from tests.mutation.mutation import Mutation
+
+LAKES = ("tests/unit/plan/test_rest_lakes.py",)
+COMMITTER = "adapters/catalogs/rest/committer.py"
+RESTORED = "adapters/catalogs/rest/restored_refs.py"
+
+REST = (
+    Mutation(
+        "rest: what a commit lost stays lost",
+        COMMITTER,
+        "        if lost:\n            self._restore(plan, before, lost)\n",
+        "",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a plan whose refs came back departs as it was planned",
+        "app/expire/plan_checks.py",
+        "        if outcome.restored:\n",
+        "        if False:\n",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a commit whose outcome is unknown blocks nothing",
+        "app/observe/observe.py",
+        "    reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)\n",
+        "",
+        LAKES,
+    ),
+    Mutation(
+        "rest: what a dead run's commit lost and got back departs",
+        "app/expire/plan_checks.py",
+        "            return self.concluded(plan, outcome, len(plan.snapshots))\n        if plan.snapshots",
+        "            return Committed(plan, len(plan.snapshots))\n        if plan.snapshots",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a snapshot comes back under its old number",
+        RESTORED,
+        '            again["sequence-number"] = number\n',
+        '            again["sequence-number"] = snapshot["sequence-number"]\n',
+        LAKES,
+    ),
+    Mutation(
+        "rest: a server that nobody probed is managed",
+        "app/ground/servers.py",
+        '        return "its server was never probed"\n',
+        '        return ""\n',
+        LAKES,
+    ),
+    Mutation(
+        "rest: a verdict holds for any server",
+        "app/ground/servers.py",
+        "    if verdict.server != listing.server:\n",
+        "    if False:\n",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a dead run's commit may still come",
+        "app/expire/plan_checks.py",
+        "            if plan.state is PlanState.APPLYING and not anew and self.committer.withdraw(plan):\n",
+        "            if False:\n",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a commit can be made a second time",
+        COMMITTER,
+        "    return [*_standing(base.metadata), _absent(fence_of(plan))], updates\n",
+        "    return _standing(base.metadata), updates\n",
+        LAKES,
+    ),
+)
