@@ -15,6 +15,7 @@ from meltline.app.observe.observe import observe
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.testing.rest_protocol import MemoryProtocol
 from tests.lake.lake import Lake, Table
@@ -63,6 +64,14 @@ def dying_at_its_answer(lake: Lake) -> RunContext:
     return replace(services, committer=committer)
 
 
+def assert_nothing_departed_as_planned(lake: Lake) -> None:
+    """What a restored ref needs was in the plan: another one was made of what really left."""
+    (plan,) = [p for p in lake.control.plans.find(states=[PlanState.STALE]) if p.snapshots]
+    assert "audit" in plan.note
+    departures = lake.files.departures.in_states(frozenset(DepartureState))
+    assert departures and plan.id not in {departure.plan_id for departure in departures}
+
+
 def over(lake: Lake) -> None:
     """Nights until all that may go has gone."""
     for day in (13, 21, 30, 39):
@@ -86,6 +95,7 @@ def test_a_tag_that_comes_during_the_commit_keeps_its_snapshot_and_only_that() -
     assert summary.exit_code == 0
     assert set(table.snapshots) == {first, table.head} and table.document["refs"]["audit"]
     assert second not in table.snapshots and not needed & lake.waiting().keys()
+    assert_nothing_departed_as_planned(lake)
     over(lake)
     assert needed <= lake.paths() and not any("f1" in path for path in lake.paths())
     lake.check_nothing_is_missing()
@@ -106,6 +116,7 @@ def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_b
     assert first in table.snapshots and table.document["refs"]["audit"]
     assert not observe(lake.services()).blocked
     assert not [path for path in lake.waiting() if "f0" in path]
+    assert_nothing_departed_as_planned(lake)
     over(lake)
     assert any("f0" in path for path in lake.paths())
     assert not any("f1" in path for path in lake.paths())
