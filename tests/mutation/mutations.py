@@ -2,6 +2,9 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.catalogs.places import PLACES
+from tests.mutation.catalogs.rest import REST
+from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.cold import COLD_COPIES
@@ -11,11 +14,8 @@ from tests.mutation.epochs import APPROVALS, ARMING, CLOCKS, EPOCHS
 from tests.mutation.identity import IDENTITY
 from tests.mutation.index import INDEX
 from tests.mutation.mutation import Mutation
-from tests.mutation.places import PLACES
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
-from tests.mutation.rest import REST
-from tests.mutation.stores import STORES
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
