@@ -69,7 +69,7 @@ class RestCommitter:
             done = self._remove(protocol, plan, base)
         except CommitRaced:
             return None
-        return self._concluded(plan, done)
+        return self._concluded(plan, done, base)
 
     def _remove(self, protocol: Documents, plan: Plan, base: LoadedTable) -> LoadedTable:
         """One commit: all of it or nothing."""
@@ -108,11 +108,17 @@ class RestCommitter:
 
     # --- what was lost, and is put back -----------------------------------------------------
 
-    def _concluded(self, plan: Plan, done: LoadedTable) -> CommitOutcome:
-        """Reads what the server started from, and gives refs that it lost their snapshots again."""
+    def _concluded(
+        self, plan: Plan, done: LoadedTable, base: LoadedTable | None = None
+    ) -> CommitOutcome:
+        """Reads what the server started from, and gives refs that it lost their snapshots again.
+
+        Where that is what was known of the table, nothing came meanwhile, and nothing is read.
+        """
         if not done.replaced:
             raise _unproven(plan, "the catalog names no metadata file before it")
-        before = self._read(plan, done.replaced)
+        is_known = base is not None and base.metadata_location == done.replaced
+        before = base.metadata if base and is_known else self._read(plan, done.replaced)
         surplus = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
         if surplus:
             shown = ", ".join(map(str, sorted(surplus)[:3]))

@@ -156,8 +156,9 @@ class RestProtocol:
             return CommitRaced(_problem(answer))
         if answer.status_code == HTTPStatus.NOT_FOUND:
             return no_table(self.name, name)
-        # What is too early, too much or the server's own failure may come from before it or after.
-        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        # What took too long, and a server's own failure, may come from before the commit or after.
+        is_late = answer.status_code == HTTPStatus.REQUEST_TIMEOUT
+        if is_late or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return fate_unknown(name, _problem(answer))
         return CommitRejected(
             f"catalog {self.name} does not take a change of {name}",
