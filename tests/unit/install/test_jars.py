@@ -127,7 +127,7 @@ def test_the_list_that_is_shipped_has_what_every_app_needs(tmp_path: Path) -> No
         assert len(jar.sha256) == 64
         (tmp_path / jar.name).touch()
     assert len(jar_paths({"MELTLINE_JARS": str(tmp_path)})) == 4
-    assert {jar.feature for jar in own_jars()} == {"", "s3"}
+    assert {jar.feature for jar in own_jars()} == {"", "s3", "azure", "gcp"}
 
 
 def test_the_command_lists_the_jars_and_says_which_are_there(
