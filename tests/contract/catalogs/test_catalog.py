@@ -432,11 +432,13 @@ def test_a_database_that_breaks_during_the_swap_is_not_taken_for_a_conflict(
     assert len(shop.files()) == 2
 
 
-@pytest.mark.parametrize("kind", ["hive", "glue"])
-def test_where_an_edit_is_out_of_reach_it_says_what_to_do_instead(
-    kind: Any, store: MemoryStore
-) -> None:
-    config = CatalogConfig("lake", kind, "thrift://nowhere:1", "", "", False, {})
-    with pytest.raises(CatalogReadOnly) as refused:
-        RestTables(config, store).set_table_properties(NAME, {"k": "v"})
-    assert "Spark" in refused.value.next
+def test_where_an_edit_is_out_of_reach_it_says_what_to_do_instead(store: MemoryStore) -> None:
+    with rest_catalog(store) as server:
+        server.namespaces["air"] = {}
+        server.tables["air", "t"] = START
+        config = CatalogConfig("lake", "rest", server.uri, "", "", False, {})
+        with pytest.raises(CatalogReadOnly) as refused:
+            RestTables(config, store).edit_table(
+                NAME, lambda document: document.replace({**document.document, "next": 1})
+            )
+    assert "engine" in refused.value.next
