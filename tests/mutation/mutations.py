@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
@@ -413,6 +414,7 @@ MUTATIONS = (
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,
+    *METASTORES,
     *REST,
     *DAMAGE,
     Mutation(

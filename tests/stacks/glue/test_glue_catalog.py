@@ -129,7 +129,7 @@ def test_nobody_can_commit_to_a_table_that_is_on_its_way(shop: Shop, client: Any
     rows = GlueRows("lake", client)
     before = rows.row("air", "t")
     assert before is not None
-    assert rows.replace(before, fenced(before.parameters, ("attic", "t")))
+    assert rows.replace(before, fenced(before, before.parameters, ("attic", "t"), "7"))
     assert not rows.replace(before, {**before.parameters, "metadata_location": "theirs"})
     moving = rows.row("air", "t")
     assert moving is not None and moving.is_moving and moving.location == START
@@ -143,6 +143,6 @@ def test_a_table_whose_new_name_was_taken_meanwhile_comes_back(shop: Shop, clien
     handle.register(taken, "file:///w/o/metadata/00000-o.metadata.json")
     rows = GlueRows("lake", client)
     row = rows.row("air", "t")
-    assert row is not None and rows.replace(row, fenced(row.parameters, ("air", "other")))
+    assert row is not None and rows.replace(row, fenced(row, row.parameters, ("air", "other"), "7"))
     shop.set("k")
     assert set(standing(shop)) == {NAME, taken} and shop.document()["properties"]["k"] == "v"

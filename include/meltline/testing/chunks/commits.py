@@ -103,26 +103,26 @@ class TableCommit:
         for number, manifest in enumerate(listed.rows):
             content = read_avro(self.store.read(manifest["manifest_path"]))
             live = [e for e in content.rows if e["status"] != EntryStatus.DELETED]
-            if any(entry["data_file"]["file_path"] in self.removed for entry in live):
-                turned = [self._turned(manifest, entry) for entry in live]
+            if any(file["data_file"]["file_path"] in self.removed for file in live):
+                turned = [self._turned(manifest, file) for file in live]
                 written = content.bytes(turned)
                 standing.append(self._listed(f"k{number}", written, turned, sequence, manifest))
             elif live:
                 standing.append(manifest)
         return standing
 
-    def _turned(self, manifest: Mapping[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-        is_gone = entry["data_file"]["file_path"] in self.removed
+    def _turned(self, manifest: Mapping[str, Any], file: dict[str, Any]) -> dict[str, Any]:
+        is_gone = file["data_file"]["file_path"] in self.removed
         sequence = manifest.get("sequence_number") or 0
-        added_by = entry["snapshot_id"] or manifest["added_snapshot_id"]
+        added_by = file["snapshot_id"] or manifest["added_snapshot_id"]
         numbers: dict[str, Any] = {
-            key: sequence if entry[key] is None else entry[key]
+            key: sequence if file[key] is None else file[key]
             for key in ("sequence_number", "file_sequence_number")
-            if key in entry
+            if key in file
         }
         status = EntryStatus.DELETED if is_gone else EntryStatus.EXISTING
         by = self.snapshot_id if is_gone else added_by
-        return {**entry, **numbers, "status": int(status), "snapshot_id": by}
+        return {**file, **numbers, "status": int(status), "snapshot_id": by}
 
     def _new(self, sequence: int) -> list[Mapping[str, Any]]:
         if not self.added:
@@ -178,10 +178,10 @@ class TableCommit:
         location = self.rows.document["location"]
         path = f"{location}/metadata/{self.snapshot_id}-{name}.avro"
         self.store.write(path, content)
-        files = Counter(entry["status"] for entry in entries)
+        files = Counter(file["status"] for file in entries)
         rows = Counter[int]()
-        for entry in entries:
-            rows[entry["status"]] += entry["data_file"]["record_count"]
+        for file in entries:
+            rows[file["status"]] += file["data_file"]["record_count"]
         return {
             **like,
             "manifest_path": path,

@@ -55,11 +55,11 @@ def _conflict(rows: TableRows, request: DropRequest) -> str:
     if (base := _files_at(rows, request)) != request.files:
         return f"the chunks have other files: {sorted(base ^ request.files)}"
     for snapshot_id in line:
-        for entry in rows.changed(snapshot_id):
-            names = _reach(rows, request.layout, entry)
+        for file in rows.changed(snapshot_id):
+            names = _reach(rows, request.layout, file)
             if names is _ALL or names & set(request.chunks):
-                what = "added" if entry.status is EntryStatus.ADDED else "removed"
-                return f"snapshot {snapshot_id} {what} {entry.path}"
+                what = "added" if file.status is EntryStatus.ADDED else "removed"
+                return f"snapshot {snapshot_id} {what} {file.path}"
     live = {e.path for e in rows.live(head) if e.kind is FileKind.DATA} if head else set()
     missing = sorted(request.files - live)
     return f"missing files: {missing}" if missing else ""
@@ -68,40 +68,40 @@ def _conflict(rows: TableRows, request: DropRequest) -> str:
 def _files_at(rows: TableRows, request: DropRequest) -> set[str]:
     """The data files that have rows of the chunks at the snapshot on which the gate judged."""
     return {
-        entry.path
-        for entry in rows.live(request.base_snapshot)
-        if entry.kind is FileKind.DATA
-        and rows.chunks(request.layout, entry.path).keys() & set(request.chunks)
+        file.path
+        for file in rows.live(request.base_snapshot)
+        if file.kind is FileKind.DATA
+        and rows.chunks(request.layout, file.path).keys() & set(request.chunks)
     }
 
 
 def _since(rows: TableRows, head: int | None, base: int) -> list[int] | None:
     """Main's snapshots after the base; None where it is none of main's."""
     known = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in rows.document["snapshots"]}
-    found: list[int] = []
+    passed: list[int] = []
     while head is not None and head != base:
         if head not in known:
             return None
-        found.append(head)
+        passed.append(head)
         head = known[head]
-    return None if head is None else found
+    return None if head is None else passed
 
 
-def _reach(rows: TableRows, layout: ChunkLayout, entry: FileEntry) -> frozenset[str]:
+def _reach(rows: TableRows, layout: ChunkLayout, file: FileEntry) -> frozenset[str]:
     """The chunks that a file reaches."""
-    if entry.kind is FileKind.DATA:
-        return frozenset(rows.chunks(layout, entry.path))
-    if entry.kind is FileKind.EQUALITY_DELETE:
-        return _of_partition(rows, layout, entry)
+    if file.kind is FileKind.DATA:
+        return frozenset(rows.chunks(layout, file.path))
+    if file.kind is FileKind.EQUALITY_DELETE:
+        return _of_partition(rows, layout, file)
     return frozenset(
-        name for path in _referenced(rows, [entry]) for name in rows.chunks(layout, path)
+        name for path in _referenced(rows, [file]) for name in rows.chunks(layout, path)
     )
 
 
-def _of_partition(rows: TableRows, layout: ChunkLayout, entry: FileEntry) -> frozenset[str]:
+def _of_partition(rows: TableRows, layout: ChunkLayout, file: FileEntry) -> frozenset[str]:
     """The chunks into which a file's partition reaches."""
-    spec = rows.spec(entry.spec_id)
-    for (_, _, transform, source), value in zip(spec.fields, entry.partition, strict=True):
+    spec = rows.spec(file.spec_id)
+    for (_, _, transform, source), value in zip(spec.fields, file.partition, strict=True):
         if source != layout.column.field_id:
             continue
         times = partition_range(layout.column, transform, value)
@@ -116,14 +116,14 @@ def _referenced(rows: TableRows, deletes: Iterable[FileEntry]) -> set[str]:
 def _with_them(rows: TableRows, head: int, request: DropRequest) -> frozenset[str]:
     """Delete files that are about the dropped data files alone."""
     gone = set()
-    for entry in rows.live(head):
-        if entry.kind is FileKind.DATA:
+    for file in rows.live(head):
+        if file.kind is FileKind.DATA:
             continue
-        if entry.kind is FileKind.EQUALITY_DELETE:
-            names = _of_partition(rows, request.layout, entry)
+        if file.kind is FileKind.EQUALITY_DELETE:
+            names = _of_partition(rows, request.layout, file)
             is_about_them = names is not _ALL and names <= set(request.chunks)
         else:
-            is_about_them = _referenced(rows, [entry]) <= request.files
+            is_about_them = _referenced(rows, [file]) <= request.files
         if is_about_them:
-            gone.add(entry.path)
+            gone.add(file.path)
     return frozenset(gone)

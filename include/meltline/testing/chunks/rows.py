@@ -103,8 +103,8 @@ class TableRows:
         """A snapshot as it is written. Raises SyncRefused where there is none."""
         for snapshot in self.document["snapshots"]:
             if snapshot["snapshot-id"] == snapshot_id:
-                found: Mapping[str, Any] = snapshot
-                return found
+                written: Mapping[str, Any] = snapshot
+                return written
         raise refused(self.table, f"there is no snapshot {snapshot_id}")
 
     @cached_property
@@ -120,22 +120,22 @@ class TableRows:
         """All entries of a snapshot's manifests; `own` is of those that it wrote itself."""
         at = self.snapshot(snapshot_id)["manifest-list"]
         return [
-            _entry(manifest, entry)
+            _entry(manifest, file)
             for manifest in read_avro(self.store.read(at)).rows
             if not own or manifest["added_snapshot_id"] == snapshot_id
-            for entry in read_avro(self.store.read(manifest["manifest_path"])).rows
+            for file in read_avro(self.store.read(manifest["manifest_path"])).rows
         ]
 
     def live(self, snapshot_id: int) -> list[FileEntry]:
         """The entries of the files that a snapshot has."""
-        return [entry for entry in self.entries(snapshot_id) if entry.is_live]
+        return [file for file in self.entries(snapshot_id) if file.is_live]
 
     def changed(self, snapshot_id: int) -> list[FileEntry]:
         """The entries of the files that a snapshot added and removed."""
         return [
-            entry
-            for entry in self.entries(snapshot_id, own=True)
-            if entry.status is not EntryStatus.EXISTING and entry.snapshot_id == snapshot_id
+            file
+            for file in self.entries(snapshot_id, own=True)
+            if file.status is not EntryStatus.EXISTING and file.snapshot_id == snapshot_id
         ]
 
     def line(self, head: int | None, after: int | None) -> list[int]:
@@ -144,13 +144,13 @@ class TableRows:
         Raises:
             SyncRefused: The later one does not come from the earlier one, as far as is known.
         """
-        found: list[int] = []
+        written: list[int] = []
         while head is not None and head != after:
-            found.append(head)
+            written.append(head)
             head = self.snapshot(head).get("parent-snapshot-id")
         if head != after:
             raise refused(self.table, f"main does not come from snapshot {after}")
-        return found
+        return written
 
     def written(self, path: str) -> list[Row]:
         """The rows of a data file, deleted ones too."""
@@ -159,17 +159,17 @@ class TableRows:
     def rows_at(self, snapshot_id: int, only_files: Collection[str] | None = None) -> list[Row]:
         """The rows of a snapshot, deletes applied; of some of its data files, or of all."""
         live = self.live(snapshot_id)
-        deletes = [entry for entry in live if entry.kind is not FileKind.DATA]
+        deletes = [file for file in live if file.kind is not FileKind.DATA]
         return [
             values
-            for entry in live
-            if entry.kind is FileKind.DATA and (only_files is None or entry.path in only_files)
-            for _, values in self._surviving(entry, deletes)
+            for file in live
+            if file.kind is FileKind.DATA and (only_files is None or file.path in only_files)
+            for _, values in self._surviving(file, deletes)
         ]
 
     def places_at(self, snapshot_id: int, data: FileEntry) -> list[int]:
         """Which places in a data file have rows that a snapshot has not deleted."""
-        deletes = [entry for entry in self.live(snapshot_id) if entry.kind is not FileKind.DATA]
+        deletes = [file for file in self.live(snapshot_id) if file.kind is not FileKind.DATA]
         return [place for place, _ in self._surviving(data, deletes)]
 
     def _surviving(
@@ -219,18 +219,18 @@ class TableRows:
         return [field["id"] for field in (schema or self.document["schema"])["fields"]]
 
 
-def _is_vector(entry: FileEntry) -> bool:
-    return entry.kind is FileKind.DELETION_VECTOR
+def _is_vector(file: FileEntry) -> bool:
+    return file.kind is FileKind.DELETION_VECTOR
 
 
-def _entry(manifest: Mapping[str, Any], entry: Mapping[str, Any]) -> FileEntry:
-    file = entry["data_file"]
-    sequence, snapshot_id = entry.get("sequence_number"), entry.get("snapshot_id")
+def _entry(manifest: Mapping[str, Any], listed: Mapping[str, Any]) -> FileEntry:
+    file = listed["data_file"]
+    sequence, snapshot_id = listed.get("sequence_number"), listed.get("snapshot_id")
     is_puffin = str(file["file_format"]).upper() == "PUFFIN"
     return FileEntry(
         path=file["file_path"],
         kind=_KINDS[file.get("content") or 0, is_puffin],
-        status=EntryStatus(entry["status"]),
+        status=EntryStatus(listed["status"]),
         snapshot_id=manifest["added_snapshot_id"] if snapshot_id is None else snapshot_id,
         sequence=(manifest.get("sequence_number") or 0) if sequence is None else sequence,
         spec_id=manifest["partition_spec_id"],

@@ -15,6 +15,7 @@ from typing import Any
 
 from hive_metastore import ttypes as hive
 from thrift.Thrift import TException
+from thrift.transport.TTransport import TTransportException
 
 from meltline.adapters.catalogs.metastores.columns import columns_of
 from meltline.adapters.catalogs.metastores.hive_databases import HiveConnections
@@ -178,9 +179,12 @@ class HiveRows:
 
     def hindrance(self) -> str:
         """Locks are tried out; where none are wanted, a demand that fails is. See the port."""
-        if self._locks:
-            return "" if self._gives_locks() else _NO_LOCKS
-        return "" if self._compares() else _NOTHING
+        try:
+            if self._locks:
+                return "" if self._gives_locks() else _NO_LOCKS
+            return "" if self._compares() else _NOTHING
+        except TException as failure:
+            return f"the metastore could not be tried out: {type(failure).__name__}: {failure}"
 
     def _gives_locks(self) -> bool:
         try:
@@ -188,6 +192,8 @@ class HiveRows:
                 probe = f"meltline_probe_{token_hex(4)}"
                 answer = client.lock(_lock_request("default", probe))
                 client.unlock(hive.UnlockRequest(lockid=answer.lockid))
+        except TTransportException:
+            raise
         except TException:
             return False
         return True

@@ -4,10 +4,14 @@ Neither deleting a row nor, with Glue, giving it another name can demand that it
 read. So a row is made one first that no engine takes for a table and none can commit to. Whoever
 finds such a row finishes what was begun: each step may be done twice. Until then the row is listed
 under its old name, at the metadata file that counts.
+
+Each move has a token of its own, which the new row keeps: engines may have committed to it long
+before somebody finds the fence of a process that was killed, so its location proves nothing.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from secrets import token_hex
 
 from meltline.adapters.catalogs.metastores.rows import (
     ICEBERG,
@@ -17,9 +21,12 @@ from meltline.adapters.catalogs.metastores.rows import (
     Metastore,
     Row,
     fenced,
+    taken_back,
     unfenced,
 )
-from meltline.domain.errors import NameConflict
+from meltline.adapters.catalogs.table_commits import fate_unknown
+from meltline.domain.errors import CommitConflict, NameConflict
+from meltline.domain.iceberg.names import TableName
 
 
 def parameters_of(document: Document, location: str) -> dict[str, str]:
@@ -30,49 +37,103 @@ def parameters_of(document: Document, location: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Fences:
-    """What moves and removes the rows of a metastore behind fences."""
+    """What moves and removes the rows of a metastore behind fences.
 
+    Attributes:
+        catalog: Its name, for errors.
+    """
+
+    catalog: str
     metastore: Metastore
 
     def rename(self, row: Row, to: tuple[str, str], parameters: Mapping[str, str]) -> bool:
         """Moves a row as `Metastore.rename` does, in three steps.
 
+        Returns:
+            False when nothing was done: the row is another by now.
+
         Raises:
             NameConflict: The name is taken; the row is what it was.
+            CommitConflict: Nobody knows; the row may stand under either name, at either file.
         """
         if self.metastore.row(*to) is not None:
-            raise NameConflict(f"{'.'.join(to)} is taken", object=".".join(to))
-        if not self.metastore.replace(row, fenced(parameters, to)):
+            raise _taken(to)
+        fence = fenced(row, parameters, to, token_hex(8))
+        if not self.metastore.replace(row, fence):
             return False
-        moving = self.metastore.row(row.database, row.table)
-        if moving is not None and moving.is_moving:
-            self._finish(moving, row.parameters)
+        moving = replace(row, parameters=fence)
+        standing = self._fence(moving)
+        if standing is not None:
+            self._finish(standing)
+        elif not _is_of(self.metastore.row(*to), moving):
+            raise self._unknown(moving, "its fence is gone, and it is not under its new name")
         return True
 
     def remove(self, row: Row) -> bool:
         """Takes a row out; False where it is another by now."""
-        if not self.metastore.replace(row, fenced(row.parameters, None)):
+        fence = fenced(row, row.parameters, None, token_hex(8))
+        if not self.metastore.replace(row, fence):
             return False
-        self.metastore.delete(row)
+        self._take_out(replace(row, parameters=fence))
         return True
 
     def settle(self, moving: Row) -> None:
-        """Finishes what a process began that was killed; where its name is taken, takes it back."""
+        """Finishes what a process began that was killed; where its name is taken, takes it back.
+
+        Raises:
+            CommitConflict: Somebody else is at it.
+        """
         try:
-            self._finish(moving, unfenced(moving))
+            self._finish(moving)
         except NameConflict:
             return
 
-    def _finish(self, moving: Row, back: Mapping[str, str]) -> None:
+    def _finish(self, moving: Row) -> None:
         """Inserts the row under its new name, and deletes the old one."""
-        to, parameters = moving.moving_to, unfenced(moving)
-        if to is not None:
+        if moving.moving_to is not None:
+            self._arrive(moving, moving.moving_to)
+        self._take_out(moving)
+
+    def _arrive(self, moving: Row, to: tuple[str, str]) -> None:
+        """Sees to it that the row stands under its new name.
+
+        Others may do the same for the same fence at this moment, and may go by the row that we
+        make here. So it is never taken away again.
+        """
+        parameters = unfenced(moving)
+        standing = self.metastore.row(*to)
+        if standing is None:
+            if self.metastore.insert(*to, parameters, replace(moving, parameters=parameters)):
+                return
             standing = self.metastore.row(*to)
-            if standing is None and not self.metastore.insert(
-                *to, parameters, replace(moving, parameters=parameters)
-            ):
-                standing = self.metastore.row(*to)
-            if standing is not None and standing.location != moving.location:
-                self.metastore.replace(moving, back)
-                raise NameConflict(f"{'.'.join(to)} is taken", object=".".join(to))
-        self.metastore.delete(moving)
+        if _is_of(standing, moving):
+            return
+        if standing is None or not self.metastore.replace(moving, taken_back(moving)):
+            raise self._unknown(moving, f"{'.'.join(to)} changes at this moment")
+        raise _taken(to)
+
+    def _take_out(self, moving: Row) -> None:
+        """Deletes a fence, by its name: so another row of that name is looked for just before."""
+        standing = self._fence(moving)
+        if standing is not None:
+            self.metastore.delete(standing)
+
+    def _fence(self, moving: Row) -> Row | None:
+        """What stands under the old name, while it is the fence of this very move."""
+        standing = self.metastore.row(moving.database, moving.table)
+        is_ours = standing is not None and standing.is_moving and standing.move == moving.move
+        return standing if is_ours else None
+
+    def _unknown(self, moving: Row, answer: str) -> CommitConflict:
+        return fate_unknown(TableName(self.catalog, (moving.database,), moving.table), answer)
+
+
+def _is_of(standing: Row | None, moving: Row) -> bool:
+    """Whether a row under the new name is what a fence was to become, whatever it has become."""
+    if standing is None or not standing.is_table:
+        return False
+    return (standing.move == moving.move != "") or standing.location == moving.location
+
+
+def _taken(to: tuple[str, str]) -> NameConflict:
+    return NameConflict(f"{'.'.join(to)} is taken", object=".".join(to))

@@ -1,5 +1,6 @@
 """A metastore's rows: what points at a table's metadata file, and how it may change."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +11,9 @@ TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
 _MOVING = "MELTLINE-MOVING"
 _MOVING_TO = "meltline.moving-to"
-_FENCE = "meltline-moving:"
+_MOVING_FROM = "meltline.moving-from"
+_FENCE = re.compile("meltline-moving:[0-9a-f]*:")
+MOVE = "meltline.move"
 
 Document = Mapping[str, Any]
 """A metadata file's content."""
@@ -47,7 +50,12 @@ class Row:
     @property
     def location(self) -> str:
         """The metadata file; of a fenced row the one that it pointed at."""
-        return self.parameters.get(LOCATION, "").removeprefix(_FENCE)
+        return _FENCE.sub("", self.parameters.get(LOCATION, ""), count=1)
+
+    @property
+    def move(self) -> str:
+        """Which move made the row, or is under way with it; empty where none ever was."""
+        return self.parameters.get(MOVE, "")
 
     @property
     def moving_to(self) -> tuple[str, str] | None:
@@ -156,13 +164,35 @@ def _state_of(document: Document) -> dict[str, str]:
     }
 
 
-def fenced(parameters: Mapping[str, str], to: tuple[str, str] | None) -> dict[str, str]:
-    """A row's parameters that let nobody commit to it any more: type and location are others."""
-    marks = {TABLE_TYPE: _MOVING, LOCATION: _FENCE + parameters[LOCATION]}
-    return {**parameters, **marks, _MOVING_TO: ".".join(to or ("",))}
+def fenced(
+    row: Row, parameters: Mapping[str, str], to: tuple[str, str] | None, move: str
+) -> dict[str, str]:
+    """Parameters of a row that let nobody commit to it any more: type and location are others.
+
+    Args:
+        row: As it was read.
+        parameters: What it is to say under its new name.
+        to: Database and table; None where it is to be taken out.
+        move: What tells this move from every other one. It stands in the location too, which is
+            all that Hive compares: a fence of another move at the same file is another fence.
+    """
+    marks = {
+        TABLE_TYPE: _MOVING,
+        LOCATION: f"meltline-moving:{move}:{parameters[LOCATION]}",
+        MOVE: move,
+        _MOVING_FROM: row.location,
+        _MOVING_TO: ".".join(to or ("",)),
+    }
+    return {**parameters, **marks}
 
 
 def unfenced(row: Row) -> dict[str, str]:
-    """The parameters of a fenced row, under its new name or where it stays after all."""
-    parameters = {k: v for k, v in row.parameters.items() if k != _MOVING_TO}
+    """The parameters of a fenced row under its new name, where it still says which move it was."""
+    parameters = {k: v for k, v in row.parameters.items() if k not in {_MOVING_TO, _MOVING_FROM}}
     return {**parameters, TABLE_TYPE: ICEBERG, LOCATION: row.location}
+
+
+def taken_back(row: Row) -> dict[str, str]:
+    """The parameters of a fenced row that stays where it is: at the file that it came from."""
+    parameters = {k: v for k, v in unfenced(row).items() if k != MOVE}
+    return {**parameters, LOCATION: row.parameters.get(_MOVING_FROM, row.location)}

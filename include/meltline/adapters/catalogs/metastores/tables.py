@@ -1,7 +1,7 @@
 """Tables of a metastore: edited by a new metadata file and a compare-and-set on their row."""
 
-import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from meltline.adapters.catalogs.metastores.flat_names import (
@@ -10,19 +10,17 @@ from meltline.adapters.catalogs.metastores.flat_names import (
     levels_of,
     table_name,
 )
-from meltline.adapters.catalogs.metastores.moves import Fences, parameters_of
+from meltline.adapters.catalogs.metastores.moves import parameters_of
 from meltline.adapters.catalogs.metastores.rows import (
     Databases,
-    Document,
     Metastore,
     Row,
     repointed,
 )
+from meltline.adapters.catalogs.metastores.standing import StandingRows
 from meltline.adapters.catalogs.table_commits import (
-    a_view,
     always_others,
     commit_edit,
-    no_table,
     not_as_expected,
     require_writable,
     write_edited,
@@ -57,6 +55,7 @@ class MetastoreTables:
         store: Where the tables' metadata files lie.
         metastore: Its rows.
         databases: Its databases.
+        pause: Waits for so many seconds before a change is tried again.
     """
 
     def __init__(
@@ -65,12 +64,15 @@ class MetastoreTables:
         store: MetadataFiles,
         metastore: Metastore,
         databases: Databases,
+        *,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._config = config
         self._store = store
         self._metastore = metastore
         self._databases = databases
-        self._fences = Fences(metastore)
+        self._pause = pause
+        self._rows = StandingRows(config.name, store, metastore)
         self._hindrance: str | None = None
 
     @property
@@ -132,37 +134,14 @@ class MetastoreTables:
         )
 
     def location(self, name: TableName) -> str:
-        return self._row(name).location
-
-    def _row(self, name: TableName) -> Row:
-        try:
-            row = self._metastore.row(database_of(self.name, name.namespace), held_table(name))
-        except CatalogReadOnly as impossible:
-            raise no_table(self.name, name) from impossible
-        if row is not None and row.is_view:
-            raise a_view(name)
-        if row is None or not row.is_table:
-            raise no_table(self.name, name)
-        return row
-
-    def _standing(self, name: TableName) -> Row:
-        """A row that is not on its way elsewhere; one that a killed process left is brought on."""
-        row = self._row(name)
-        if not row.is_moving:
-            return row
-        self._fences.settle(row)
-        return self._standing(name)
-
-    def _document(self, location: str) -> Document:
-        document: Document = json.loads(self._store.read(location))
-        return document
+        return self._rows.row(name).location
 
     # --- what catalogs say of tables -------------------------------------------------------------
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
         self._require_editable()
-        return commit_edit(self, self._store, name, edit, WallClock())
+        return commit_edit(self, self._store, name, edit, WallClock(), pause=self._pause)
 
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
@@ -172,13 +151,16 @@ class MetastoreTables:
     def swap(self, name: TableName, base: str, new: str) -> bool:
         """Points a row at a new metadata file if it still stands at the base."""
         try:
-            row = self._standing(name)
+            row = self._rows.standing(name)
         except TableNotFound:
             return False
         if row.location != base:
             return False
-        after = self._document(new)
-        return self._metastore.replace(row, repointed(row, new, self._document(base), after), after)
+        after = self._rows.document(new)
+        parameters = repointed(row, new, self._rows.document(base), after)
+        return self._metastore.replace(row, parameters, after) or self._rows.is_done(
+            name, name, new
+        )
 
     def set_namespace_properties(
         self,
@@ -214,7 +196,7 @@ class MetastoreTables:
         for move in moves:
             if move.source == move.target:
                 self.edit_table(move.source, move.edit)
-            elif not until_done(lambda move=move: self._moved(move)):  # type: ignore[misc]
+            elif not until_done(lambda move=move: self._moved(move), self._pause):  # type: ignore[misc]
                 raise always_others(move.source)
         for levels in sorted(remove, key=len, reverse=True):
             self._databases.remove(database_of(self.name, levels))
@@ -222,24 +204,26 @@ class MetastoreTables:
     def _moved(self, move: TableMove) -> bool | None:
         """One attempt; None where somebody else was first. Our file of it goes again then."""
         target = database_of(self.name, move.target.namespace), held_table(move.target)
-        row = self._standing(move.source)
+        row = self._rows.standing(move.source)
         new = write_edited(self._store, move.source, row.location, move.edit, WallClock())
         written = [new] if new != row.location else []
         parameters = dict(row.parameters)
         if written:
-            before, after = self._document(row.location), self._document(new)
+            before, after = self._rows.document(row.location), self._rows.document(new)
             parameters = repointed(row, new, before, after)
         self._databases.make(target[0], {})
+        self._rows.clear(*target)
         try:
             done = self._metastore.rename(row, target, parameters)
             if done is None:
-                done = self._fences.rename(row, target, parameters)
+                done = self._rows.fences.rename(row, target, parameters)
         except NameConflict:
             self._store.delete(written)
             raise name_taken(move.target) from None
-        if not done:
-            self._store.delete(written)
-        return done or None
+        if done or (written and self._rows.is_done(move.source, move.target, new)):
+            return True
+        self._store.delete(written)
+        return None
 
     def _create_namespace(self, levels: tuple[str, ...], properties: Mapping[str, str]) -> None:
         if not self._databases.make(database_of(self.name, levels), properties):
@@ -256,7 +240,8 @@ class MetastoreTables:
         """Makes a row. A file that nobody else has and that stands there already was put by us."""
         database, table = database_of(self.name, name.namespace), held_table(name)
         self._databases.make(database, {})
-        document = self._document(location)
+        self._rows.clear(database, table)
+        document = self._rows.document(location)
         if self._metastore.insert(database, table, parameters_of(document, location), document):
             return
         row = self._metastore.row(database, table)
@@ -289,7 +274,7 @@ class MetastoreTables:
         """Takes a table out of the catalog if it still stands there: fenced first. See the port."""
         self._require_editable()
         try:
-            row = self._standing(name)
+            row = self._rows.standing(name)
         except TableNotFound:
             return False
-        return row.location == metadata_location and self._fences.remove(row)
+        return row.location == metadata_location and self._rows.fences.remove(row)
