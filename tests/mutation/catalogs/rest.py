@@ -10,6 +10,13 @@ RESTORED = "adapters/catalogs/rest/restored_refs.py"
 
 REST = (
     Mutation(
+        "rest: what is answered is taken for the commit, though another came after it",
+        COMMITTER,
+        '        first = self._first_marked(plan, done)\n        if first is None:\n            raise _unproven(plan, "the catalog answers',
+        '        first = done\n        if first is None:\n            raise _unproven(plan, "the catalog answers',
+        LAKES,
+    ),
+    Mutation(
         "rest: what a commit lost stays lost",
         COMMITTER,
         "        if lost:\n            self._restore(plan, before, lost)\n",

@@ -30,6 +30,8 @@ class RacedTable:
     Attributes:
         before_commit: Called once between what a committer knew and its commit.
         after_commit: The same, when the commit is made and its answer is not here yet.
+        looks_again: Whether the server looks the table up once more before it answers a commit:
+            what others did right after it is in the answer then.
     """
 
     server: IcebergServer
@@ -37,6 +39,7 @@ class RacedTable:
     format_version: int = 2
     before_commit: Callable[[], object] | None = None
     after_commit: Callable[[], object] | None = None
+    looks_again: bool = False
     protocol: RestProtocol = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,7 +151,7 @@ class _Interrupted(RestProtocol):
         after, self._table.after_commit = self._table.after_commit, None
         if after is not None:
             after()
-        return done
+        return self.load(name) if self._table.looks_again else done
 
 
 def set_ref(name: str, snapshot_id: int, kind: str = "tag") -> Json:

@@ -119,6 +119,18 @@ def test_a_name_that_somebody_has_used_again_is_theirs(table: RacedTable) -> Non
     assert table.refs()["audit"] == 4
 
 
+def test_an_answer_that_has_the_next_commit_too_hides_no_ref_that_was_lost(
+    table: RacedTable,
+) -> None:
+    plan = table.plan([1, 2, 3])
+    table.before_commit = lambda: table.tag("audit", 3)
+    table.after_commit = lambda: table.append(6)
+    table.looks_again = True
+    outcome = table.committer.expire(plan, plan.base_location)
+    assert outcome is not None and outcome.restored == ("audit",)
+    assert table.refs()["audit"] == 3 and table.refs()["main"] == 6
+
+
 def test_a_commit_that_a_gateway_sends_again_takes_nothing_a_second_time(table: RacedTable) -> None:
     plan = table.plan([1, 2, 3])
     sent: list[tuple[object, ...]] = []

@@ -101,6 +101,19 @@ def test_a_tag_that_comes_during_the_commit_keeps_its_snapshot_and_only_that() -
     lake.check_nothing_is_missing()
 
 
+def test_an_answer_that_has_the_next_commit_too_hides_no_tag_that_was_lost() -> None:
+    lake, table, others = rest_lake()
+    first = table.snapshots[0]
+    others.name, others.snapshot = "audit", first
+    lake.answering = lambda name: table.append("next")
+    assert lake.run().exit_code == 0
+    assert first in table.snapshots and table.document["refs"]["audit"]["snapshot-id"] == first
+    assert_nothing_departed_as_planned(lake)
+    lake.answering = lambda name: None
+    over(lake)
+    lake.check_nothing_is_missing()
+
+
 def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_back() -> None:
     lake, table, others = rest_lake()
     first = table.snapshots[0]

@@ -69,7 +69,13 @@ class RestCommitter:
             done = self._remove(protocol, plan, base)
         except CommitRaced:
             return None
-        return self._concluded(plan, done, base)
+        if done.replaced == base.metadata_location and is_marked(done.metadata, plan):
+            return self._concluded(plan, done, base.metadata)  # nothing came: nothing is read
+        # Iceberg's own server looks again before it answers: what it tells may be a later commit.
+        first = self._first_marked(plan, done)
+        if first is None:
+            raise _unproven(plan, "the catalog answers that it is done, and no file has its mark")
+        return self._concluded(plan, first)
 
     def _remove(self, protocol: Documents, plan: Plan, base: LoadedTable) -> LoadedTable:
         """One commit: all of it or nothing."""
@@ -109,16 +115,18 @@ class RestCommitter:
     # --- what was lost, and is put back -----------------------------------------------------
 
     def _concluded(
-        self, plan: Plan, done: LoadedTable, base: LoadedTable | None = None
+        self, plan: Plan, done: LoadedTable, before: Json | None = None
     ) -> CommitOutcome:
-        """Reads what the server started from, and gives refs that it lost their snapshots again.
+        """Gives refs that the commit lost their snapshots again.
 
-        Where that is what was known of the table, nothing came meanwhile, and nothing is read.
+        Args:
+            plan: The plan.
+            done: The table right after its commit.
+            before: The table right before it, where that is known.
         """
         if not done.replaced:
             raise _unproven(plan, "the catalog names no metadata file before it")
-        is_known = base is not None and base.metadata_location == done.replaced
-        before = base.metadata if base and is_known else self._read(plan, done.replaced)
+        before = before or self._read(plan, done.replaced)
         surplus = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
         if surplus:
             shown = ", ".join(map(str, sorted(surplus)[:3]))
