@@ -35,7 +35,7 @@ measure:  ## the house in figures with their limits, and the worst places of eac
 	@$(run) python -m tests.house $(PLACES)
 
 bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH="fleet --scale 0.1"
-	@MELTLINE_FEATURES=test,s3 $(run) python -m benchmarks $(or $(BENCH),all)
+	@MELTLINE_FEATURES=test,s3,stacks $(run) python -m benchmarks $(or $(BENCH),all)
 
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
