@@ -79,4 +79,11 @@ REST = (
         "    return _standing(base.metadata), updates\n",
         LAKES,
     ),
+    Mutation(
+        "rest: a table is taken out of its catalog though somebody has committed to it",
+        "adapters/catalogs/rest/tables.py",
+        "                if self.location(aside) != metadata_location:\n                    return False\n",
+        "",
+        ("tests/contract/catalogs/test_rest_registration.py",),
+    ),
 )

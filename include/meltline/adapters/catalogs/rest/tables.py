@@ -1,8 +1,9 @@
 """REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from uuid import uuid4
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
@@ -220,10 +221,7 @@ class RestTables:
         self.edit_table(move.source, edit)
         self._require_namespace(move.target.namespace)
         try:
-            self._catalog().rename_table(
-                (*move.source.namespace, move.source.name),
-                (*move.target.namespace, move.target.name),
-            )
+            self._rename(move.source, move.target)
         except Exception as failure:
             after = self.protocol.load(move.source).metadata.get("properties") or {}
             self.set_table_properties(move.source, before, [k for k in after if k not in before])
@@ -316,14 +314,33 @@ class RestTables:
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table out of the catalog if it still stands there. See the port.
 
-        These catalogs can only look before; what moves in between is found again, and kept, by
-        the next observation.
+        No drop has a condition. So the table gets a name that nobody knows, under which nobody
+        commits, before it is looked at for the last time. Killed in between it stays listed there.
         """
         require_writable(self)
+        aside = TableName(name.catalog, name.namespace, f"{name.name}__aside_{uuid4().hex}")
         try:
             if self.location(name) != metadata_location:
                 return False
-            self._catalog().drop_table((*name.namespace, name.name))
+            self._rename(name, aside)
+            with self._back_unless_gone(aside, name):
+                if self.location(aside) != metadata_location:
+                    return False
+                self._catalog().drop_table((*aside.namespace, aside.name))
         except (TableNotFound, NoSuchTableError):
             return False
         return True
+
+    @contextmanager
+    def _back_unless_gone(self, aside: TableName, name: TableName) -> Iterator[None]:
+        """A renamed table has its name again, unless it was dropped meanwhile."""
+        try:
+            yield
+        finally:
+            with suppress(NoSuchTableError):
+                self._rename(aside, name)
+
+    def _rename(self, source: TableName, target: TableName) -> None:
+        self._catalog().rename_table(
+            (*source.namespace, source.name), (*target.namespace, target.name)
+        )
