@@ -22,7 +22,7 @@ test:  ## run every test that needs no server or cluster of its own
 	@MELTLINE_FEATURES=test $(run) python -m tests.halves
 
 stacks:  ## run the tests on each stack: catalogs, stores, clusters; one of them: make stacks STACKS=rest
-	@MELTLINE_FEATURES=test,s3,stacks $(run) python -m pytest -q tests/stacks/$(STACKS)
+	@MELTLINE_FEATURES=test,s3,gcp,azure,stacks $(run) python -m pytest -q tests/stacks/$(STACKS)
 
 check:  ## format, lint, types, borders between the packages, and the limits of `measure`
 	@$(run) ruff format --check .

@@ -86,4 +86,11 @@ REST = (
         "",
         ("tests/contract/catalogs/test_rest_registration.py",),
     ),
+    Mutation(
+        "rest: what a commit lost goes to whatever table has the name by then",
+        COMMITTER,
+        '        if table.metadata["table-uuid"] != plan.table_uuid:\n',
+        "        if False:\n",
+        LAKES,
+    ),
 )

@@ -93,6 +93,10 @@ class RacedTable:
     def untag(self, name: str) -> None:
         self.commit({"action": "remove-snapshot-ref", "ref-name": name})
 
+    def rename(self, name: str) -> None:
+        namespace = self.name.namespace
+        self.protocol.catalog.rename_table((*namespace, self.name.name), (*namespace, name))
+
     def refs(self) -> dict[str, int]:
         refs: Mapping[str, Json] = self.load().metadata.get("refs") or {}
         return {name: ref["snapshot-id"] for name, ref in refs.items()}

@@ -28,7 +28,7 @@ from meltline.adapters.catalogs.rest.restored_refs import (
 )
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan
-from meltline.domain.errors import CommitUnproven, MeltlineError
+from meltline.domain.errors import CommitUnproven, MeltlineError, TableNotFound
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.table_metadata import MAIN
@@ -86,10 +86,9 @@ class RestCommitter:
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
         """Finds the commit by its mark, and puts back what went with it. See the port."""
-        protocol = self.protocols[plan.table.catalog]
         if not plan.snapshots:  # nothing that a ref could have needed
             return CommitOutcome(plan.committed_base, "")
-        first = self._first_marked(plan, protocol.load(plan.table))
+        first = self._first_marked(plan, self._load(plan))
         return None if first is None else self._concluded(plan, first)
 
     def withdraw(self, plan: Plan) -> bool:
@@ -97,7 +96,7 @@ class RestCommitter:
         protocol = self.protocols[plan.table.catalog]
 
         def attempt() -> LoadedTable | None:
-            table = protocol.load(plan.table)
+            table = self._load(plan)
             if fence_of(plan) in refs_of(table.metadata):
                 return table
             snapshot = _fenced(table.metadata)
@@ -111,6 +110,16 @@ class RestCommitter:
         if table is None or is_marked(table.metadata, plan):
             raise _unproven(plan, "its commit came late")
         return True
+
+    def _load(self, plan: Plan) -> LoadedTable:
+        """The plan's table as it stands: another one may have its name by now."""
+        try:
+            table = self.protocols[plan.table.catalog].load(plan.table)
+        except TableNotFound as missing:
+            raise _unproven(plan, "no table of that name: give it its name again") from missing
+        if table.metadata["table-uuid"] != plan.table_uuid:
+            raise _unproven(plan, f"another table of that name, {table.metadata['table-uuid']}")
+        return table
 
     # --- what was lost, and is put back -----------------------------------------------------
 
@@ -141,7 +150,7 @@ class RestCommitter:
         protocol = self.protocols[plan.table.catalog]
 
         def attempt() -> bool | None:
-            now = protocol.load(plan.table)
+            now = self._load(plan)
             refs = refs_of(now.metadata)
             back = {name: ref for name, ref in lost.items() if name not in refs}
             if not back:
