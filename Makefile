@@ -21,8 +21,9 @@ down:  ## stop exactly what `make up` started
 test:  ## run every test that needs no server or cluster of its own
 	@MELTLINE_FEATURES=test $(run) python -m tests.halves
 
-stacks:  ## run the tests on each stack: catalogs, stores, clusters; one of them: make stacks STACKS=rest
-	@MELTLINE_FEATURES=test,s3,gcp,azure,stacks $(run) python -m pytest -q tests/stacks/$(STACKS)
+stacks:  ## run the tests on stacks: catalogs, stores, clusters, the package; one of them: make stacks STACKS=azure
+	@MELTLINE_FEATURES=test,s3,gcp,azure,stacks $(run) python -m $(if $(STACKS),pytest -q \
+		$(addprefix tests/stacks/,$(STACKS)),tests.halves stacks)
 
 check:  ## format, lint, types, borders between the packages, and the limits of `measure`
 	@$(run) ruff format --check .
