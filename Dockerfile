@@ -11,9 +11,10 @@ USER 0
 RUN apt-get update --quiet \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/* \
-    # What volumes are mounted over: a new one takes the owner that it finds there.
-    && install -d -o "${AIRFLOW_USER}" -g 0 \
-        /opt/meltline /opt/meltline/site /opt/meltline/site/meltline-docs /opt/airflow/auth /data
+    # What volumes are mounted over: a new one takes the owner and the mode that it finds there.
+    && install -d -o "${AIRFLOW_USER}" -g 0 /opt/meltline /opt/meltline/site /data \
+    && install -d -m 700 -o "${AIRFLOW_USER}" -g 0 \
+        /opt/meltline/site/meltline-docs /opt/airflow/auth
 USER ${AIRFLOW_USER}
 
 # A virtual environment of our own, in front of the image's packages: what runs here is then the
