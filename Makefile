@@ -1,5 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
+compile := uv pip compile --quiet --generate-hashes --python-version 3.11 \
+	--custom-compile-command 'make lock'
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test stacks check measure bench soak pictures pages lock
 
@@ -49,6 +51,7 @@ pages:  ## write what is generated of docs/: commands.md, and which tests hold w
 	@$(run) python -m tests.command_reference
 	@$(run) python -m tests.requirements
 
-lock:  ## compile requirements.in into requirements.txt, with hashes
-	@$(run) uv pip compile --quiet --generate-hashes --python-version 3.11 \
-		--custom-compile-command 'make lock' requirements.in -o requirements.txt
+lock:  ## compile requirements.in into requirements.txt, and from that what the image installs; with hashes
+	@$(run) $(compile) requirements.in -o requirements.txt
+	@$(run) $(compile) --all-extras --constraint requirements.txt pyproject.toml \
+		-o deploy/requirements.txt
