@@ -1,5 +1,6 @@
 """A whole life of a table in S3, with Spark on a cluster and the control ledger in Postgres."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,11 @@ from tests.stacks.s3.moto import running_moto
 from tests.stacks.s3.spark_process import need_jar
 from tests.stacks.whole_chain import Stack, lives_through_kills, obeys_every_command, stack
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    # Processes that die close no connection, and here it is one process that dies again and again.
+    pytest.mark.filterwarnings("ignore:.*BaseConnection:pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +33,7 @@ def lake(on_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         section = "".join(f"    {line}\n" for line in lines)
         with stack(folder, section, control=postgres.create_database()) as whole:
             yield whole
+            gc.collect()  # what was left open is told here, and not among the tests of others
 
 
 def test_a_table_is_expired_and_purged_though_each_step_is_killed_once(lake: Stack) -> None:
