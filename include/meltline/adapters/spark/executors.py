@@ -64,8 +64,7 @@ def prepare_executors(spark: SparkSession, places: Iterable[str]) -> None:
     folders = [place for place in places if is_local(place)]
     before = _names(folders)
     answers = _asked(context, archive.name, folders)
-    problems = {*_unfit(answers), *_elsewhere(answers, before, _names(folders))}
-    if problems:
+    if problems := problems_of(answers, before, _names(folders)):
         raise _refusal(context.master, archive.name, "; ".join(sorted(problems)))
     spark.conf.set(_FIT, archive.name)
 
@@ -75,15 +74,21 @@ def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Seque
     tasks = 2 * context.defaultParallelism
     numbers = context.parallelize(range(tasks), tasks)
     try:
-        return numbers.mapPartitions(_look(archive, EXECUTOR_MODULES, folders)).collect()
+        return numbers.mapPartitions(executor_answer(archive, EXECUTOR_MODULES, folders)).collect()
     except (Py4JJavaError, PySparkException) as failed:
         raise _refusal(context.master, archive, _cause(str(failed))) from failed
 
 
-def _look(
+def executor_answer(
     archive: str, modules: Sequence[str], folders: Sequence[str]
 ) -> Callable[[Iterable[int]], Iterator[_Answer]]:
-    """What an executor runs. It is sent as it stands, and imports nothing before it has begun."""
+    """What an executor runs. It is sent as it stands, and imports nothing before it has begun.
+
+    Args:
+        archive: The file that the package is to be imported from.
+        modules: What to import.
+        folders: Local ones, to be listed.
+    """
 
     def look(numbers: Iterable[int]) -> Iterator[_Answer]:
         import socket  # noqa: PLC0415 - of the executor, as all that follows
@@ -109,10 +114,18 @@ def _look(
     return look
 
 
-def _unfit(answers: Iterable[_Answer]) -> Iterator[str]:
-    for answer in answers:
-        if answer["problem"]:
-            yield f"{answer['who']}: {answer['problem']}"
+def problems_of(
+    answers: Iterable[_Answer], before: Mapping[str, set[str]], after: Mapping[str, set[str]]
+) -> set[str]:
+    """Why executors cannot do their part, by what they have answered; none where they can.
+
+    Args:
+        answers: Theirs.
+        before: What the driver saw in each folder before they looked.
+        after: What it saw there afterwards.
+    """
+    unfit = {f"{answer['who']}: {answer['problem']}" for answer in answers if answer["problem"]}
+    return {*unfit, *_elsewhere(answers, before, after)}
 
 
 def _names(folders: Sequence[str]) -> Mapping[str, set[str]]:
