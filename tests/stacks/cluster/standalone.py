@@ -19,7 +19,7 @@ _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _PACKAGES = Path(pyspark.__file__).parents[1]
 _PATIENCE = 90
 _MEMORY = "1500m"
-_DEFAULTS = "spark.executor.memory 640m\nspark.cores.max 2\nspark.locality.wait 0\n"
+_DEFAULTS = "spark.executor.memory 800m\nspark.cores.max 2\nspark.locality.wait 0\n"
 """What the site says of applications: an executor with one core on each worker."""
 
 
@@ -70,10 +70,10 @@ class Cluster:
         return f"spark://127.0.0.1:{self.port}"
 
     def start_worker(self) -> Worker:
-        """One more: room for an executor of each of two applications."""
+        """One more, with one core: for one executor of one application."""
         number = len(self.workers)
         log = self.folder / f"worker-{number}.log"
-        words = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "2"]
+        words = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1"]
         words += ["--memory", _MEMORY, "--webui-port", str(free_port())]
         words += ["--work-dir", str(self.folder / f"work-{number}"), self.master]
         with log.open("wb") as output:
