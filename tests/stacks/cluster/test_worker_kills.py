@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -106,11 +105,10 @@ def test_a_worker_that_dies_in_any_step_loses_nothing_and_the_work_is_done(
     nights.run("fourth", 80.5)
     present, needed = files_of(lake)
     assert present == needed and lake.count() == 4
-    assert set(nights.struck) == {
-        "observe", "plan_expiration", "gate_expiration", "expire",
-        "plan_purge", "gate_purge", "purge",
-    }  # fmt: skip
-    print(f"at work: {nights.struck}; failed: {nights.failed}")
+    assert {name for name, victim in nights.struck.items() if victim} == {
+        "observe", "plan_expiration", "gate_expiration", "plan_purge", "gate_purge", "purge",
+    }, "each of them had given executors work when one died"  # fmt: skip
+    assert nights.struck["expire"] == "", "a commit is the driver's alone"
 
 
 def test_a_worker_that_dies_while_a_sweep_lists_loses_nothing_and_the_next_one_sweeps(
@@ -120,13 +118,12 @@ def test_a_worker_that_dies_while_a_sweep_lists_loses_nothing_and_the_next_one_s
     present, needed = files_of(lake)
     stray = Path(next(iter(present))).with_name("stray.parquet")
     stray.write_bytes(b"left behind")
-    os.utime(stray, (Path(stray).stat().st_mtime - _OLD.total_seconds(),) * 2)
+    os.utime(stray, (stray.stat().st_mtime - _OLD.total_seconds(),) * 2)
     for day in (90, 97, 104.5):
         services = spread(lake, day)
         request = RunRequest(f"sweep-{day}", services.clock.now())
         nights.step(SWEEP, services, request, kills=True)
-        with suppress(PySparkException):
-            run_step(SWEEP, services, replace(request, run_id=f"again-{day}"))
+        nights.step(SWEEP, services, replace(request, run_id=f"again-{day}"), kills=False)
     assert nights.struck["sweep"]
     nights.run("purge of strays", 112)
     assert files_of(lake)[0] == needed and not stray.exists() and lake.count() == 4
