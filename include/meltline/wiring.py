@@ -32,7 +32,7 @@ from meltline.domain.discretion import discreet
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
-from meltline.extras import require_spark
+from meltline.extras import refuse_connect_object, require_spark
 from meltline.garbage import collect_seldom
 from meltline.late import late
 from meltline.ports import (
@@ -318,10 +318,12 @@ class Wiring:
         """What appends rows such as these: a DataFrame, by its own session, or an Arrow table."""
         from meltline.adapters.chunks.guarded_writer import writer_of  # noqa: PLC0415
 
+        refuse_connect_object(rows)
         return writer_of(rows, self.config.catalogs)
 
     def sql_engine_of(self, spark: Any) -> SessionEngine:
-        """What carries out SQL in somebody's own `SparkSession`."""
+        """What carries out SQL in somebody's own `SparkSession`, a classic one."""
+        refuse_connect_object(spark)
         from meltline.adapters.chunks.rows import complete_frame  # noqa: PLC0415
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 

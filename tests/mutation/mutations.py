@@ -8,6 +8,7 @@ from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.rollups import ROLLUPS
+from tests.mutation.clusters import CLUSTERS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
@@ -427,6 +428,7 @@ MUTATIONS = (
     *WRITERS,
     *READERS,
     *STORES,
+    *CLUSTERS,
     *CHUNKS,
     *COMPLETE_ROWS,
     *ROLLUPS,
