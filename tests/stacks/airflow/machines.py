@@ -1,9 +1,11 @@
 """An Airflow over several machines: one process group, home and name for each, one loopback."""
 
+import os
 import secrets
+import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
@@ -58,12 +60,10 @@ class Machines:
         )
         return str(rows[0][0]) if rows else ""
 
-    def hosts(self, run_id: str, task: str) -> set[str]:
-        """The machines on which a task's instances ran."""
-        rows = self.metadata.rows(
-            "SELECT hostname FROM task_instance WHERE run_id = %s AND task_id = %s", run_id, task
-        )
-        return {str(name) for (name,) in rows}
+    def hosts(self) -> set[str]:
+        """The machines on which tasks have run."""
+        rows = self.metadata.rows("SELECT DISTINCT hostname FROM task_instance")
+        return {str(name) for (name,) in rows if name}
 
     def tries(self, run_id: str) -> int:
         """The highest try of any of a run's tasks; those that were given up count."""
@@ -74,9 +74,9 @@ class Machines:
         )
         return int(str(rows[0][0]))
 
-    def drivers(self, machine: str) -> Path:
-        """Where a machine's drivers would have their folders."""
-        return self.folder / machine / "r"
+    def has_had_a_driver(self, machine: str) -> bool:
+        """Whether a run's driver was ever started on a machine."""
+        return any((self.folder / machine / "r").iterdir())
 
     def kill(self, machine: str) -> None:
         """Has a machine go down: all at once, and nothing of it is told."""
@@ -120,6 +120,7 @@ def running_machines(
             environment = {**home.environment, **_own(folder / name, name)}
             log = folder / name / "log"
             processes[name] = stack.enter_context(running_component(words, environment, log))
+        stack.callback(_terminate, processes)  # side by side; then each is waited for
         api_log = folder / "api" / "log"
         airflow = stack.enter_context(logged_in(home, password, processes["api"], api_log))
         machines = Machines(airflow, metadata, folder, processes)
@@ -139,6 +140,7 @@ def _shared(folder: Path, metadata: Database) -> Mapping[str, str]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": metadata.url,
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",  # else every five minutes
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "180",
+        "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",  # until it is seen that a task has ended
         "PYTHONPATH": f"{ROOT / 'include'}:{ROOT}",
     }
 
@@ -148,6 +150,12 @@ def _own(folder: Path, name: str) -> Mapping[str, str]:
     folder.mkdir()
     (folder / "r").mkdir(mode=0o700)
     return {"AIRFLOW_HOME": str(folder), "XDG_RUNTIME_DIR": str(folder / "r"), VARIABLE: name}
+
+
+def _terminate(processes: Mapping[str, "Popen[bytes]"]) -> None:
+    for process in processes.values():
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
 
 
 def _wait_for_worker(log: Path) -> None:

@@ -117,23 +117,6 @@ def test_both_schedulers_are_alive_and_no_task_of_the_night_was_tried_twice(
     assert stack.machines.tries(first_night.run_id) == 1
 
 
-def test_batches_side_by_side_ran_on_two_machines(stack: Stack, first_night: FirstNight) -> None:
-    machines = WORKERS if EXECUTORS[stack.executor] else SCHEDULERS
-    assert stack.machines.hosts(first_night.run_id, "gate_expiration") == set(machines)
-
-
-def test_steps_share_a_driver_beside_a_scheduler_and_are_submitted_on_a_worker(
-    stack: Stack, first_night: FirstNight
-) -> None:
-    shared = [name for name in stack.machines.processes if any_driver(stack.machines, name)]
-    assert shared == ([] if EXECUTORS[stack.executor] else list(SCHEDULERS))
-
-
-def any_driver(machines: Machines, name: str) -> bool:
-    """Whether a driver has ever had a folder on a machine."""
-    return any(machines.drivers(name).iterdir())
-
-
 def test_by_hand_without_a_logical_date_a_second_time_changes_nothing(
     stack: Stack, first_night: FirstNight
 ) -> None:
@@ -171,6 +154,20 @@ def backfill(days: Sequence[datetime]) -> list[str]:
     first, last = (day.date().isoformat() for day in days)
     words = ["--dag-id", "meltline_lifecycle", "--max-active-runs", str(len(days))]
     return [*words, "--from-date", first, "--to-date", last]
+
+
+def test_tasks_ran_on_both_machines_that_there_are_for_them(
+    stack: Stack, first_night: FirstNight
+) -> None:
+    assert stack.machines.hosts() == set(WORKERS if EXECUTORS[stack.executor] else SCHEDULERS)
+
+
+def test_steps_share_a_driver_beside_a_scheduler_and_are_submitted_on_a_worker(
+    stack: Stack, first_night: FirstNight
+) -> None:
+    machines = stack.machines
+    shared = {name for name in machines.processes if machines.has_had_a_driver(name)}
+    assert shared == (set() if EXECUTORS[stack.executor] else set(SCHEDULERS))
 
 
 def test_a_run_ends_right_though_the_machine_of_its_scheduler_goes_down(
