@@ -3,8 +3,7 @@
 import os
 import secrets
 import signal
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +40,17 @@ class Machines:
     metadata: Database
     folder: Path
     processes: dict[str, "Popen[bytes]"] = field(default_factory=dict)
+
+    def are_ready(self, workers: Sequence[str]) -> bool:
+        """Whether both schedulers, and these workers, take tasks; nothing may have ended by now."""
+        logs = {
+            name: (self.folder / name / "log").read_text(errors="replace")
+            for name in self.processes
+        }
+        for name, process in self.processes.items():
+            assert process.poll() is None, f"{name} has ended:\n{logs[name][-3000:]}"
+        waiting = set(workers) - {name for name in workers if " ready." in logs[name]}
+        return self.alive_schedulers() == set(SCHEDULERS) and not waiting
 
     def alive_schedulers(self) -> set[str]:
         """The machines of schedulers whose heart has beaten of late."""
@@ -124,9 +134,7 @@ def running_machines(
         api_log = folder / "api" / "log"
         airflow = stack.enter_context(logged_in(home, password, processes["api"], api_log))
         machines = Machines(airflow, metadata, folder, processes)
-        airflow.until(lambda: machines.alive_schedulers() == set(SCHEDULERS), seconds=_PATIENCE)
-        for name in WORKERS[:workers]:
-            _wait_for_worker(folder / name / "log")
+        airflow.until(lambda: machines.are_ready(WORKERS[:workers]), seconds=_PATIENCE)
         yield machines
 
 
@@ -156,10 +164,3 @@ def _terminate(processes: Mapping[str, "Popen[bytes]"]) -> None:
     for process in processes.values():
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
-
-
-def _wait_for_worker(log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while " ready." not in log.read_text(errors="replace"):
-        assert time.monotonic() < deadline, f"no worker: {log.read_text(errors='replace')[-3000:]}"
-        time.sleep(0.5)
