@@ -148,6 +148,7 @@ def _shared(folder: Path, metadata: Database) -> Mapping[str, str]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": metadata.url,
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",  # else every five minutes
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "180",
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # the first answer is slow
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",  # until it is seen that a task has ended
         "PYTHONPATH": f"{ROOT / 'include'}:{ROOT}",
     }

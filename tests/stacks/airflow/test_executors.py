@@ -1,6 +1,6 @@
 """The lifecycle on Postgres, two schedulers and each executor: by schedule, by hand, by backfill.
 
-One lake is brought back as it was built before each way; all must end alike (PX-6, PX-8).
+One lake is brought back as it was built before each way; all must end alike (PX-6).
 """
 
 import random
