@@ -99,12 +99,13 @@ class Machines:
 
 @contextmanager
 def running_machines(
-    folder: Path, metadata: Database, workers: int, **extra: str
+    folder: Path, project: Path, metadata: Database, workers: int, **extra: str
 ) -> Iterator[Machines]:
     """Starts an API server, a DAG processor and two schedulers, and as many Celery workers.
 
     Args:
         folder: Takes a folder for each machine.
+        project: The folder with dags/.
         metadata: Airflow's database, still empty.
         workers: How many workers there are; with none, tasks run beside their scheduler.
         extra: Further environment of all.
@@ -113,7 +114,7 @@ def running_machines(
     (port,) = free_ports(1)
     folder.mkdir()
     settings = {**admin_settings(folder, port, password), **_shared(folder, metadata), **extra}
-    home = AirflowHome(folder, extra=settings, ports=(port, 0, 0))
+    home = AirflowHome(folder, project, settings, (port, 0, 0))
     home.airflow("db", "migrate")
     components = {
         "api": ["api-server"],
