@@ -60,15 +60,16 @@ class Machines:
         )
         return {str(name) for (name,) in rows}
 
-    def scheduler_of_running_task(self, run_id: str) -> str:
-        """The machine whose scheduler answers for a task that runs now; empty where none does."""
+    def schedulers_of(self, run_id: str, *states: str) -> list[str]:
+        """The machines whose schedulers answer for the run's tasks that are in these states."""
         rows = self.metadata.rows(
             "SELECT job.hostname FROM task_instance task "
             "JOIN job ON job.id = task.queued_by_job_id "
-            "WHERE task.run_id = %s AND task.state = 'running'",
+            "WHERE task.run_id = %s AND task.state = ANY(%s)",
             run_id,
+            list(states),
         )
-        return str(rows[0][0]) if rows else ""
+        return [str(name) for (name,) in rows]
 
     def hosts(self) -> set[str]:
         """The machines on which tasks have run."""
