@@ -11,7 +11,7 @@ from meltline.adapters.catalogs.metastores.glue import GlueRows
 from meltline.adapters.catalogs.metastores.rows import fenced
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
-from meltline.domain.errors import CommitConflict, TableNotFound
+from meltline.domain.errors import CatalogUnlistable, CommitConflict, TableNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Catalog, TableMove
 from meltline.testing.store import MemoryStore
@@ -146,3 +146,25 @@ def test_a_table_whose_new_name_was_taken_meanwhile_comes_back(shop: Shop, clien
     assert row is not None and rows.replace(row, fenced(row, row.parameters, ("air", "other"), "7"))
     shop.set("k")
     assert set(standing(shop)) == {NAME, taken} and shop.document()["properties"]["k"] == "v"
+
+
+def test_keys_that_nobody_gave_and_a_server_that_is_away_are_named(
+    server: GlueServer, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    words = properties_of(server)
+    half = {k: v for k, v in words.items() if k != "glue.secret-access-key"}
+    none = {k: v for k, v in half.items() if k != "glue.access-key-id"}
+    away = {**words, "glue.endpoint": "http://127.0.0.1:1"}
+    for properties, reason, step in (
+        (none, "no credentials", "glue.access-key-id"),
+        (half, "half of them", "glue.secret-access-key"),
+        (away, "nobody answers", "start it"),
+    ):
+        with pytest.raises(CatalogUnlistable) as refused:
+            open_catalog(
+                CatalogConfig("lake", "glue", "", "", "", False, properties), store
+            ).listing()
+        assert reason in refused.value.found and step in refused.value.next

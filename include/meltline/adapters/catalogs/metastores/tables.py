@@ -18,6 +18,7 @@ from meltline.adapters.catalogs.metastores.rows import (
     repointed,
 )
 from meltline.adapters.catalogs.metastores.standing import StandingRows
+from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     always_others,
     commit_edit,
@@ -45,6 +46,8 @@ from meltline.ports import (
     TableMove,
 )
 from meltline.retries import until_done
+
+_EXPECTED = "every database and table"
 
 
 class MetastoreTables:
@@ -111,7 +114,7 @@ class MetastoreTables:
             namespaces = self._databases.properties()
             rows = [row for database in namespaces for row in self._metastore.rows(database)]
         except Exception as error:
-            raise self._unlistable(type(error).__name__) from error
+            raise no_answer(self.name, _EXPECTED, error) from error
         entries = [self._entry(row) for row in rows if row.is_table]
         return CatalogListing(
             tuple(sorted(entries, key=lambda entry: entry.name)),
@@ -128,7 +131,7 @@ class MetastoreTables:
         return CatalogUnlistable(
             f"catalog {self.name} could not be listed completely",
             object=self.name,
-            expected="every database and table",
+            expected=_EXPECTED,
             found=reason,
             next="nothing is deleted anywhere until it can be listed; look at the catalog",
         )
