@@ -1,6 +1,7 @@
 """The contract of catalogs on Glue, by moto behind a proxy that enforces versions."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from meltline.adapters.catalogs.metastores.glue import GlueRows
 from meltline.adapters.catalogs.metastores.rows import fenced
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
-from meltline.domain.errors import CatalogUnlistable, CommitConflict, TableNotFound
+from meltline.domain.errors import CatalogUnlistable, CommitConflict, ConfigInvalid, TableNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Catalog, TableMove
 from meltline.testing.store import MemoryStore
@@ -149,18 +150,21 @@ def test_a_table_whose_new_name_was_taken_meanwhile_comes_back(shop: Shop, clien
 
 
 def test_keys_that_nobody_gave_and_a_server_that_is_away_are_named(
-    server: GlueServer, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    server: GlueServer, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     words = properties_of(server)
     half = {k: v for k, v in words.items() if k != "glue.secret-access-key"}
     none = {k: v for k, v in half.items() if k != "glue.access-key-id"}
+    with pytest.raises(ConfigInvalid, match=r"glue\.secret-access-key is missing"):
+        open_catalog(CatalogConfig("lake", "glue", "", "", "", False, half), store)
     away = {**words, "glue.endpoint": "http://127.0.0.1:1"}
     for properties, reason, step in (
         (none, "no credentials", "glue.access-key-id"),
-        (half, "half of them", "glue.secret-access-key"),
         (away, "nobody answers", "start it"),
     ):
         with pytest.raises(CatalogUnlistable) as refused:
