@@ -172,3 +172,42 @@ def test_keys_that_nobody_gave_and_a_server_that_is_away_are_named(
                 CatalogConfig("lake", "glue", "", "", "", False, properties), store
             ).listing()
         assert reason in refused.value.found and step in refused.value.next
+
+
+def test_a_table_that_was_dropped_and_made_anew_is_another_though_its_version_is_the_same(
+    shop: Shop, client: Any
+) -> None:
+    rows = GlueRows("lake", client)
+    before = rows.row("air", "t")
+    assert before is not None
+    client.delete_table(DatabaseName="air", Name="t")
+    theirs = {"table_type": "ICEBERG", "metadata_location": "file:///w/theirs.metadata.json"}
+    client.create_table(DatabaseName="air", TableInput={"Name": "t", "Parameters": theirs})
+    anew = rows.row("air", "t")
+    assert anew is not None and anew.entity["VersionId"] == before.entity["VersionId"]
+    assert not rows.replace(before, {**before.parameters, "metadata_location": "file:///w/m.json"})
+    standing_now = rows.row("air", "t")
+    assert standing_now is not None and standing_now.location == theirs["metadata_location"]
+
+
+def test_a_table_of_a_name_that_meltline_gives_to_none_is_held_like_any_other(
+    shop: Shop, client: Any
+) -> None:
+    odd = TableName("lake", ("air",), "my-table")
+    pointing = {"table_type": "ICEBERG", "metadata_location": START}
+    client.create_table(DatabaseName="air", TableInput={"Name": "my-table", "Parameters": pointing})
+    assert odd in standing(shop)
+    shop.catalog.set_table_properties(odd, {"meltline.hold": "1"})
+    assert standing(shop)[odd] != START == standing(shop)[NAME]
+
+
+def test_two_rows_that_would_have_one_name_are_not_listed_as_one(shop: Shop, client: Any) -> None:
+    client.create_database(DatabaseInput={"Name": "meltline_dropped"})
+    pointing = {"table_type": "ICEBERG", "metadata_location": START}
+    for name in ("a__b", "a-b"):
+        client.create_table(
+            DatabaseName="meltline_dropped", TableInput={"Name": name, "Parameters": pointing}
+        )
+    with pytest.raises(CatalogUnlistable, match="completely") as refused:
+        shop.catalog.listing()
+    assert "a-b" in refused.value.found

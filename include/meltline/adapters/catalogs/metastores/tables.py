@@ -1,7 +1,8 @@
 """Tables of a metastore: edited by a new metadata file and a compare-and-set on their row."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from meltline.adapters.catalogs.metastores.flat_names import (
@@ -48,6 +49,7 @@ from meltline.ports import (
 from meltline.retries import until_done
 
 _EXPECTED = "every database and table"
+_FIELDS = {"comment", "location"}  # of a database; a metastore may spell them anew
 
 
 class MetastoreTables:
@@ -116,10 +118,18 @@ class MetastoreTables:
         except Exception as error:
             raise no_answer(self.name, _EXPECTED, error) from error
         entries = [self._entry(row) for row in rows if row.is_table]
+        self._require_different(str(entry.name) for entry in entries)
+        self._require_different(".".join(levels_of(database)) for database in namespaces)
         return CatalogListing(
             tuple(sorted(entries, key=lambda entry: entry.name)),
             {levels_of(database): texts for database, texts in namespaces.items()},
         )
+
+    def _require_different(self, names: Iterable[str]) -> None:
+        """Refuses rows that would be taken for one: the other's files would look like nobody's."""
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            raise self._unlistable(f"two rows that are both called {twice[0]} here")
 
     def _entry(self, row: Row) -> CatalogEntry:
         name = table_name(self.name, row.database, row.table)
@@ -176,12 +186,24 @@ class MetastoreTables:
         require_writable(self)
         database = database_of(self.name, namespace)
         self._databases.make(database, {})
-        present = self._databases.properties()[database]
-        for key, text in (expected or {}).items():
-            if present.get(key) != text:
-                raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
-        remaining = {key: text for key, text in present.items() if key not in removals}
-        self._databases.change(database, {**remaining, **updates})
+        demanded = dict(expected or {})
+
+        def edited(present: Mapping[str, str]) -> Mapping[str, str]:
+            for key, text in demanded.items():
+                if present.get(key) != text:
+                    raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
+            remaining = {key: text for key, text in present.items() if key not in removals}
+            return {**remaining, **updates}
+
+        def attempt() -> bool | None:
+            self._databases.change(database, edited)
+            after = self._databases.properties()[database]
+            ours = {k: v for k, v in updates.items() if k not in _FIELDS}
+            is_kept = ours.items() <= after.items() and not after.keys() & set(removals)
+            return True if is_kept else None  # who has read before us has written after us
+
+        if not until_done(attempt, self._pause):
+            raise always_others(".".join((self.name, *namespace)))
 
     # --- which tables there are, and under which names -------------------------------------------
 
