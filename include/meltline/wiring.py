@@ -226,9 +226,20 @@ class Wiring:
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),
+            lay_foundations=partial(self._lay_foundations, context),
             **spark_parts(spark, self.config.catalogs),
             **(self._archive(spark, context, context.cold) if context.cold else {}),
         )
+
+    def _lay_foundations(self, context: ReadContext) -> None:
+        from meltline.adapters.catalogs.foundations import lay_foundation  # noqa: PLC0415 - rare
+
+        tiers = [
+            context.catalogs[self.config.hot],
+            *([context.cold.catalog] if context.cold else []),
+        ]
+        for catalog in tiers:
+            lay_foundation(self.config.catalogs[catalog.name], catalog, self.config.local_access)
 
     def server_probes(self, catalogs: Mapping[str, Catalog]) -> Mapping[str, ServerProbe]:
         """What tries out the servers of catalogs that have one."""

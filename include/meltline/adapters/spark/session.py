@@ -21,6 +21,7 @@ from meltline.adapters.catalogs.metastores.aws_words import java_words, jvm_prop
 from meltline.adapters.catalogs.metastores.flat_names import as_held
 from meltline.adapters.catalogs.sql_catalog import may_migrate
 from meltline.adapters.spark.executors import prepare_executors, runs_here
+from meltline.adapters.spark.first_tables import preparing
 from meltline.adapters.spark.shared_jvm import join_context
 from meltline.adapters.spark.store_settings import store_settings
 from meltline.config.load import CatalogConfig, Config
@@ -192,8 +193,13 @@ def spark_catalog(catalog: CatalogConfig) -> str:
 
 
 def prepare_catalog(spark: SparkSession, catalog: CatalogConfig) -> None:
-    """Has the client make the tables that a JDBC catalog keeps itself, where they are missing."""
-    spark.sql(f"SHOW NAMESPACES IN {quote_part(spark_catalog(catalog))}").collect()
+    """Has the client make the tables that a JDBC catalog keeps itself, where they are missing.
+
+    Raises:
+        SetupMissing: It could not.
+    """
+    with preparing(catalog.name):
+        spark.sql(f"SHOW NAMESPACES IN {quote_part(spark_catalog(catalog))}").collect()
 
 
 def spark_identifier(catalogs: Mapping[str, CatalogConfig], table: TableName) -> str:

@@ -18,6 +18,7 @@ from meltline.adapters.catalogs.rest.connection import connect
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
 from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
+from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     a_view,
     always_others,
@@ -40,7 +41,6 @@ from meltline.concurrency import thread_map
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
 from meltline.domain.errors import (
-    CatalogUnlistable,
     NameConflict,
     TableNotFound,
 )
@@ -101,13 +101,7 @@ class RestTables:
         try:
             return self._list()
         except Exception as error:
-            raise CatalogUnlistable(
-                f"catalog {self.name} could not be listed completely",
-                object=self.name,
-                expected="every namespace and table",
-                found=f"{type(error).__name__}",
-                next="nothing is deleted anywhere until it can be listed; look at the catalog",
-            ) from error
+            raise no_answer(self.name, "every namespace and table", error) from error
 
     def _list(self) -> CatalogListing:
         catalog = self._catalog()
