@@ -34,6 +34,7 @@ from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
+from meltline.app.safety.half_seen import half_seen_findings
 from meltline.app.safety.roots import withheld_findings
 from meltline.app.services import ReadContext
 from meltline.config.load import Config
@@ -129,6 +130,7 @@ def _tables(context: ReadContext) -> list[Finding]:
         *cold_findings(context, tables),
         *chunk_findings(context, {t.state.uuid for t in tables if t.drop is None}),
         *rollup_findings(context.control.rollups.all()),
+        *half_seen_findings(context.control.places),
         *withheld_findings(context, [table.state for table in tables if table.managed]),
         *version_findings(context.store, [state.metadata_location for state in states]),
         *_without_clones(context.config.account.profile, states, sharing),

@@ -26,6 +26,7 @@ from meltline.app.observe.recording import (
 )
 from meltline.app.observe.ref_check import still_changed_heads
 from meltline.app.observe.stale_registrations import left_behind
+from meltline.app.safety.half_seen import half_seen_now, record_half_seen
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.drop.drops import LET_GO
@@ -108,6 +109,8 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     states = metadata_of(loaded.values())
     ledger = frozenset(state.uuid for state in states if is_ledger(context, state.name))
     record_ownership(registrations, states, now)
+    half_seen = half_seen_now(context.config, registrations, catalogs.listings, states)
+    record_half_seen(context.control.places, half_seen)
     owners = OwnerIndex(registrations.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]

@@ -100,6 +100,22 @@ class RestProtocol:
         parts = [self._address, *sorted(map(str, catalog._supported_endpoints))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
+    def settings(self, uri: str, warehouse: str) -> Mapping[str, str]:
+        """What the server has its clients use now, whatever they themselves are told.
+
+        Raises:
+            RestRefused: The server does not answer, or with an error.
+        """
+        params = {"warehouse": warehouse} if warehouse else {}
+        try:
+            answer = self._send("GET", f"{uri.rstrip('/')}/v1/config", params=params)
+        except RequestException as failure:
+            raise refused(self.name, type(failure).__name__) from failure
+        if not answer.ok:
+            raise refused(self.name, _problem(answer))
+        document = answer.json()
+        return {**(document.get("defaults") or {}), **(document.get("overrides") or {})}
+
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
         """A table as it stands now.
 
