@@ -8,6 +8,7 @@ from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.doctor import examine
 from meltline.app.ground.servers import HALF_SEEN, PROBED, ServerVerdict
 from meltline.app.purge.purge import apply_purges
+from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.safety.half_seen import misplaced_now
@@ -113,6 +114,7 @@ def test_a_catalog_that_turns_out_to_show_one_branch_guards_where_its_gone_table
     lake.catalogs["nessie"].half_seen = (NESSIE,)
     run_days(lake, 18, 20)
     assert there(lake, inside)
+    assert f"{WAREHOUSE}/shared/" in lake.control.places.half_seen()
 
 
 def test_what_was_seen_stays_guarded_without_the_catalog() -> None:
@@ -189,6 +191,36 @@ def test_the_last_proof_asks_the_catalogs_itself() -> None:
     lake.catalogs["nessie"].half_seen = (NESSIE,)
     apply_purges(lake.services(), passed)
     assert there(lake, inside) and inside.data("a") in lake.waiting()
+
+
+def test_the_last_proof_sees_what_a_catalog_says_since_its_first_look() -> None:
+    lake = a_lake()
+    inside, _ = planned(lake)
+    recheck = PurgeRecheck.of(lake.services(), [inside.data("a")])
+    assert not recheck.still_needed([inside.data("a")])
+    lake.catalogs["nessie"].half_seen = (NESSIE,)
+    assert recheck.still_needed([inside.data("a")]) == {inside.data("a")} == recheck.elsewhere
+
+
+def test_the_gate_asks_where_new_tables_of_it_lie() -> None:
+    lake = a_lake("file:///n/empty")
+    inside, plans = planned(lake)
+    lake.catalogs["nessie"].half_seen = ("file:///n/empty",)
+    ((_, verdict),) = run_gate(lake.services(), plans)
+    assert not verdict.failed_on("planned_half_seen")
+    lake.table("nessie.n.t", location=NESSIE)
+    ((_, verdict),) = run_gate(lake.services(), plans)
+    assert verdict.failed_on("planned_half_seen")
+    assert there(lake, inside)
+
+
+def test_what_deletes_follows_links_there() -> None:
+    lake = a_lake()
+    lake.store.links[f"{WAREHOUSE}/l/"] = f"{NESSIE}/data/"
+    lake.store.write(f"{NESSIE}/data/x", b"x")
+    lake.control.places.add_half_seen({NESSIE: "nessie"})
+    misplaced = misplaced_now(lake.config(), lake.store, lake.control)
+    assert misplaced([f"{WAREHOUSE}/l/x", f"{WAREHOUSE}/y"]) == {f"{WAREHOUSE}/l/x": Why.HALF_SEEN}
 
 
 def test_what_deletes_knows_what_was_ever_seen() -> None:
