@@ -46,9 +46,9 @@ from meltline.ports import (
     VouchedFile,
 )
 from tests.contract.ledger.control_ledgers import (
-    CHUNK_TABLES,
     LEASE,
     NOW,
+    SINCE_CHUNKS,
     SOON,
     SQL,
     OpenSql,
@@ -281,16 +281,8 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
     with engine.begin() as connection:
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
-        gone = (
-            "places",
-            "half_seen",
-            "withheld",
-            "epochs",
-            "disowned_times",
-            "arming",
-            "rejections",
-        )
-        for table in (*new, *newer, *gone, *CHUNK_TABLES):
+        gone = ("places", "withheld", "epochs", "disowned_times", "arming", "rejections")
+        for table in (*new, *newer, *gone, *SINCE_CHUNKS):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))
@@ -331,7 +323,7 @@ def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
     ledger.places.save_withheld("purge", [a_withheld_file()])
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in ("rejections", *CHUNK_TABLES):
+        for table in ("rejections", *SINCE_CHUNKS):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
