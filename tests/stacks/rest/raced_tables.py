@@ -30,6 +30,7 @@ class RacedTable:
     Attributes:
         before_commit: Called once between what a committer knew and its commit.
         after_commit: The same, when the commit is made and its answer is not here yet.
+        way: How the committer reaches the server, where that is not as people do.
     """
 
     server: IcebergServer
@@ -37,6 +38,7 @@ class RacedTable:
     format_version: int = 2
     before_commit: Callable[[], object] | None = None
     after_commit: Callable[[], object] | None = None
+    way: Mapping[str, str] = field(default_factory=dict)
     protocol: RestProtocol = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +137,12 @@ class _Interrupted(RestProtocol):
     """The protocol, with something that happens around its next commit."""
 
     def __init__(self, table: RacedTable) -> None:
-        super().__init__(table.name.catalog, lambda: table.protocol.catalog)
+        name = table.name.catalog
+        super().__init__(
+            name,
+            lambda: RestCatalog(name, **table.way) if table.way else table.protocol.catalog,
+            pause=lambda seconds: None,
+        )
         self._table = table
 
     def commit(
