@@ -101,4 +101,11 @@ REST = (
         "",
         SHORT_LOGS,
     ),
+    Mutation(
+        "rest: what came back for a ref is taken for what was never removed",
+        COMMITTER,
+        "            self.confirm(plan)\n        return True\n",
+        '            raise _unproven(plan, "its commit came late")\n        return True\n',
+        ("tests/unit/plan/test_rest_kills.py",),
+    ),
 )

@@ -117,11 +117,10 @@ def runs_until_known(table: RacedTable, plan: Plan) -> tuple[int, str]:
             if run == 1:
                 outcome = table.committer.expire(plan, plan.base_location)
                 return run, "nothing was done" if outcome is None else "committed"
-            if table.snapshots().keys() & set(PLANNED):
-                if table.committer.confirm(plan) is None:
-                    assert table.committer.withdraw(plan)
-                    return run, "withdrawn"
-            elif table.committer.confirm(plan) is not None:
+            if table.snapshots().keys() & set(PLANNED):  # or some are back for refs
+                assert table.committer.withdraw(plan)
+                return run, "withdrawn"
+            if table.committer.confirm(plan) is not None:
                 return run, "confirmed"
         except MeltlineError:
             continue
@@ -175,8 +174,8 @@ def test_who_has_to_log_in_again_in_the_middle_goes_on(way: Way) -> None:
     way.proxy.chooses = ended
     outcome = table.committer.expire(plan, plan.base_location)
     assert outcome is not None and table.snapshots().keys() == {4, 5}
-    logins = [path for path in asked if path.endswith("/oauth/tokens")]
-    assert len(logins) == 2, asked
+    again = max(at for at, path in enumerate(asked) if path.endswith("/oauth/tokens"))
+    assert asked[again - 1] == asked[again + 1], "the same request, after another login"
 
 
 @pytest.fixture(params=["SQLite", "Postgres"])

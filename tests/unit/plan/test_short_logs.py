@@ -54,6 +54,7 @@ def test_such_a_table_is_skipped_by_name_with_the_way_out_and_others_go_on() -> 
     other.overwrite("b")
     summary = lake.on(12).run()
     assert len(table.snapshots) == 4 and len(other.snapshots) == 1
+    assert {plan.table for plan in lake.control.plans.find()} == {other.name}
     tables = {one["table"]: one for one in summary.as_json()["tables"]}
     reason = tables["lake.air.t"]["skipped"]
     assert "deleted after 5 commits" in reason and f"{ENGINE_DELETES_METADATA}=false" in reason

@@ -129,8 +129,11 @@ class RestCommitter:
             return None
 
         table = until_done(attempt)
-        if table is None or is_marked(table.metadata, plan):
-            raise _unproven(plan, "its commit came late")
+        if table is None:
+            raise _unproven(plan, "the table never stood still")
+        if is_marked(table.metadata, plan):
+            # It was made: what is there is back for refs, or it came late. Refs come first.
+            self.confirm(plan)
         return True
 
     # --- what was lost, and is put back -----------------------------------------------------
