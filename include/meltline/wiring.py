@@ -23,7 +23,7 @@ from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.ground.sandbox import require_sandbox
-from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.half_seen import misplaced_now
 from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
 from meltline.concurrency import use_threads
 from meltline.config.load import Config
@@ -218,7 +218,9 @@ class Wiring:
             **{name: getattr(context, name) for name in ReadContext.__dataclass_fields__},
             files=spark_file_ledger(LedgerTables(*ledger), self.store),
             committer=self._committer(spark, context),
-            deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
+            deleter=StoreDeleter(
+                self.store, misplaced_now(self.config, self.store, context.control)
+            ),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 LedgerTables(*ledger),

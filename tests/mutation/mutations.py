@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
 from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
@@ -415,6 +416,7 @@ MUTATIONS = (
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,
+    *HALF_SEEN_PLACES,
     *METASTORES,
     *REST,
     *DAMAGE,

@@ -95,8 +95,7 @@ PLACES = (
     ),
     Mutation(
         "roots: the gate lets a plan pass for what lies outside", "app/gate/cases.py",
-        '"planned_outside_roots": outside,',
-        '"planned_outside_roots": 0,', NAMES,
+        '[p for p, why in refused.items() if why is not Why.HALF_SEEN]', "()", NAMES,
     ),
     Mutation(
         "roots: the deleter does not ask", "adapters/object_store/deleter.py",

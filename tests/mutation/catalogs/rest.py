@@ -5,6 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 LAKES = ("tests/unit/plan/test_rest_lakes.py",)
+SHORT_LOGS = ("tests/unit/plan/test_short_logs.py",)
 COMMITTER = "adapters/catalogs/rest/committer.py"
 RESTORED = "adapters/catalogs/rest/restored_refs.py"
 
@@ -92,5 +93,40 @@ REST = (
         '        if table.metadata["table-uuid"] != plan.table_uuid:\n',
         "        if False:\n",
         LAKES,
+    ),
+    Mutation(
+        "rest: a table whose old metadata files go soon is planned",
+        "app/expire/plan_expiration.py",
+        "not in {*observation.blocked, *observation.unprovable}",
+        "not in observation.blocked",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: a table whose old metadata files go soon is committed",
+        "app/expire/plan_checks.py",
+        "self._unprovable(case) or still_valid(case.plan, request)",
+        "still_valid(case.plan, request)",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: what is set right before the commit is passed over",
+        COMMITTER,
+        '        if plan.snapshots and deletes_soon(base.metadata.get("properties") or {}):\n            return None  # since it was checked; looked at anew it does not pass\n',
+        "",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: snapshots are removed before it is known that answers have a log",
+        COMMITTER,
+        "            if plan.snapshots and not base.replaced:\n                self._require_log(protocol, plan, base)\n                return None  # it has moved, by that commit\n",
+        "",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: what came back for a ref is taken for what was never removed",
+        COMMITTER,
+        "            self.confirm(plan)\n        return True\n",
+        '            raise _unproven(plan, "its commit came late")\n        return True\n',
+        ("tests/unit/plan/test_rest_kills.py",),
     ),
 )

@@ -32,6 +32,7 @@ class RacedTable:
         after_commit: The same, when the commit is made and its answer is not here yet.
         looks_again: Whether the server looks the table up once more before it answers a commit:
             what others did right after it is in the answer then.
+        way: How the committer reaches the server, where that is not as people do.
     """
 
     server: IcebergServer
@@ -40,6 +41,7 @@ class RacedTable:
     before_commit: Callable[[], object] | None = None
     after_commit: Callable[[], object] | None = None
     looks_again: bool = False
+    way: Mapping[str, str] = field(default_factory=dict)
     protocol: RestProtocol = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +144,12 @@ class _Interrupted(RestProtocol):
     """The protocol, with something that happens around its next commit."""
 
     def __init__(self, table: RacedTable) -> None:
-        super().__init__(table.name.catalog, lambda: table.protocol.catalog)
+        name = table.name.catalog
+        super().__init__(
+            name,
+            lambda: RestCatalog(name, **table.way) if table.way else table.protocol.catalog,
+            pause=lambda seconds: None,
+        )
         self._table = table
 
     def commit(

@@ -31,6 +31,7 @@ from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import CommitUnproven, MeltlineError, TableNotFound
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.short_logs import deletes_soon
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.retention.policy import FENCE_TAG
 from meltline.domain.units import from_millis
@@ -65,7 +66,12 @@ class RestCommitter:
         base = protocol.load(plan.table)
         if base.metadata_location != base_location:
             return None
+        if plan.snapshots and deletes_soon(base.metadata.get("properties") or {}):
+            return None  # since it was checked; looked at anew it does not pass
         try:
+            if plan.snapshots and not base.replaced:
+                self._require_log(protocol, plan, base)
+                return None  # it has moved, by that commit
             done = self._remove(protocol, plan, base)
         except CommitRaced:
             return None
@@ -83,6 +89,27 @@ class RestCommitter:
             return protocol.commit(plan.table, *removal(plan, base))
         except CommitRejected:  # servers before Iceberg 1.9 take one id in an update
             return protocol.commit(plan.table, *removal(plan, base, together=1))
+
+    def _require_log(self, protocol: Documents, plan: Plan, base: LoadedTable) -> None:
+        """A commit that removes nothing, on a table whose metadata names no file before it.
+
+        A new table and a clone have none. A server that never names one is found out so before
+        anything can be lost.
+
+        Raises:
+            CommitRejected: Its answer names none either.
+        """
+        update = {"action": "set-properties", "updates": {EXPIRED_BY: "nobody"}}
+        done = protocol.commit(plan.table, _standing(base.metadata), [update])
+        if not done.replaced:
+            raise CommitRejected(
+                f"the catalog names no metadata file before that of {plan.table}",
+                object=str(plan.table),
+                expected="a metadata log in the answer to a commit",
+                found="none",
+                next="nothing was removed: what a commit came to could not be found out; "
+                f"`meltline doctor --probe-catalog {plan.table.catalog}` tries the server",
+            )
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
         """Finds the commit by its mark, and puts back what went with it. See the port."""
@@ -107,8 +134,11 @@ class RestCommitter:
             return None
 
         table = until_done(attempt)
-        if table is None or is_marked(table.metadata, plan):
-            raise _unproven(plan, "its commit came late")
+        if table is None:
+            raise _unproven(plan, "the table never stood still")
+        if is_marked(table.metadata, plan):
+            # It was made: what is there is back for refs, or it came late. Refs come first.
+            self.confirm(plan)
         return True
 
     def _load(self, plan: Plan) -> LoadedTable:

@@ -15,6 +15,7 @@ from pyiceberg.exceptions import (
 )
 
 from meltline.adapters.catalogs.rest.connection import connect
+from meltline.adapters.catalogs.rest.half_seen import half_seen_places
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
 from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
@@ -41,6 +42,7 @@ from meltline.concurrency import thread_map
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
 from meltline.domain.errors import (
+    CatalogUnlistable,
     NameConflict,
     TableNotFound,
 )
@@ -89,6 +91,10 @@ class RestTables:
         """Nothing that is known before its server is probed. See the port."""
         return ""
 
+    def half_seen(self) -> tuple[str, ...]:
+        """Where its tables may lie, if its server shows only a part of them."""
+        return half_seen_places(self.protocol, self._config)
+
     def _catalog(self) -> RestCatalog:
         return self.protocol.catalog
 
@@ -100,6 +106,8 @@ class RestTables:
         """
         try:
             return self._list()
+        except CatalogUnlistable:
+            raise
         except Exception as error:
             raise no_answer(self.name, "every namespace and table", error) from error
 
@@ -117,7 +125,8 @@ class RestTables:
         names.sort()
         locations = thread_map(self.location, names)
         entries = tuple(map(CatalogEntry, names, locations))
-        return CatalogListing(entries, namespaces, self.protocol.server)
+        half_seen = self.half_seen()
+        return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
 
     def location(self, name: TableName) -> str:
         try:
