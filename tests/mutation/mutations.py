@@ -17,6 +17,7 @@ from tests.mutation.index import INDEX
 from tests.mutation.mutation import Mutation
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
+from tests.mutation.retention import RETENTION
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
@@ -416,6 +417,7 @@ MUTATIONS = (
     *IDENTITY,
     *METASTORES,
     *REST,
+    *RETENTION,
     *DAMAGE,
     Mutation(
         "what two tables name that are let go the same night stays for ever", "app/drop/finalize.py",

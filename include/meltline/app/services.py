@@ -6,6 +6,7 @@ from typing import Protocol
 
 from meltline.config.load import Config
 from meltline.domain.clock import Clock
+from meltline.domain.retention.longer_window import LongerWindow
 from meltline.ports import (
     Archive,
     Catalog,
@@ -90,6 +91,7 @@ class ReadContext:
         deep: The permanent store, where one is configured.
         run_id: Of which run this is a step; empty for what belongs to none.
         once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
+        longer_window: What this run keeps of one table beyond its policy; None is nothing.
     """
 
     config: Config
@@ -113,6 +115,7 @@ class ReadContext:
     deep: DeepStore | None = field(default=None, kw_only=True)
     run_id: str = field(default="", kw_only=True)
     once: str = field(default="", kw_only=True)
+    longer_window: LongerWindow | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

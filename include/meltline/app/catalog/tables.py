@@ -216,6 +216,8 @@ def keep_requests(
     for table in tables:
         uuid = table.state.uuid
         retention = retention_of(context.config.account, table, policies)
+        if context.longer_window is not None:
+            retention = context.longer_window.over(table.state.name, retention)
         request = KeepRequest(
             state=table.state,
             as_of=as_of,

@@ -173,7 +173,10 @@ def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) ->
 
 
 def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
-    """Planned snapshots that the window promises, by the log alone, or that a writer walks over."""
+    """Planned snapshots that the window promises, by the log alone, or that a writer walks over.
+
+    The window is the policy's, or the one that the plan was made with where that is longer.
+    """
     plan, planned = case.plan, frozenset(case.plan.snapshots)
     levels = case.around.levels(state)
     policy = effective_retention(
@@ -181,7 +184,8 @@ def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
     )
     in_window = planned  # a dropped table's all, until its time is up
     if policy.window is not None and not is_dropped_name(state.name.namespace):
-        in_window &= promised_since(state, plan.refs, plan.as_of - policy.window)
+        start = min(plan.as_of - policy.window, plan.window_start or plan.as_of)
+        in_window &= promised_since(state, plan.refs, start)
     writers_since = plan.as_of - policy.writer_keep
     return {
         "planned_in_window": _text(in_window),
