@@ -161,7 +161,7 @@ def polaris_server(upstream: str = "", **settings: Any) -> Iterator[PolarisServe
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     polaris.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=lambda: server.serve_forever(0.02), daemon=True)
     thread.start()
     try:
         yield polaris
