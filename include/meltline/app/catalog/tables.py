@@ -101,39 +101,46 @@ def observed_tables(
     context: ReadContext,
     states: Sequence[TableMetadata],
     listings: Mapping[str, CatalogListing],
+    *,
+    anew: bool = False,
 ) -> list[ObservedTable]:
-    """Puts tables together with what is around them, by their names; stores are asked for all."""
-    states = sorted(states, key=lambda state: state.name)
+    """Puts tables together with what is around them, by their names.
+
+    Args:
+        context: Where they are.
+        states: The tables.
+        listings: What their catalogs have.
+        anew: Whether policy stores are asked now, for who is about to act on it.
+    """
+    tables = [
+        _beside_its_properties(context, state, listings[state.name.catalog])
+        for state in sorted(states, key=lambda state: state.name)
+    ]
+    stated: dict[TableName, Stated] = {}
     for catalog, store in context.policy_stores.items():
-        store.of([s.name for s in states if s.name.catalog == catalog and _may_state(context, s)])
-    return [observed_table(context, state, listings[state.name.catalog]) for state in states]
+        names = [t.state.name for t in tables if t.state.name.catalog == catalog and t.managed]
+        asked = [n for n in names if _may_state(context, n) and listings[catalog].of(n)]
+        stated |= store.of(asked, anew=anew) if asked else {}
+    return [replace(table, stated=stated.get(table.state.name)) for table in tables]
 
 
-def _may_state(context: ReadContext, state: TableMetadata) -> bool:
+def _may_state(context: ReadContext, name: TableName) -> bool:
     """Whether a policy store is asked about a table: of one that was dropped all is settled."""
-    return not is_ledger(context, state.name) and not is_dropped_name(state.name.namespace)
-
-
-def _stated(
-    context: ReadContext, state: TableMetadata, listing: CatalogListing, *, anew: bool
-) -> Stated | None:
-    store = context.policy_stores.get(state.name.catalog)
-    if store is None or not _may_state(context, state) or listing.of(state.name) is None:
-        return None
-    return store.of([state.name], anew=anew).get(state.name)
+    return not is_ledger(context, name) and not is_dropped_name(name.namespace)
 
 
 def observed_table(
     context: ReadContext, state: TableMetadata, listing: CatalogListing, *, anew: bool = False
 ) -> ObservedTable:
-    """Puts a table together with the properties of its namespaces and the account.
+    """One table, likewise."""
+    (table,) = observed_tables(context, [state], {state.name.catalog: listing}, anew=anew)
+    return table
 
-    Args:
-        context: Where it is.
-        state: The table.
-        listing: What its catalog has.
-        anew: Whether a policy store is asked now, for who is about to act on it.
-    """
+
+def _beside_its_properties(
+    context: ReadContext, state: TableMetadata, listing: CatalogListing
+) -> ObservedTable:
+    """A table with the properties of its namespaces and of the account."""
     namespace = state.name.namespace
     around = levels_around(context, ObjectName(state.name.catalog, namespace), listing)
     before = levels_of(state.name, state.properties, listing.namespaces)
@@ -151,10 +158,8 @@ def observed_table(
     enabled = is_enabled(levels, default=profile.auto_maintenance)
     now = context.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
-    managed = ours and enabled
-    stated = _stated(context, state, listing, anew=anew) if managed else None
     return ObservedTable(
-        state, tuple(levels), managed, held, drop, opted_out=ours and not enabled, stated=stated
+        state, tuple(levels), ours and enabled, held, drop, opted_out=ours and not enabled
     )
 
 
