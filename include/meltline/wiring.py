@@ -44,6 +44,7 @@ from meltline.ports import (
     LedgerReader,
     ManifestReader,
     ObjectReader,
+    PolicyStore,
     ServerProbe,
     SessionEngine,
     SnapshotReader,
@@ -138,7 +139,17 @@ class Wiring:
             chunk_files=late(partial(_chunk_files, self.store)),
             cold_chunk_files=None if cold is None else late(partial(_chunk_files, cold.store)),
             deep=self._deep(),
+            policy_stores=self._policy_stores(catalogs),
         )
+
+    def _policy_stores(self, catalogs: Mapping[str, Catalog]) -> Mapping[str, PolicyStore]:
+        """What a server may keep beside the hot catalog's tables: no others are managed."""
+        hot = self.config.hot
+        if self.config.catalogs[hot].type != "rest":
+            return {}
+        from meltline.adapters.catalogs.rest.parts import policy_stores  # noqa: PLC0415 - PyIceberg
+
+        return policy_stores({hot: catalogs[hot]})
 
     def _ledger_reader(self, catalog: Catalog) -> LedgerReader:
         from meltline.adapters.file_index.index_reader import (  # noqa: PLC0415 - Arrow

@@ -19,6 +19,7 @@ from tests.mutation.index import INDEX
 from tests.mutation.mutation import Mutation
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
+from tests.mutation.retention import RETENTION
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
@@ -419,6 +420,7 @@ MUTATIONS = (
     *HALF_SEEN_PLACES,
     *METASTORES,
     *REST,
+    *RETENTION,
     *DAMAGE,
     Mutation(
         "what two tables name that are let go the same night stays for ever", "app/drop/finalize.py",

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from meltline.config.load import Config
 from meltline.domain.clock import Clock
+from meltline.domain.retention.longer_window import LongerWindow
 from meltline.ports import (
     Archive,
     Catalog,
@@ -26,6 +27,7 @@ from meltline.ports import (
     ObjectRemover,
     ObjectWriter,
     PathResolver,
+    PolicyStore,
     ProofCache,
     Replicator,
     RollupEngine,
@@ -90,6 +92,8 @@ class ReadContext:
         deep: The permanent store, where one is configured.
         run_id: Of which run this is a step; empty for what belongs to none.
         once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
+        policy_stores: What keeps policies beside tables' properties, by catalog; few have it.
+        longer_window: What this run keeps of one table beyond its policy; None is nothing.
     """
 
     config: Config
@@ -113,6 +117,8 @@ class ReadContext:
     deep: DeepStore | None = field(default=None, kw_only=True)
     run_id: str = field(default="", kw_only=True)
     once: str = field(default="", kw_only=True)
+    policy_stores: Mapping[str, PolicyStore] = field(default_factory=dict, kw_only=True)
+    longer_window: LongerWindow | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -309,6 +309,10 @@ class CredentialsExpired(StoreRefused):
     """The keys or tokens with which a store was asked have ended, or were taken back."""
 
 
+class PolicyUnread(MeltlineError):
+    """A catalog's policy store did not say what applies to a table: nothing of it expires."""
+
+
 class SetupMissing(MeltlineError):
     """Something a run needs is not there: Java, a jar, an initialised ledger."""
 

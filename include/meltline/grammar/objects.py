@@ -27,6 +27,7 @@ from meltline.grammar.statements import (
     TagSnapshot,
     UndropObject,
     UpdateShare,
+    Vacuum,
 )
 from meltline.grammar.tokens import Cursor, Kind
 
@@ -151,6 +152,16 @@ def tag(cursor: Cursor) -> Statement:
     lasting = cursor.whole("FOREVER, or a number of days")
     cursor.choice("DAYS", "DAY")
     return TagSnapshot(snapshot_id, name, lasting, table)
+
+
+def vacuum(cursor: Cursor) -> Statement:
+    """VACUUM table [RETAIN n HOURS] [DRY RUN]."""
+    cursor.expect("VACUUM")
+    table, hours = cursor.name("a table"), None
+    if cursor.take("RETAIN"):
+        hours = cursor.whole("a whole number of hours")
+        cursor.choice("HOURS", "HOUR")
+    return Vacuum(table, hours, cursor.take("DRY", "RUN"))
 
 
 def update(cursor: Cursor) -> Statement | None:

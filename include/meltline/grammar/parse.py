@@ -21,6 +21,7 @@ _OURS: Mapping[str, Callable[[Cursor], Statement | None]] = {
     "RESYNC": branches.resync,
     "ROLLBACK": branches.rollback,
     "DIFF": branches.diff,
+    "VACUUM": objects.vacuum,
 }
 
 

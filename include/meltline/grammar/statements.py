@@ -248,6 +248,20 @@ class DiffTable:
 
 
 @dataclass(frozen=True)
+class Vacuum:
+    """VACUUM a table.
+
+    Attributes:
+        hours: What RETAIN says; None where it is left out.
+        dry_run: DRY RUN: nothing is done.
+    """
+
+    table: Name
+    hours: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
 class FunctionCall:
     """SELECT lakets.f(…), or SELECT * FROM it, and nothing more (LakeTS).
 
@@ -287,5 +301,6 @@ Statement = (
     | ForwardBranch
     | Rollback
     | DiffTable
+    | Vacuum
     | FunctionCall
 )

@@ -25,6 +25,7 @@ from meltline.ports.catalogs import (
     CommitOutcome,
     Committer,
     NewTable,
+    PolicyStore,
     TableEdit,
     TableMove,
 )
@@ -265,6 +266,7 @@ __all__ = [
     "PlannedItems",
     "PolicyLedger",
     "PolicyReader",
+    "PolicyStore",
     "Prefix",
     "ProbedFact",
     "ProofCache",

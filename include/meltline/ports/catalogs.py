@@ -16,6 +16,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.metadata_editor import MetadataEditor, NextMetadata
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.stated_policies import Stated
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,19 @@ class Catalog(Protocol):
 
     def location(self, name: TableName) -> str:
         """Where a table's metadata lies now. Raises TableNotFound."""
+        ...
+
+
+class PolicyStore(Protocol):
+    """The policies that a catalog's server keeps beside its tables, read only."""
+
+    def of(self, tables: Sequence[TableName], *, anew: bool = False) -> Mapping[TableName, Stated]:
+        """What applies to each of these tables, inherited or not; an answer for every one.
+
+        Args:
+            tables: Which; they stand in the catalog.
+            anew: Whether the server is asked now, else what it said some minutes ago may do.
+        """
         ...
 
 

@@ -33,8 +33,8 @@ class StandingTables:
         return load_tables(self._context, entries)
 
     def observed(self, state: TableMetadata, listing: CatalogListing) -> ObservedTable:
-        """A table with the properties around it."""
-        return observed_table(self._context, state, listing)
+        """A table with the properties around it, and with what a policy store says of it now."""
+        return observed_table(self._context, state, listing, anew=True)
 
     def keep_requests(
         self, tables: Sequence[ObservedTable], as_of: datetime

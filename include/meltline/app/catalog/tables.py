@@ -29,6 +29,7 @@ from meltline.domain.retention.policy import (
     is_enabled,
 )
 from meltline.domain.retention.retained_snapshots import KeepRequest, KeepSet, keep_set
+from meltline.domain.retention.stated_policies import Stated, with_stated
 from meltline.ports import CatalogListing
 
 
@@ -38,7 +39,8 @@ class ObservedTable:
 
     `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
     that has ended ends by itself at the next look. `drop` says, of a dropped one, since when.
-    `opted_out` says of one that is not managed that it would be, had nobody opted it out.
+    `opted_out` says of one that is not managed that it would be, had nobody opted it out. `stated`
+    is what its catalog's policy store says of it; None of one that is not asked for.
     """
 
     state: TableMetadata
@@ -47,6 +49,7 @@ class ObservedTable:
     held: bool
     drop: Drop | None = None
     opted_out: bool = False
+    stated: Stated | None = None
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,50 @@ def look_everywhere(context: ReadContext) -> Everywhere:
     return Everywhere(listed.listings, states, sorted([*listed.unlisted, *unread]))
 
 
+def observed_tables(
+    context: ReadContext,
+    states: Sequence[TableMetadata],
+    listings: Mapping[str, CatalogListing],
+    *,
+    anew: bool = False,
+) -> list[ObservedTable]:
+    """Puts tables together with what is around them, by their names.
+
+    Args:
+        context: Where they are.
+        states: The tables.
+        listings: What their catalogs have.
+        anew: Whether policy stores are asked now, for who is about to act on it.
+    """
+    tables = [
+        _beside_its_properties(context, state, listings[state.name.catalog])
+        for state in sorted(states, key=lambda state: state.name)
+    ]
+    stated: dict[TableName, Stated] = {}
+    for catalog, store in context.policy_stores.items():
+        names = [t.state.name for t in tables if t.state.name.catalog == catalog and t.managed]
+        asked = [n for n in names if _may_state(context, n) and listings[catalog].of(n)]
+        stated |= store.of(asked, anew=anew) if asked else {}
+    return [replace(table, stated=stated.get(table.state.name)) for table in tables]
+
+
+def _may_state(context: ReadContext, name: TableName) -> bool:
+    """Whether a policy store is asked about a table: of one that was dropped all is settled."""
+    return not is_ledger(context, name) and not is_dropped_name(name.namespace)
+
+
 def observed_table(
+    context: ReadContext, state: TableMetadata, listing: CatalogListing, *, anew: bool = False
+) -> ObservedTable:
+    """One table, likewise."""
+    (table,) = observed_tables(context, [state], {state.name.catalog: listing}, anew=anew)
+    return table
+
+
+def _beside_its_properties(
     context: ReadContext, state: TableMetadata, listing: CatalogListing
 ) -> ObservedTable:
-    """Puts a table together with the properties of its namespaces and the account."""
+    """A table with the properties of its namespaces and of the account."""
     namespace = state.name.namespace
     around = levels_around(context, ObjectName(state.name.catalog, namespace), listing)
     before = levels_of(state.name, state.properties, listing.namespaces)
@@ -144,7 +187,8 @@ def retention_of(
     if table.drop is not None:
         return table.drop.retention(account.reader_grace)
     remembered_policy = remembered(policies, table.levels, table.state.uuid)
-    return effective_retention(account, table.levels, remembered_policy)
+    retention = effective_retention(account, table.levels, remembered_policy)
+    return with_stated(account, table.levels, retention, table.stated)
 
 
 def read_tables(context: ReadContext) -> list[ObservedTable]:
@@ -160,8 +204,7 @@ def listed_tables(
     """Every readable table of these listings, by the catalog's name, without ingesting anything."""
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
     ours = load_tables(context, [e for e in entries if not is_ledger(context, e.name)])
-    states = sorted(metadata_of(ours.values()), key=lambda state: state.name)
-    return [observed_table(context, state, listings[state.name.catalog]) for state in states]
+    return observed_tables(context, metadata_of(ours.values()), listings)
 
 
 def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTable:
@@ -216,6 +259,8 @@ def keep_requests(
     for table in tables:
         uuid = table.state.uuid
         retention = retention_of(context.config.account, table, policies)
+        if context.longer_window is not None:
+            retention = context.longer_window.over(table.state.name, retention)
         request = KeepRequest(
             state=table.state,
             as_of=as_of,
@@ -227,6 +272,8 @@ def keep_requests(
             dropped=table.drop is not None,
             let_go=table.drop is not None and table.drop.is_over(as_of) and uuid not in busy,
             writer_keep=retention.writer_keep,
+            turned_off=not retention.expires,
+            least_snapshots=retention.least_snapshots,
         )
         copied = archived.get(uuid, frozenset()) | foreseen.get(uuid, frozenset())
         pending = to_hand_over(context, table, request).keys() - copied

@@ -14,7 +14,7 @@ from meltline.app.catalog.tables import (
     TableRetention,
     is_ledger,
     keep_sets,
-    observed_table,
+    observed_tables,
 )
 from meltline.app.clone.gc_guard import may_share
 from meltline.app.doctor.approval_findings import approval_findings
@@ -116,7 +116,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     entries = [pointer for pointer in listed.entries if not is_ledger(context, pointer.name)]
     loaded = load_tables(context, entries).values()
     states, now = metadata_of(loaded), context.clock.now()
-    tables = [observed_table(context, s, listed.listings[s.name.catalog]) for s in states]
+    tables = observed_tables(context, states, listed.listings)
     retentions = keep_sets(context, tables, now)
     sharing = may_share(context.control.registrations, context.control.decisions, states)
     return [

@@ -25,6 +25,7 @@ from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.drop.drops import KEYS, Drop
+from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -230,9 +231,10 @@ def _retention(
 ) -> Retention:
     policies = context.control.policies.all()
     if name.table:
-        return retention_of(
-            context.config.account, observed_table(context, states[0], listing), policies
-        )
+        table = observed_table(context, states[0], listing)
+        if isinstance(table.stated, MeltlineError):
+            raise table.stated  # what is settled now holds until the table is let go
+        return retention_of(context.config.account, table, policies)
     around = levels_around(context, name, listing)
     remembered_policy = remembered(policies, around, str(name))
     return effective_retention(context.config.account, around, remembered_policy)

@@ -8,14 +8,22 @@ from statistics import median
 from meltline.app.catalog.tables import remembered
 from meltline.app.gate.cases import Case, Measures
 from meltline.app.gate.expired_drops import has_ended
-from meltline.app.gate.needed_snapshots import cut_off, planned_unread, promised_since
+from meltline.app.gate.needed_snapshots import (
+    cut_off,
+    newest_of_branches,
+    planned_unread,
+    promised_since,
+)
 from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.domain.retention.policy import effective_retention
+from meltline.domain.retention.stated_policies import Stated, with_stated
 from meltline.ports import Lease, PlanReader, SnapshotKey
 
 _HISTORY = 10
@@ -32,6 +40,7 @@ class LedgerFacts:
         indexed: Live files and bytes of heads, by the index.
         distinct: Bytes of the distinct live files that remain of tables that lose much, by UUID.
         policies: What the control ledger remembers of policies, by object.
+        stated: What the policy stores of catalogs say now, by table.
         bases: What each plan was made on, by its id.
         leases: Those that have not ended.
         vetoed: Tables of which somebody wants a snapshot back.
@@ -41,6 +50,7 @@ class LedgerFacts:
     indexed: Mapping[SnapshotKey, tuple[int, int]] = field(default_factory=dict)
     distinct: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    stated: Mapping[TableName, Stated] = field(default_factory=dict)
     bases: Mapping[str, Base] = field(default_factory=dict)
     leases: Sequence[Lease] = ()
     vetoed: frozenset[str] = frozenset()
@@ -61,6 +71,7 @@ class LedgerFacts:
             indexed=sources.snapshots.live_totals(sorted(_checked_heads(proof, plans, bases))),
             distinct=sources.proofs.distinct_bytes(remaining) if remaining else {},
             policies=sources.policies.all(),
+            stated=_stated(sources, [plan.table for plan in plans]),
             bases=bases,
             leases=sources.leases.active(sources.clock.now()),
             vetoed=frozenset(veto.table_uuid for veto in sources.vetoes.all()),
@@ -74,6 +85,15 @@ class LedgerFacts:
     def busy(self) -> frozenset[str]:
         """Tables of which somebody reads a snapshot, or wants one back."""
         return self.vetoed.union(lease.table_uuid for lease in self.leases)
+
+
+def _stated(sources: GateSources, tables: Sequence[TableName]) -> Mapping[TableName, Stated]:
+    """What stores say of tables that stand: asked anew, whatever the planner was told."""
+    standing = [name for name in tables if not is_dropped_name(name.namespace)]
+    told: dict[TableName, Stated] = {}
+    for catalog, store in sources.policy_stores.items():
+        told |= store.of([name for name in standing if name.catalog == catalog], anew=True)
+    return told
 
 
 def _checked_heads(
@@ -97,6 +117,8 @@ def expire_measures(case: Case, facts: LedgerFacts) -> Measures:
     )
     refused = around.roots.named(case.paths)
     unreadable = [*case.errors(case.members), *filter(None, [facts.bases[plan.id].error])]
+    if isinstance(unread := facts.stated.get(plan.table), MeltlineError):
+        unreadable.append(f"{unread.message} ({unread.found})")
     return {
         **case.common_measures(refused, unreadable),
         **(_missing(plan) if state is None else _table_measures(case, facts, state, ended=ended)),
@@ -173,18 +195,24 @@ def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) ->
 
 
 def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
-    """Planned snapshots that the window promises, by the log alone, or that a writer walks over."""
+    """Planned snapshots that the window promises, by the log alone, or that a writer walks over.
+
+    The window is the policy's, or the one that the plan was made with where that is longer.
+    """
     plan, planned = case.plan, frozenset(case.plan.snapshots)
-    levels = case.around.levels(state)
-    policy = effective_retention(
-        case.around.sources.config.account, levels, remembered(facts.policies, levels, state.uuid)
-    )
+    levels, account = case.around.levels(state), case.around.sources.config.account
+    alone = effective_retention(account, levels, remembered(facts.policies, levels, state.uuid))
+    policy = with_stated(account, levels, alone, facts.stated.get(plan.table))
     in_window = planned  # a dropped table's all, until its time is up
     if policy.window is not None and not is_dropped_name(state.name.namespace):
-        in_window &= promised_since(state, plan.refs, plan.as_of - policy.window)
+        start = min(plan.as_of - policy.window, plan.window_start or plan.as_of)
+        in_window &= promised_since(state, plan.refs, start) | newest_of_branches(
+            state, plan.refs, policy.least_snapshots
+        )
     writers_since = plan.as_of - policy.writer_keep
     return {
         "planned_in_window": _text(in_window),
+        **({} if policy.expires else {"planned_young_refs": plan.refs}),
         "planned_writer_walks": _text(cut_off(state, planned, plan.refs, writers_since)),
     }
 

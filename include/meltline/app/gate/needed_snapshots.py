@@ -5,7 +5,7 @@ Told from the table's metadata alone: neither the planner nor the rules that it 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 
 from meltline.app.gate.plan_bases import staying_heads
 from meltline.domain.deletion.plan import Plan
@@ -43,6 +43,16 @@ def _replaced_late(state: TableMetadata, refs: Collection[str], start: datetime)
         if name != MAIN and name not in refs
         for child, parent in pairwise(state.ancestry(head))
         if child.committed_at >= start
+    }
+
+
+def newest_of_branches(state: TableMetadata, refs: Collection[str], least: int) -> set[int]:
+    """So many of the newest snapshots of each branch that stays."""
+    return {
+        snapshot.snapshot_id
+        for name, head in state.heads.items()
+        if name not in refs
+        for snapshot in islice(state.ancestry(head), least)
     }
 
 

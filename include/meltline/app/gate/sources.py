@@ -25,6 +25,7 @@ from meltline.ports import (
     PlannedItems,
     PlanReader,
     PolicyReader,
+    PolicyStore,
     ProofReader,
     RegistrationReader,
     VetoReader,
@@ -64,6 +65,7 @@ class GateSources:
     registrations: RegistrationReader
     places: PlaceReader
     policies: PolicyReader
+    policy_stores: Mapping[str, PolicyStore]
     leases: LeaseReader
     vetoes: VetoReader
     claims: ClaimReader

@@ -4,7 +4,7 @@ Completeness is checked on the way; whatever cannot be read, or does not
 add up, keeps its table and its group out, and what was last known of it stays referenced.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -13,7 +13,7 @@ from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.management import holding_back
 from meltline.app.catalog.metadata import Loaded, metadata_of, remembered_states
-from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_table
+from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_tables
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
@@ -186,14 +186,12 @@ def _observation(
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
     fully_read = read_uuids - reasons.keys()
+    observed = tuple(observed_tables(context, readable, listings))
     return Observation(
         at=now,
-        tables=tuple(
-            observed_table(context, state, listings[state.name.catalog])
-            for state in sorted(readable, key=lambda state: state.name)
-        ),
+        tables=observed,
         skipped=skipped,
-        blocked=groups.blocked(reasons),
+        blocked=groups.blocked(reasons | _unstated(observed)),
         purge_blocked=_purge_blocked(
             catalogs.unlisted,
             holding_back(context.control.decisions, context.store, tables, unread),
@@ -211,6 +209,15 @@ def _observation(
         read=frozenset(fully_read),
         unprovable=unprovable_tables(context.config.catalogs, readable),
     )
+
+
+def _unstated(tables: Iterable[ObservedTable]) -> dict[str, str]:
+    """Why it is not known how long tables keep what is superseded, by UUID."""
+    return {
+        table.state.uuid: f"{table.stated.message} ({table.stated.found}): {table.stated.next}"
+        for table in tables
+        if isinstance(table.stated, MeltlineError)
+    }
 
 
 def _live(

@@ -16,6 +16,7 @@ from meltline.domain.deletion.orphans import SweptPlaces
 from meltline.domain.iceberg.locations import claim_prefix
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.retention.stated_policies import removal_age, removal_refusal
 from meltline.ports import KnownTable
 
 
@@ -66,12 +67,14 @@ class Claim:
         failsafe: How long what departs waits: the longest of all owners.
         ended: UUIDs of owners that left their catalog.
         refused: Why nothing may depart although the place is to be swept; empty else.
+        minimum_age: How old a file must be by the word of the owners' policy stores: the longest.
     """
 
     owner: TableMetadata | None = None
     failsafe: timedelta = timedelta(0)
     ended: frozenset[str] = frozenset()
     refused: str = ""
+    minimum_age: timedelta = timedelta(0)
 
 
 class Claims:
@@ -116,6 +119,9 @@ class Claims:
             owner=owner,
             failsafe=max(self._failsafe[uuid] for uuid in live),
             ended=frozenset(owners) - frozenset(live),
+            minimum_age=max(
+                removal_age(table.stated) for uuid in live for table in self._live[uuid]
+            ),
         )
 
     def _departures_owner(self, live: Sequence[str]) -> TableMetadata | None:
@@ -132,7 +138,8 @@ class Claims:
         if reason := self._observation.blocked.get(uuid):
             return reason
         if uuid in self._live:
-            return ""
+            refusals = ((t.state.name, removal_refusal(t.stated)) for t in self._live[uuid])
+            return next((f"{name}: {why}" for name, why in refusals if why), "")
         rows = self._known.get(uuid, [])
         name = rows[0].name if rows else uuid
         if not rows or any(table.status not in ENDED for table in rows):

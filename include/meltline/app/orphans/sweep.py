@@ -193,7 +193,9 @@ def _judge(
     seen = context.sweeper.sightings([candidate.stray for candidate in sifted.candidates])
 
     def verdict(candidate: Candidate) -> StrayVerdict:
-        return verdict_on(candidate.stray, seen.get(candidate.path), listing.listed_at, settings)
+        age = max(settings.minimum_age, candidate.claim.minimum_age)
+        older = replace(settings, minimum_age=age)
+        return verdict_on(candidate.stray, seen.get(candidate.path), listing.listed_at, older)
 
     orphans = [
         candidate for candidate in sifted.candidates if verdict(candidate) is StrayVerdict.ORPHAN

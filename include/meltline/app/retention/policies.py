@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from meltline.app.catalog.commit import commit
+from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import (
@@ -16,13 +17,14 @@ from meltline.app.catalog.tables import (
     keep_sets,
     levels_around,
     observed_table,
+    observed_tables,
     remembered,
     retention_of,
 )
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.archive.cold import cold_policy
-from meltline.domain.errors import CommitConflict
+from meltline.domain.errors import CommitConflict, MeltlineError
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ACCOUNT, ObjectKind, ObjectName
@@ -55,6 +57,7 @@ from meltline.domain.retention.policy_rules import (
     require_new,
 )
 from meltline.domain.retention.profiles import Cadence
+from meltline.domain.retention.stated_policies import with_stated
 from meltline.domain.units import format_duration
 from meltline.ports import CatalogEntry, CatalogListing
 
@@ -249,8 +252,7 @@ def _tables_in(context: ReadContext, scene: _Scene) -> list[ObservedTable]:
         return [observed_table(context, scene.state, scene.listing)]
     entries = [pointer for pointer in scene.entries if not is_ledger(context, pointer.name)]
     states = load_tables(context, entries).values()
-    metadata = [s for s in states if isinstance(s, TableMetadata)]
-    return [observed_table(context, state, scene.listing) for state in metadata]
+    return observed_tables(context, metadata_of(states), {scene.name.catalog: scene.listing})
 
 
 def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) -> ObservedTable:
@@ -261,7 +263,7 @@ def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) 
 def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
     """Every policy of an object: its own word, what it comes to, and who says so."""
     scene = _scene(context, name)
-    retention = effective_retention(context.config.account, scene.levels, scene.remembered)
+    retention = _as_it_is(context, scene)
     stay = consumer_keep(context.config.account, scene.levels)
     least, profile = retention.min_days, context.config.account.profile
     enabled = next((n for n, p in scene.levels if p.get(ENABLED, "true") != "true"), PROFILE)
@@ -279,6 +281,16 @@ def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
         PolicyLine(key, scene.own.get(key), effective, source, applied)
         for key, effective, source, applied in lines
     ]
+
+
+def _as_it_is(context: ReadContext, scene: _Scene) -> Retention:
+    """What an object's policies come to; of a table with what a policy store says of it now."""
+    account = context.config.account
+    retention = effective_retention(account, scene.levels, scene.remembered)
+    if scene.state is None:
+        return retention
+    table = observed_table(context, scene.state, scene.listing, anew=True)
+    return with_stated(account, scene.levels, retention, table.stated)
 
 
 def _about_cold(
@@ -324,7 +336,8 @@ def remember_policies(context: ReadContext, tables: Sequence[ObservedTable]) -> 
 
     for table in tables:
         retention = retention_of(context.config.account, table, policies)
-        note(table.state.uuid, APPLIED, str(retention.days))
+        if not isinstance(table.stated, MeltlineError):
+            note(table.state.uuid, APPLIED, str(retention.days))
         if TRANSIENT not in policies.get(table.state.uuid, {}):
             note(table.state.uuid, TRANSIENT, str(retention.transient).lower())
         for name, properties in table.levels:

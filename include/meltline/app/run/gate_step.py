@@ -53,6 +53,7 @@ def _sources(context: RunContext) -> GateSources:
         registrations=control.registrations,
         places=control.places,
         policies=control.policies,
+        policy_stores=context.policy_stores,
         leases=control.leases,
         vetoes=control.vetoes,
         claims=control.claims,

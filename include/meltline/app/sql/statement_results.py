@@ -16,6 +16,7 @@ class Outcome:
         frame: Spark's own answer, where they were not.
         unreadable: Tables that a listing had to leave out.
         warnings: What is risky about what was done.
+        exit_code: Of a command that carried it out, where it was not all done.
     """
 
     statement_id: str = ""
@@ -23,6 +24,7 @@ class Outcome:
     frame: object = None
     unreadable: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    exit_code: int = 0
 
 
 def status(*lines: str) -> Outcome:

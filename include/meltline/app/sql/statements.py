@@ -18,6 +18,7 @@ from meltline.app.sql.lakets.session import Session
 from meltline.app.sql.naming import full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
+from meltline.app.sql.vacuum import vacuum
 from meltline.app.time_travel.query import Located, SchemaChoice, locate
 from meltline.domain.errors import NameConflict, StatementRefused
 from meltline.domain.iceberg.names import TableName, quoted
@@ -25,7 +26,7 @@ from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.retention.policy import TRANSIENT, effective_retention
 from meltline.domain.retention.policy_rules import require_allowed, require_new
 from meltline.grammar import parse
-from meltline.grammar.statements import CreateTable, FunctionCall, Query, TimeClause
+from meltline.grammar.statements import CreateTable, FunctionCall, Query, TimeClause, Vacuum
 from meltline.grammar.tables import Edit, replaced
 from meltline.ports import SqlEngine, StatementRecord, StatementState, TableView
 
@@ -85,7 +86,7 @@ def run_statement(
         context: Where the objects are.
         engine: Starts what runs SQL; called only for statements that need it.
         request: The statement.
-        services: Starts what copies and drops chunks; called only for statements that do.
+        services: Starts what copies, expires and deletes; called only for statements that do.
 
     Raises:
         SqlUnreadable: It is one of ours and not right; says where.
@@ -98,6 +99,9 @@ def run_statement(
         return _query(context, engine, request, statement)
     if isinstance(statement, CreateTable):
         return _create_table(context, engine, request, statement)
+    if isinstance(statement, Vacuum):
+        table = full_table_name(context, request.standing, statement.table)
+        return vacuum(context, services, table, statement.hours, dry_run=statement.dry_run)
     if isinstance(statement, FunctionCall):
         return run_call(Session(context, request.standing, services, engine), statement)
     return run_without_spark(context, request.standing, statement)

@@ -36,7 +36,7 @@ def sql(
     engine = partial(wiring.sql_engine, standing)
     outcome = run_statement(context, engine, request, wiring.services)
     print_json(_document(outcome)) if as_json else _print(outcome)
-    return 4 if outcome.unreadable else 0
+    return 4 if outcome.unreadable else outcome.exit_code
 
 
 def _document(outcome: Outcome) -> dict[str, object]:

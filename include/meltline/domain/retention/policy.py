@@ -99,6 +99,8 @@ class Retention:
         min_source: Who says so.
         writer_keep: How long a silent streaming writer's mark still counts.
         writer_source: Who says so.
+        expires: Whether snapshots and refs expire at all.
+        least_snapshots: So many of each branch stay, however old; the table may say more.
     """
 
     window: timedelta | None
@@ -112,6 +114,8 @@ class Retention:
     min_source: str = PROFILE
     writer_keep: timedelta = AccountPolicy.writer_keep
     writer_source: str = PROFILE
+    expires: bool = True
+    least_snapshots: int = 0
 
     @property
     def days(self) -> int | str:

@@ -39,6 +39,7 @@ class KeepReason(StrEnum):
     HANDOFF_PENDING = "handoff pending"
     WRITER = "writer"
     NOT_MANAGED = "not managed"
+    TURNED_OFF = "turned off"
     DROPPED = "dropped"
 
 
@@ -79,6 +80,8 @@ class KeepRequest:
         let_go: Whether it is one whose time is up: branches, main too, and the window keep nothing
             any more; tags, shares and holds on snapshots still do.
         writer_keep: How long a streaming writer's mark counts after the writer fell silent.
+        turned_off: Whether nothing of it expires by the word of its catalog's policy store.
+        least_snapshots: So many of each branch stay, beside what the table itself says.
     """
 
     state: TableMetadata
@@ -92,6 +95,8 @@ class KeepRequest:
     dropped: bool = False
     let_go: bool = False
     writer_keep: timedelta = AccountPolicy.writer_keep
+    turned_off: bool = False
+    least_snapshots: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,7 @@ def _reasons_for_all(request: KeepRequest) -> list[KeepReason]:
     reasons = {
         KeepReason.HOLD: request.held,
         KeepReason.NOT_MANAGED: not request.managed,
+        KeepReason.TURNED_OFF: request.turned_off,
         KeepReason.DROPPED: request.dropped and not request.let_go,
     }
     return [reason for reason, applies in reasons.items() if applies]
@@ -226,7 +232,7 @@ def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> Iter
     default_count = _least_snapshots(state)
     default_age = _number(state, "history.expire.max-snapshot-age-ms")
     for ref in _branches(refs):
-        count = ref.min_snapshots_to_keep or default_count or 1
+        count = max(ref.min_snapshots_to_keep or default_count or 1, request.least_snapshots)
         age = default_age if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
         for position, snapshot in enumerate(state.ancestry(ref.snapshot_id)):
             is_young = age is not None and _is_within(request, snapshot, age)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from meltline.adapters.catalogs.rest.committer import RestCommitter
+from meltline.adapters.catalogs.rest.polaris_policies import PolarisPolicies
 from meltline.adapters.catalogs.rest.probe import RestProbe
 from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.adapters.object_store.stores import ObjectStores
@@ -21,6 +22,15 @@ def server_probes(catalogs: Mapping[str, Catalog], store: ObjectStores) -> dict[
     """What tries out the servers of those catalogs that have one."""
     return {
         name: RestProbe(catalog, store, store, WallClock())
+        for name, catalog in catalogs.items()
+        if isinstance(catalog, RestTables)
+    }
+
+
+def policy_stores(catalogs: Mapping[str, Catalog]) -> dict[str, PolarisPolicies]:
+    """What reads the policies that servers keep beside their tables."""
+    return {
+        name: PolarisPolicies(catalog.protocol)
         for name, catalog in catalogs.items()
         if isinstance(catalog, RestTables)
     }

@@ -147,7 +147,7 @@ class RestProtocol:
         if answer.status_code == HTTPStatus.NOT_FOUND:
             raise no_table(self.name, name)
         if not answer.ok:
-            raise refused(name, _problem(answer))
+            raise refused(name, problem_of(answer))
         return _table(answer)
 
     def commit(
@@ -178,9 +178,18 @@ class RestProtocol:
         """What tells this state of a table from another; empty where the server says nothing."""
         return str(self._send("GET", self._url(name)).headers.get("ETag", ""))
 
+    def get_beside(self, root: str, path: str, params: Mapping[str, str]) -> Response:
+        """What a server answers beside Iceberg's own paths, under another root and the same prefix.
+
+        Raises:
+            RequestException: It does not answer.
+        """
+        base, _, prefixed = self.catalog.url(path, prefixed=True).rpartition("/v1/")
+        return self._send("GET", f"{base}/{root}/{prefixed}", params=params)
+
     def _not_done(self, name: TableName, answer: Response) -> Exception:
         if answer.status_code == HTTPStatus.CONFLICT:
-            return CommitRaced(_problem(answer))
+            return CommitRaced(problem_of(answer))
         if answer.status_code == HTTPStatus.NOT_FOUND:
             return no_table(self.name, name)
         if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
@@ -188,12 +197,12 @@ class RestProtocol:
         # What took too long, and a server's own failure, may come from before the commit or after.
         is_late = answer.status_code == HTTPStatus.REQUEST_TIMEOUT
         if is_late or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return fate_unknown(name, _problem(answer))
+            return fate_unknown(name, problem_of(answer))
         return CommitRejected(
             f"catalog {self.name} does not take a change of {name}",
             object=str(name),
             expected="a server that carries out the updates of Iceberg's REST protocol",
-            found=_problem(answer),
+            found=problem_of(answer),
             next=f"`meltline doctor --probe-catalog {self.name}` says what it can do",
         )
 
@@ -244,7 +253,7 @@ def _table(answer: Response) -> LoadedTable:
     )
 
 
-def _problem(answer: Response) -> str:
+def problem_of(answer: Response) -> str:
     """What a server says went wrong, in a line."""
     try:
         error = answer.json()["error"]

@@ -1,0 +1,199 @@
+"""The policy store of Apache Polaris: policies that are attached to tables, or around them.
+
+A request for each table tells what applies to it, with what it inherits: the server resolves that.
+The endpoint is Polaris' own, so it is asked only where the server lists it among its endpoints.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from meltline.adapters.catalogs.rest.protocol import RestProtocol, problem_of
+from meltline.concurrency import thread_map
+from meltline.domain.errors import MeltlineError, PolicyUnread
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.stated_policies import Stated, StatedPolicy, TablePolicies
+
+Json = Mapping[str, Any]
+
+_ENDPOINT = "GET /polaris/v1/{prefix}/applicable-policies"
+_LEVELS = "\x1f"
+_EXPIRY, _REMOVAL = "system.snapshot-expiry", "system.orphan-file-removal"
+_VERSIONS = ("2025-02-03",)
+_FIELDS = {
+    _EXPIRY: {"version", "enable", "config"},
+    _REMOVAL: {"version", "enable", "config", "max_orphan_file_age_in_days", "locations"},
+}
+_CONFIG = {
+    # A ref's age is the ref's own here; of orphans only those that are surely a table's are taken.
+    _EXPIRY: {"max_snapshot_age_days", "min_snapshot_to_keep", "max_ref_age_days"},
+    _REMOVAL: {"prefix_mismatch_mode"},
+}
+_FRESH = 300.0  # seconds
+_MOST_PAGES = 100
+
+
+class PolarisPolicies:
+    """The port `PolicyStore` over one catalog's protocol.
+
+    Args:
+        protocol: Speaks with its server.
+        seconds: A clock for what is remembered.
+    """
+
+    def __init__(
+        self, protocol: RestProtocol, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._protocol = protocol
+        self._seconds = seconds
+        self._told: dict[TableName, tuple[float, Stated]] = {}
+
+    def of(self, tables: Sequence[TableName], *, anew: bool = False) -> Mapping[TableName, Stated]:
+        """What applies to each table. See the port."""
+        try:
+            if not tables or not self._is_there():
+                return {}
+        except Exception as failure:  # it does not even tell what it can do
+            return {name: _unread(name, type(failure).__name__) for name in tables}
+        since = self._seconds() - _FRESH
+        told = {} if anew else {n: s for n in tables if (s := self._recent(n, since)) is not None}
+        asked = [name for name in dict.fromkeys(tables) if name not in told]
+        for name, stated in zip(asked, thread_map(self._stated, asked), strict=True):
+            told[name] = stated
+            self._told[name] = self._seconds(), stated
+        return told
+
+    def _is_there(self) -> bool:
+        return _ENDPOINT in map(str, self._protocol.catalog._supported_endpoints)
+
+    def _recent(self, name: TableName, since: float) -> Stated | None:
+        at, stated = self._told.get(name, (since, None))
+        # What failed is asked again: it may have been a moment's trouble.
+        return None if at <= since or isinstance(stated, MeltlineError) else stated
+
+    def _stated(self, name: TableName) -> Stated:
+        try:
+            return read_policies(self._documents(name))
+        except _Unreadable as odd:
+            return _unread(name, str(odd))
+        except Exception as failure:  # a login fails in many ways, and whatever it is: keep
+            return _unread(name, type(failure).__name__)
+
+    def _documents(self, name: TableName) -> list[Json]:
+        """The policies of every page."""
+        where = {"namespace": _LEVELS.join(name.namespace), "target-name": name.name}
+        documents: list[Json] = []
+        token = ""
+        for _ in range(_MOST_PAGES):
+            page = self._page(where | ({"pageToken": token} if token else {}))
+            policies = page.get("applicable-policies")
+            if not isinstance(policies, list) or not all(isinstance(p, dict) for p in policies):
+                raise _Unreadable("no list of policies")
+            documents += policies
+            token = page.get("next-page-token") or ""
+            if not token:
+                return documents
+        raise _Unreadable(f"more than {_MOST_PAGES} pages")
+
+    def _page(self, params: Mapping[str, str]) -> Json:
+        answer = self._protocol.get_beside("polaris/v1", "applicable-policies", params)
+        if answer.status_code != HTTPStatus.OK:
+            raise _Unreadable(problem_of(answer))
+        try:
+            page = answer.json()
+        except ValueError as error:
+            raise _Unreadable("no JSON") from error
+        if not isinstance(page, dict):
+            raise _Unreadable("no JSON object")
+        return page
+
+
+class _Unreadable(Exception):
+    """An answer that does not tell which policies apply."""
+
+
+def _unread(name: TableName, answer: str) -> PolicyUnread:
+    return PolicyUnread(
+        f"the policies of {name} in its catalog's policy store could not be read",
+        object=str(name),
+        expected="the policies that apply to it",
+        found=answer,
+        next="see that the server lets Meltline read them: until then the table is left alone",
+    )
+
+
+def read_policies(documents: Sequence[Json]) -> TablePolicies:
+    """What a server's policies for one table come to; types that are not ours are passed over."""
+    return TablePolicies(
+        _one([_policy(d, _EXPIRY) for d in documents if d.get("policy-type") == _EXPIRY]),
+        _one([_policy(d, _REMOVAL) for d in documents if d.get("policy-type") == _REMOVAL]),
+    )
+
+
+def _one(policies: Sequence[StatedPolicy]) -> StatedPolicy | None:
+    if len(policies) < 2:
+        return next(iter(policies), None)
+    others = ", ".join(policy.source for policy in policies[1:])
+    return StatedPolicy(policies[0].source, problem=f"is not the only one of its type: {others}")
+
+
+def _policy(document: Json, type: str) -> StatedPolicy:
+    source = _source(document)
+    try:
+        content = _content(document, type)
+        config = content.get("config") or {}
+        if type == _EXPIRY:
+            days = _whole(config, "max_snapshot_age_days")
+            least = _whole(config, "min_snapshot_to_keep") or 0
+            return StatedPolicy(source, content["enable"], days, least)
+        days = _whole(content, "max_orphan_file_age_in_days")
+        return StatedPolicy(source, content["enable"], days)
+    except _Odd as odd:
+        return StatedPolicy(source, problem=str(odd))
+
+
+class _Odd(Exception):
+    """Why a policy cannot be obeyed as it stands."""
+
+
+def _source(document: Json) -> str:
+    namespace = document.get("namespace")
+    levels = namespace if isinstance(namespace, list) else []
+    name = ".".join(map(str, (*levels, document.get("name") or "?")))
+    how = "inherited" if document.get("inherited") is True else "attached to the table"
+    return f"Polaris policy {name} ({how})"
+
+
+def _content(document: Json, type: str) -> dict[str, Any]:
+    """A policy's content, of which every word is known: an unknown one might keep more."""
+    try:
+        content = json.loads(document.get("content") or "")
+    except (ValueError, TypeError) as error:
+        raise _Odd("has a content that cannot be read") from error
+    if not isinstance(content, dict) or not isinstance(content.get("enable"), bool):
+        raise _Odd("does not say whether it is enabled")
+    if content.get("version") not in (None, "", *_VERSIONS):
+        raise _Odd(f"is of version {content['version']}, which is not known")
+    config = content.get("config") or {}
+    if not isinstance(config, dict):
+        raise _Odd("has a config that is no map")
+    unknown = sorted((content.keys() - _FIELDS[type]) | (config.keys() - _CONFIG[type]))
+    if unknown and content["enable"]:
+        raise _Odd(f"says what is not known here: {', '.join(unknown)}")
+    return content
+
+
+def _whole(words: Json, key: str) -> int | None:
+    """A whole number of at least 0, as a number or as digits; None where it is not said."""
+    raw = words.get(key)
+    if raw is None:
+        return None
+    if isinstance(raw, str) and raw.isascii() and raw.isdecimal() and len(raw) < 20:
+        return int(raw)
+    if isinstance(raw, float) and raw.is_integer():
+        raw = int(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+        raise _Odd(f"has {key} {raw!r}, which is no whole number of at least 0")
+    return raw
