@@ -3,12 +3,10 @@
 import getpass
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib import import_module
-from threading import Thread
 from typing import Any
 
 from meltline.adapters.archive.copies import Stores
@@ -49,16 +47,6 @@ from meltline.ports import (
     SessionEngine,
     SnapshotReader,
     SqlEngine,
-)
-
-_OF_STEPS = (
-    "meltline.adapters.file_index.file_index",
-    "meltline.adapters.file_index.index_reader",
-    "meltline.adapters.manifests.fastavro_reader",
-    "meltline.adapters.orphan_scan.scanner",
-    "meltline.adapters.proofs.proof_cache",
-    "meltline.adapters.proofs.proof_reader",
-    "meltline.adapters.spark.committer",
 )
 
 
@@ -376,10 +364,9 @@ def _without_cold(config: Config) -> Config:
     return replace(config, catalogs={n: c for n, c in config.catalogs.items() if n != config.cold})
 
 
-@contextmanager
 def step_jvm(
     master: str, imports: Callable[[], None], environ: Mapping[str, str] = os.environ
-) -> Iterator[Any]:
+) -> AbstractContextManager[Any]:
     """A JVM for the steps of a run, each a fork of this process, which imports what they need.
 
     Args:
@@ -392,19 +379,10 @@ def step_jvm(
     """
     require_spark()
     from meltline.adapters.spark.session import jvm_settings  # noqa: PLC0415 - starts slowly
-    from meltline.adapters.spark.shared_jvm import shared_jvm  # noqa: PLC0415
-
-    def import_all() -> None:
-        imports()
-        for module in _OF_STEPS:
-            import_module(module)
+    from meltline.adapters.spark.shared_jvm import jvm_for_forks  # noqa: PLC0415
 
     settings = {**jvm_settings(master, environ), "spark.ui.enabled": "false"}
-    importing = Thread(target=import_all)  # not before: two threads would import the same
-    importing.start()
-    with shared_jvm(settings) as jvm:
-        importing.join()  # before the first fork: a thread does not survive it
-        yield jvm
+    return jvm_for_forks(settings, imports)
 
 
 def _store_properties(config: Config) -> dict[str, str]:

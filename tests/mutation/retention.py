@@ -5,7 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 VACUUM = ("tests/unit/run/test_vacuum.py",)
-STATED_TESTS = ("tests/unit/retention/test_stated_policies.py",)
+STATED_TESTS = ("tests/unit/retention/policy_stores/test_stated_policies.py",)
 POLARIS_TESTS = ("tests/unit/catalog/test_polaris_policies.py",)
 STATED = "domain/retention/stated_policies.py"
 POLARIS = "adapters/catalogs/rest/polaris_policies.py"
@@ -50,7 +50,7 @@ RETENTION = (
     Mutation(
         "vacuum: a name picks other tables, too",
         "app/sql/vacuum.py",
-        "    if others:\n",
+        "    if matches:\n",
         "    if False:\n",
         VACUUM,
     ),
@@ -211,8 +211,8 @@ RETENTION = (
     Mutation(
         "polaris: who asks anew is told what was said before",
         POLARIS,
-        "told = {} if anew else",
-        "told = {} if not tables else",
+        "            {} if anew else {n: s",
+        "            {} if not tables else {n: s",
         POLARIS_TESTS,
     ),
 )

@@ -1,10 +1,12 @@
 """A JVM that several processes use, one after the other, each with a session of its own."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from subprocess import Popen, TimeoutExpired
+from threading import Thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -12,6 +14,15 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 _END_SECONDS = 10
+_OF_STEPS = (
+    "meltline.adapters.file_index.file_index",
+    "meltline.adapters.file_index.index_reader",
+    "meltline.adapters.manifests.fastavro_reader",
+    "meltline.adapters.orphan_scan.scanner",
+    "meltline.adapters.proofs.proof_cache",
+    "meltline.adapters.proofs.proof_reader",
+    "meltline.adapters.spark.committer",
+)
 _REMEMBERS_NOTHING = {"spark.sql.iceberg.executor-cache.enabled": "false"}
 """Deletes that one step has read are read again by another: Iceberg keeps them for a JVM."""
 
@@ -57,6 +68,27 @@ def shared_jvm(settings: Mapping[str, str]) -> Iterator[SharedJvm]:
             gateway.proc.wait(_END_SECONDS)
         except TimeoutExpired:
             gateway.proc.kill()
+
+
+@contextmanager
+def jvm_for_forks(settings: Mapping[str, str], imports: Callable[[], None]) -> Iterator[SharedJvm]:
+    """Starts a JVM while this process imports what its forks will need.
+
+    Args:
+        settings: As of `shared_jvm`.
+        imports: Imports what is not an adapter of steps.
+    """
+
+    def import_all() -> None:
+        imports()
+        for module in _OF_STEPS:
+            import_module(module)
+
+    importing = Thread(target=import_all)  # not before: two threads would import the same
+    importing.start()
+    with shared_jvm(settings) as jvm:
+        importing.join()  # before the first fork: a thread does not survive it
+        yield jvm
 
 
 def join_context() -> None:

@@ -69,16 +69,16 @@ def vacuum(
     policies = context.control.policies.all()
     retention = retention_of(context.config.account, observed, policies)
     longer = None if hours is None else LongerWindow.of_hours(table, hours, retention)
-    kept = retention if longer is None else longer.over(table, retention)
+    effective = retention if longer is None else longer.over(table, retention)
 
     request = replace(request_by_hand(context.clock.now(), table), dry_run=dry_run)
     opened = services("vacuum", request.run_id, judges=not dry_run)
     summary = run_recorded(replace(opened, longer_window=longer), request)
-    result = summary.tables.get(str(table), TableResult(str(table)))
-    state = _state(summary, result) if observed.managed else _NOT_MANAGED
+    outcome = summary.tables.get(str(table), TableResult(str(table)))
+    state = _state(summary, outcome) if observed.managed else _NOT_MANAGED
     return Outcome(
-        read=_rows(kept, result, state, "; ".join(recap(summary.as_json()))),
-        warnings=(*summary.notes, *summary.notices, *filter(None, [result.next])),
+        read=_rows(effective, outcome, state, "; ".join(recap(summary.as_json()))),
+        warnings=(*summary.notes, *summary.notices, *filter(None, [outcome.next])),
         exit_code=summary.exit_code,
     )
 
@@ -86,19 +86,19 @@ def vacuum(
 def _require_alone(table: TableName, listing: CatalogListing) -> None:
     """Refuses a name that picks other tables, too: a run is asked for tables by globs."""
     names = [entry.name for entry in listing.entries]
-    others = [n for n in names if n != table and selected(n, (str(table),))]
-    if others:
+    matches = [name for name in names if name != table and selected(name, (str(table),))]
+    if matches:
         raise UsageInvalid(
             f"a run over {table} would be one over other tables, too",
             object=str(table),
             expected="a name that no other table matches",
-            found=", ".join(map(str, others[:3])),
+            found=", ".join(map(str, matches[:3])),
             next="`meltline run --tables` is for all of them, by their policies",
         )
 
 
-def _state(summary: Summary, result: TableResult) -> str:
-    if problem := result.failed or result.refused or result.skipped:
+def _state(summary: Summary, outcome: TableResult) -> str:
+    if problem := outcome.failed or outcome.refused or outcome.skipped:
         return problem
     if summary.dry_run:
         return "dry run"
@@ -107,8 +107,8 @@ def _state(summary: Summary, result: TableResult) -> str:
     return "waits for approval" if summary.approvals else "ok"
 
 
-def _rows(kept: Retention, result: TableResult, state: str, told: str) -> ReadRows:
-    hours = None if kept.window is None else kept.window // _HOUR
-    counts = (getattr(result, key) for key in _COUNTS)
+def _rows(retention: Retention, outcome: TableResult, state: str, words: str) -> ReadRows:
+    hours = None if retention.window is None else retention.window // _HOUR
+    counts = (getattr(outcome, key) for key in _COUNTS)
     columns = tuple(ReadColumn(name, type) for name, type in _TYPES.items())
-    return ReadRows(columns, ((result.table, hours, *counts, state, told),))
+    return ReadRows(columns, ((outcome.table, hours, *counts, state, words),))

@@ -48,7 +48,7 @@ class PolarisPolicies:
     ) -> None:
         self._protocol = protocol
         self._seconds = seconds
-        self._told: dict[TableName, tuple[float, Stated]] = {}
+        self._known: dict[TableName, tuple[float, Stated]] = {}
 
     def of(self, tables: Sequence[TableName], *, anew: bool = False) -> Mapping[TableName, Stated]:
         """What applies to each table. See the port."""
@@ -58,26 +58,28 @@ class PolarisPolicies:
         except Exception as failure:  # it does not even tell what it can do
             return {name: _unread(name, type(failure).__name__) for name in tables}
         since = self._seconds() - _FRESH
-        told = {} if anew else {n: s for n in tables if (s := self._recent(n, since)) is not None}
-        asked = [name for name in dict.fromkeys(tables) if name not in told]
+        answers = (
+            {} if anew else {n: s for n in tables if (s := self._recent(n, since)) is not None}
+        )
+        asked = [name for name in dict.fromkeys(tables) if name not in answers]
         for name, stated in zip(asked, thread_map(self._stated, asked), strict=True):
-            told[name] = stated
-            self._told[name] = self._seconds(), stated
-        return told
+            answers[name] = stated
+            self._known[name] = self._seconds(), stated
+        return answers
 
     def _is_there(self) -> bool:
         return _ENDPOINT in map(str, self._protocol.catalog._supported_endpoints)
 
     def _recent(self, name: TableName, since: float) -> Stated | None:
-        at, stated = self._told.get(name, (since, None))
+        at, stated = self._known.get(name, (since, None))
         # What failed is asked again: it may have been a moment's trouble.
         return None if at <= since or isinstance(stated, MeltlineError) else stated
 
     def _stated(self, name: TableName) -> Stated:
         try:
             return read_policies(self._documents(name))
-        except _Unreadable as odd:
-            return _unread(name, str(odd))
+        except _Unreadable as problem:
+            return _unread(name, str(problem))
         except Exception as failure:  # a login fails in many ways, and whatever it is: keep
             return _unread(name, type(failure).__name__)
 
@@ -127,16 +129,16 @@ def _unread(name: TableName, answer: str) -> PolicyUnread:
 def read_policies(documents: Sequence[Json]) -> TablePolicies:
     """What a server's policies for one table come to; types that are not ours are passed over."""
     return TablePolicies(
-        _one([_policy(d, _EXPIRY) for d in documents if d.get("policy-type") == _EXPIRY]),
-        _one([_policy(d, _REMOVAL) for d in documents if d.get("policy-type") == _REMOVAL]),
+        _the_only([_policy(d, _EXPIRY) for d in documents if d.get("policy-type") == _EXPIRY]),
+        _the_only([_policy(d, _REMOVAL) for d in documents if d.get("policy-type") == _REMOVAL]),
     )
 
 
-def _one(policies: Sequence[StatedPolicy]) -> StatedPolicy | None:
+def _the_only(policies: Sequence[StatedPolicy]) -> StatedPolicy | None:
     if len(policies) < 2:
         return next(iter(policies), None)
-    others = ", ".join(policy.source for policy in policies[1:])
-    return StatedPolicy(policies[0].source, problem=f"is not the only one of its type: {others}")
+    further = ", ".join(policy.source for policy in policies[1:])
+    return StatedPolicy(policies[0].source, problem=f"is not the only one of its type: {further}")
 
 
 def _policy(document: Json, type: str) -> StatedPolicy:
@@ -150,11 +152,11 @@ def _policy(document: Json, type: str) -> StatedPolicy:
             return StatedPolicy(source, content["enable"], days, least)
         days = _whole(content, "max_orphan_file_age_in_days")
         return StatedPolicy(source, content["enable"], days)
-    except _Odd as odd:
-        return StatedPolicy(source, problem=str(odd))
+    except _Disobeyed as problem:
+        return StatedPolicy(source, problem=str(problem))
 
 
-class _Odd(Exception):
+class _Disobeyed(Exception):
     """Why a policy cannot be obeyed as it stands."""
 
 
@@ -171,17 +173,17 @@ def _content(document: Json, type: str) -> dict[str, Any]:
     try:
         content = json.loads(document.get("content") or "")
     except (ValueError, TypeError) as error:
-        raise _Odd("has a content that cannot be read") from error
+        raise _Disobeyed("has a content that cannot be read") from error
     if not isinstance(content, dict) or not isinstance(content.get("enable"), bool):
-        raise _Odd("does not say whether it is enabled")
+        raise _Disobeyed("does not say whether it is enabled")
     if content.get("version") not in (None, "", *_VERSIONS):
-        raise _Odd(f"is of version {content['version']}, which is not known")
+        raise _Disobeyed(f"is of version {content['version']}, which is not known")
     config = content.get("config") or {}
     if not isinstance(config, dict):
-        raise _Odd("has a config that is no map")
+        raise _Disobeyed("has a config that is no map")
     unknown = sorted((content.keys() - _FIELDS[type]) | (config.keys() - _CONFIG[type]))
     if unknown and content["enable"]:
-        raise _Odd(f"says what is not known here: {', '.join(unknown)}")
+        raise _Disobeyed(f"says what is not known here: {', '.join(unknown)}")
     return content
 
 
@@ -195,5 +197,5 @@ def _whole(words: Json, key: str) -> int | None:
     if isinstance(raw, float) and raw.is_integer():
         raw = int(raw)
     if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
-        raise _Odd(f"has {key} {raw!r}, which is no whole number of at least 0")
+        raise _Disobeyed(f"has {key} {raw!r}, which is no whole number of at least 0")
     return raw

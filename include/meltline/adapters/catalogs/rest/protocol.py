@@ -123,7 +123,7 @@ class RestProtocol:
         except RequestException as failure:
             raise refused(self.name, type(failure).__name__) from failure
         if not answer.ok:
-            raise refused(self.name, _problem(answer))
+            raise refused(self.name, problem_of(answer))
         document = answer.json()
         return {**(document.get("defaults") or {}), **(document.get("overrides") or {})}
 
@@ -193,7 +193,7 @@ class RestProtocol:
         if answer.status_code == HTTPStatus.NOT_FOUND:
             return no_table(self.name, name)
         if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-            return refused(name, _problem(answer))
+            return refused(name, problem_of(answer))
         # What took too long, and a server's own failure, may come from before the commit or after.
         is_late = answer.status_code == HTTPStatus.REQUEST_TIMEOUT
         if is_late or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:

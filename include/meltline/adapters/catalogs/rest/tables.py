@@ -1,9 +1,8 @@
 """REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
-from uuid import uuid4
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
@@ -17,6 +16,7 @@ from pyiceberg.exceptions import (
 from meltline.adapters.catalogs.rest.connection import connect
 from meltline.adapters.catalogs.rest.half_seen import half_seen_places
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
+from meltline.adapters.catalogs.rest.renames import rename, under_another_name
 from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
 from meltline.adapters.catalogs.silence import no_answer
@@ -224,7 +224,7 @@ class RestTables:
         self.edit_table(move.source, edit)
         self._require_namespace(move.target.namespace)
         try:
-            self._rename(move.source, move.target)
+            rename(self._catalog(), move.source, move.target)
         except Exception as failure:
             after = self.protocol.load(move.source).metadata.get("properties") or {}
             self.set_table_properties(move.source, before, [k for k in after if k not in before])
@@ -321,29 +321,13 @@ class RestTables:
         commits, before it is looked at for the last time. Killed in between it stays listed there.
         """
         require_writable(self)
-        aside = TableName(name.catalog, name.namespace, f"{name.name}__aside_{uuid4().hex}")
         try:
             if self.location(name) != metadata_location:
                 return False
-            self._rename(name, aside)
-            with self._back_unless_gone(aside, name):
+            with under_another_name(self._catalog(), name) as aside:
                 if self.location(aside) != metadata_location:
                     return False
                 self._catalog().drop_table((*aside.namespace, aside.name))
         except (TableNotFound, NoSuchTableError):
             return False
         return True
-
-    @contextmanager
-    def _back_unless_gone(self, aside: TableName, name: TableName) -> Iterator[None]:
-        """A renamed table has its name again, unless it was dropped meanwhile."""
-        try:
-            yield
-        finally:
-            with suppress(NoSuchTableError):
-                self._rename(aside, name)
-
-    def _rename(self, source: TableName, target: TableName) -> None:
-        self._catalog().rename_table(
-            (*source.namespace, source.name), (*target.namespace, target.name)
-        )
