@@ -1,5 +1,7 @@
 # Every target sets up first what it needs (setup/run); once that is done it costs nothing.
 run := ./setup/run
+compile := uv pip compile --quiet --generate-hashes --python-version 3.11 \
+	--custom-compile-command 'make lock'
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test stacks check measure bench soak pictures pages lock
 
@@ -21,8 +23,9 @@ down:  ## stop exactly what `make up` started
 test:  ## run every test that needs no server or cluster of its own
 	@MELTLINE_FEATURES=test $(run) python -m tests.halves
 
-stacks:  ## run the tests on each stack: catalogs, stores, clusters; one of them: make stacks STACKS=rest
-	@MELTLINE_FEATURES=test,s3,stacks $(run) python -m pytest -q tests/stacks/$(STACKS)
+stacks:  ## run the tests on stacks: catalogs, stores, clusters, the package; one of them: make stacks STACKS=azure
+	@MELTLINE_FEATURES=test,s3,gcp,azure,stacks $(run) python -m $(if $(STACKS),pytest -q \
+		$(addprefix tests/stacks/,$(STACKS)),tests.halves stacks)
 
 check:  ## format, lint, types, borders between the packages, and the limits of `measure`
 	@$(run) ruff format --check .
@@ -35,7 +38,7 @@ measure:  ## the house in figures with their limits, and the worst places of eac
 	@$(run) python -m tests.house $(PLACES)
 
 bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH="fleet --scale 0.1"
-	@MELTLINE_FEATURES=test,s3 $(run) python -m benchmarks $(or $(BENCH),all)
+	@MELTLINE_FEATURES=test,s3,stacks $(run) python -m benchmarks $(or $(BENCH),all)
 
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
@@ -48,6 +51,7 @@ pages:  ## write what is generated of docs/: commands.md, and which tests hold w
 	@$(run) python -m tests.command_reference
 	@$(run) python -m tests.requirements
 
-lock:  ## compile requirements.in into requirements.txt, with hashes
-	@$(run) uv pip compile --quiet --generate-hashes --python-version 3.11 \
-		--custom-compile-command 'make lock' requirements.in -o requirements.txt
+lock:  ## compile requirements.in into requirements.txt, and from that what the image installs; with hashes
+	@$(run) $(compile) requirements.in -o requirements.txt
+	@$(run) $(compile) --all-extras --constraint requirements.txt pyproject.toml \
+		-o deploy/requirements.txt

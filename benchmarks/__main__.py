@@ -26,6 +26,7 @@ from benchmarks.ends.snapshots import run_snapshots
 from benchmarks.ends.tables import run_tables
 from benchmarks.engine import SETTINGS, start_session
 from benchmarks.fleet import run_fleet
+from benchmarks.fleet_rest import run_fleet_rest
 from benchmarks.handoff import run_handoff
 from benchmarks.many_snapshots import run_many_snapshots
 from benchmarks.past import run_past
@@ -70,6 +71,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "single-entry-blocks": Benchmark(run_single_entry_blocks),
     "base-growth": Benchmark(run_base_growth),
     "fleet": Benchmark(run_fleet),
+    "fleet-rest": Benchmark(run_fleet_rest),
     # Memory is what counts here: Meltline's own options, and nothing before it. Of the 3 GiB only
     # stock Iceberg needs much, when it reads the data in the end.
     "many-snapshots": Benchmark(run_many_snapshots, "3g", java_options(), warm=False),

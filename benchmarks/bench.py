@@ -76,13 +76,22 @@ class Bench:
         lake: Lake,
         write_data: Callable[[Path], None] | None,
         sides: Sequence[str] = SIDES,
+        prepare: Callable[[str, Lake], None] = lambda side, twin: None,
     ) -> dict[str, Lake]:
-        """A lake for each side; the given one is the procedure's."""
+        """A lake for each side; the given one is the procedure's.
+
+        Args:
+            lake: It.
+            write_data: See `Lake.twin`.
+            sides: Who they are for.
+            prepare: What is done with each new one before Meltline is told of it.
+        """
         lakes = {PROCEDURE: lake}
         for side in sides:
             if side != PROCEDURE:
                 self.say(f"  making the twin for {side}")
                 lakes[side] = lake.twin(self._catalog(side), write_data)
+                prepare(side, lakes[side])
         for side, twin in lakes.items():
             if side != PROCEDURE:
                 with twin.in_place():

@@ -31,10 +31,26 @@ class Fleet:
 
     tables: tuple[str, ...]
 
+    @classmethod
+    def of(cls, scale: float) -> "Fleet":
+        """A share of 200 tables."""
+        count = max(4, round(200 * scale))
+        return cls(tuple(f"t{number:03d}" for number in range(count)))
+
+    @property
+    def size(self) -> str:
+        """What there is, in words."""
+        return f"{len(self.tables)} tables of {self.past.count} snapshots, {_KEEP} kept of each"
+
     @property
     def busy(self) -> tuple[str, ...]:
         """Those that commit on the next day."""
         return self.tables[::_BUSY_EVERY]
+
+    @property
+    def keep(self) -> Mapping[str, int]:
+        """How many snapshots each keeps."""
+        return dict.fromkeys(self.tables, _KEEP)
 
     @property
     def past(self) -> Past:
@@ -52,15 +68,13 @@ class Fleet:
 
 def run_fleet(bench: Bench) -> list[Outcome]:
     """A first run over all tables; then one commit on every tenth, and the next day's run."""
-    count = max(4, round(200 * bench.scale))
-    fleet = Fleet(tuple(f"t{number:03d}" for number in range(count)))
-    lakes = _build(bench, fleet)
-    keep = dict.fromkeys(fleet.tables, _KEEP)
+    fleet = Fleet.of(bench.scale)
+    lakes = bench.twins(build(bench, fleet), None)
+    keep = fleet.keep
     past = fleet.past
     runs, compared = bench.run_sides(lakes, bench.expiry(keep, past.as_of), "fleet", SIDES)
-    size = f"{count} tables of {past.count} snapshots, {_KEEP} kept of each"
     first = Outcome(
-        "fleet, first run", bench.scale, size, ratios(runs, _FIRST, "fleet, first run"),
+        "fleet, first run", bench.scale, fleet.size, ratios(runs, _FIRST, "fleet, first run"),
         tuple(runs), tuple(compared),
     )  # fmt: skip
     commit = _HISTORY.then(1, _HISTORY.added, _HISTORY.removed)
@@ -70,7 +84,7 @@ def run_fleet(bench: Bench) -> list[Outcome]:
             lake.remember_commits()
     work = bench.expiry(keep, past.later(1))
     runs, compared = bench.run_sides(lakes, work, "fleet, next day", SIDES[::-1])
-    size = f"one commit on each of {len(fleet.busy)} of the {count} tables"
+    size = f"one commit on each of {len(fleet.busy)} of the {len(fleet.tables)} tables"
     figures = (*ratios(runs, _NEXT, "fleet, next day"), _changed_only(runs, fleet))
     second = Outcome(
         "fleet, next day", bench.scale, size, figures, tuple(runs), tuple(compared),
@@ -88,7 +102,8 @@ def _changed_only(runs: list[Run], fleet: Fleet) -> Figure:
     )
 
 
-def _build(bench: Bench, fleet: Fleet) -> dict[str, Lake]:
+def build(bench: Bench, fleet: Fleet) -> Lake:
+    """The fleet, in a lake of its own."""
     bench.say(f"fleet: building {len(fleet.tables)} tables of {_HISTORY.count} snapshots")
     lake = bench.new_lake(bench.place("fleet"))
     with lake.in_place():
@@ -98,7 +113,7 @@ def _build(bench: Bench, fleet: Fleet) -> dict[str, Lake]:
         bench.say("  reading it with stock Iceberg")
         for table in fleet.tables:
             require_as_generated(lake, [_HISTORY], table)
-    return bench.twins(lake, None)
+    return lake
 
 
 def _commit(

@@ -37,8 +37,8 @@ hot: {name}
 sandbox: true
 catalogs:
   {name}:
-    type: sql
-    uri: sqlite:///catalog.db
+    type: {type}
+    uri: {uri}
     warehouse: {warehouse}
 account:
   retention-days: {window}
@@ -74,6 +74,7 @@ class Lake:
         folder: What the twins have in common: the place they take turns at.
         name: The catalog's name, in Spark and in Meltline.
         labels: How commits are called that were made in each twin on its own, by their UUIDs.
+        server: Where the REST server answers that its catalog is behind; empty where nothing is.
     """
 
     folder: Path
@@ -82,6 +83,7 @@ class Lake:
     window: timedelta = WINDOW
     labels: dict[str, str] = field(default_factory=dict)
     clock: SteppedClock = field(default_factory=lambda: SteppedClock(TODAY))
+    server: str = ""
 
     @property
     def root(self) -> Path:
@@ -119,23 +121,35 @@ class Lake:
 
     def _configure(self) -> None:
         prefix = f"spark.sql.catalog.{self.name}"
-        for key, value in {
-            "": "org.apache.iceberg.spark.SparkCatalog",
+        sql = {
             ".catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             ".uri": f"jdbc:sqlite:{self.db}",
-            ".warehouse": f"file://{self.place}",
             ".jdbc.schema-version": "V1",
             ".jdbc.busy_timeout": "30000",
+        }
+        rest = {".catalog-impl": "org.apache.iceberg.rest.RESTCatalog", ".uri": self.server}
+        for key, value in {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            **(rest if self.server else sql),
+            ".warehouse": f"file://{self.place}",
             ".cache-enabled": "false",
         }.items():
             self.spark.conf.set(prefix + key, value)
         config = _CONFIG.format(
             name=self.name,
+            type="rest" if self.server else "sql",
+            uri=self.server or "sqlite:///catalog.db",
             warehouse=self.place,
             window=self.window.days,
             failsafe=FAILSAFE.days,
         )
         (self.root / "meltline.yaml").write_text(config, encoding="utf-8")
+
+    def serve(self, server: str, catalog: str) -> None:
+        """Puts its catalog behind a REST server, which knows the rows of `catalog` alone."""
+        staging.rename_catalog(self.db, catalog)
+        self.server = server
+        self._configure()
 
     def twin(self, name: str, write_data: Callable[[Path], None] | None = None) -> "Lake":
         """An exact copy under another name, to be made while neither is in place.
@@ -188,15 +202,19 @@ class Lake:
 
     # --- working with it -------------------------------------------------------------------------
 
-    def services(self, progress: Callable[[str], None]) -> SweepServices:
-        """Meltline, at the time of the lake's own clock."""
+    def wiring(self, progress: Callable[[str], None]) -> Wiring:
+        """Meltline's parts, at the time of the lake's own clock."""
         environ = {**os.environ, NOW: self.clock.now().isoformat(), "MELTLINE_USER": "benchmark"}
         config = load_config(self.root / "meltline.yaml", environ, self.root)
         wiring = Wiring(config, environ, progress)
         wiring.clock = self.clock
-        made = wiring.services("benchmarks")
+        return wiring
+
+    def services(self, progress: Callable[[str], None]) -> SweepServices:
+        """Meltline."""
+        services = self.wiring(progress).services("benchmarks")
         same_settings(self.spark)
-        return made
+        return services
 
     def init(self) -> None:
         """`meltline init`."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from meltline.domain.errors import MissingExtra, SetupMissing
+from meltline.domain.errors import ConnectRefused, MissingExtra, SetupMissing
 
 _EXTRA_OF: Mapping[str, str] = {
     "airflow": "airflow",
@@ -67,6 +67,42 @@ def require_spark(version_of: VersionOf = installed_version) -> None:
             found=f"pyspark {spark}, pyspark-client {client}",
             next=f"pip install --force-reinstall pyspark=={spark} pyspark-client=={spark}",
         )
+
+
+def refuse_connect(environ: Mapping[str, str]) -> None:
+    """Refuses where a session that is opened now would be one of Spark Connect.
+
+    Args:
+        environ: Of the process that opens it.
+
+    Raises:
+        ConnectRefused: A variable asks for one.
+    """
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        if name in environ:
+            raise _connect(f"{name} is set", f"unset {name}")  # not to what: it may have a token
+    if environ.get("SPARK_API_MODE", "").lower() == "connect":
+        raise _connect("SPARK_API_MODE=connect", "unset SPARK_API_MODE")
+    if environ.get("MELTLINE_MASTER", "").startswith("sc://"):
+        raise _connect("a MELTLINE_MASTER that begins with sc://", "name the cluster's master")
+
+
+def refuse_connect_object(thing: object) -> None:
+    """Refuses a session, or rows, of Spark Connect. Raises ConnectRefused."""
+    if type(thing).__module__.startswith("pyspark.sql.connect."):
+        raise _connect(f"a {type(thing).__qualname__} of Spark Connect", "pass a classic one")
+
+
+def _connect(found: str, remedy: str) -> ConnectRefused:
+    return ConnectRefused(
+        "Spark Connect is not supported: Meltline commits through the JVM of its session, and a "
+        "client of Spark Connect has none",
+        object="Spark's session",
+        expected="a classic session: MELTLINE_MASTER, or Airflow's Spark connection, names the "
+        "master (local[2], spark://host:7077, yarn, k8s://…)",
+        found=found,
+        next=f"{remedy}; docs/clusters.md says how to use a cluster",
+    )
 
 
 def explained(error: BaseException) -> MissingExtra | None:

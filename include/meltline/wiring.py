@@ -23,7 +23,7 @@ from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.ground.sandbox import require_sandbox
-from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.half_seen import misplaced_now
 from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
 from meltline.concurrency import use_threads
 from meltline.config.load import Config
@@ -32,7 +32,7 @@ from meltline.domain.discretion import discreet
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import parse_instant
-from meltline.extras import require_spark
+from meltline.extras import refuse_connect_object, require_spark
 from meltline.garbage import collect_seldom
 from meltline.late import late
 from meltline.ports import (
@@ -229,7 +229,9 @@ class Wiring:
             **{name: getattr(context, name) for name in ReadContext.__dataclass_fields__},
             files=spark_file_ledger(LedgerTables(*ledger), self.store),
             committer=self._committer(spark, context),
-            deleter=StoreDeleter(self.store, Confinement(self.config.roots, self.store).misplaced),
+            deleter=StoreDeleter(
+                self.store, misplaced_now(self.config, self.store, context.control)
+            ),
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 LedgerTables(*ledger),
@@ -237,9 +239,20 @@ class Wiring:
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),
+            lay_foundations=partial(self._lay_foundations, context),
             **spark_parts(spark, self.config.catalogs),
             **(self._archive(spark, context, context.cold) if context.cold else {}),
         )
+
+    def _lay_foundations(self, context: ReadContext) -> None:
+        from meltline.adapters.catalogs.foundations import lay_foundation  # noqa: PLC0415 - rare
+
+        tiers = [
+            context.catalogs[self.config.hot],
+            *([context.cold.catalog] if context.cold else []),
+        ]
+        for catalog in tiers:
+            lay_foundation(self.config.catalogs[catalog.name], catalog, self.config.local_access)
 
     def server_probes(self, catalogs: Mapping[str, Catalog]) -> Mapping[str, ServerProbe]:
         """What tries out the servers of catalogs that have one."""
@@ -329,10 +342,12 @@ class Wiring:
         """What appends rows such as these: a DataFrame, by its own session, or an Arrow table."""
         from meltline.adapters.chunks.guarded_writer import writer_of  # noqa: PLC0415
 
+        refuse_connect_object(rows)
         return writer_of(rows, self.config.catalogs)
 
     def sql_engine_of(self, spark: Any) -> SessionEngine:
-        """What carries out SQL in somebody's own `SparkSession`."""
+        """What carries out SQL in somebody's own `SparkSession`, a classic one."""
+        refuse_connect_object(spark)
         from meltline.adapters.chunks.rows import complete_frame  # noqa: PLC0415
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 

@@ -210,43 +210,81 @@ def running_airflow(
     password = secrets.token_hex(8)
     ports = free_ports(3)
     folder.mkdir(parents=True)
+    settings = extra | admin_settings(folder, ports[0], password)
+    home = AirflowHome(folder, project, settings, ports)
+    with (
+        running_component(["standalone"], home.environment, folder / "standalone.log") as process,
+        logged_in(home, password, process, folder / "standalone.log") as airflow,
+    ):
+        yield airflow
+
+
+def admin_settings(folder: Path, port: int, password: str) -> dict[str, str]:
+    """What makes one user, who may do everything, and tells tasks of the public API.
+
+    Args:
+        folder: Takes the password's file.
+        port: Of the API.
+        password: The user's.
+    """
     passwords = folder / "passwords.json"
     passwords.write_text(json.dumps({"admin": password}))
-    extra |= {
+    api = {"conn_type": "http", "host": "127.0.0.1", "port": port}
+    return {
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
         "AIRFLOW_CONN_MELTLINE_AIRFLOW_API": json.dumps(
-            {
-                "conn_type": "http",
-                "host": "127.0.0.1",
-                "port": ports[0],
-                "login": "admin",
-                "password": password,
-            }
+            {**api, "login": "admin", "password": password}
         ),
     }
-    home = AirflowHome(folder, project, extra, ports)
-    url = f"http://127.0.0.1:{ports[0]}"
-    with (folder / "standalone.log").open("wb") as log:
+
+
+@contextmanager
+def running_component(
+    words: Sequence[str], environment: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts an `airflow` command that goes on, and stops it and all that it started.
+
+    Args:
+        words: Of the command.
+        environment: What is different from that of the tests.
+        log: Takes what it prints; it runs in the log's folder.
+    """
+    with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(_BIN / "airflow"), "standalone"],
-            env=os.environ | home.environment,
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # SIGTERM to its leader alone would orphan the components
+            [str(_BIN / "airflow"), *words],
+            env=os.environ | environment,
+            cwd=log.parent,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # SIGTERM to its leader alone would orphan the others
         )
     try:
-        token = _token(url, password, process, folder / "standalone.log")
-        headers = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
-            airflow = RunningAirflow(home, client)
-            airflow.until(
-                lambda: client.get(f"/api/v2/dags/{DAG_ID}").is_success, seconds=_START_SECONDS
-            )
-            yield airflow
+        yield process
     finally:
         _stop(process)
+
+
+@contextmanager
+def logged_in(
+    home: AirflowHome, password: str, process: subprocess.Popen[bytes], log: Path
+) -> Iterator[RunningAirflow]:
+    """Waits until the API knows the lifecycle.
+
+    Args:
+        home: Whose API.
+        password: The user's.
+        process: Of the API.
+        log: What it prints.
+    """
+    url = f"http://127.0.0.1:{home.ports[0]}"
+    headers = {"Authorization": f"Bearer {_token(url, password, process, log)}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
+        airflow = RunningAirflow(home, client)
+        airflow.until(
+            lambda: client.get(f"/api/v2/dags/{DAG_ID}").is_success, seconds=_START_SECONDS
+        )
+        yield airflow
 
 
 def free_ports(count: int) -> list[int]:

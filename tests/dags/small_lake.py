@@ -19,7 +19,7 @@ SECRET = "a-key-that-nobody-may-see"
 
 # Nothing to wait for after the retention: what departs is purged the same night.
 _CONFIG = """
-control: sqlite:///control.db
+control: {control}
 hot: lake
 sandbox: true
 catalogs:
@@ -66,6 +66,7 @@ def small_lake(
     retention_days: int = 1,
     cold: bool = False,
     approve_above: str = "1TiB",
+    control: str = "sqlite:///control.db",
 ) -> Path:
     """Builds the warehouse in an empty folder and returns the path of its meltline.yaml.
 
@@ -75,6 +76,7 @@ def small_lake(
         files_per_app: One makes each table a batch of its own.
         cold: Whether all history goes to an archive before it expires.
         approve_above: Above how much a person must approve a purge.
+        control: Where the control ledger is.
     """
     folder.mkdir(parents=True)
     warehouse = folder / "ware house"
@@ -85,6 +87,7 @@ def small_lake(
         "files_per_app": files_per_app,
         "retention_days": retention_days,
         "approve_above": approve_above,
+        "control": control,
     }
     archive = {"archive": _ARCHIVE, "cold": "  cold: all\ncold: archive\n"} if cold else {}
     nothing = {"archive": "", "cold": ""}

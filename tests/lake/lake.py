@@ -22,7 +22,7 @@ from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.half_seen import misplaced_now
 from meltline.app.services import ColdTier, RunContext
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.schema import CatalogType
@@ -115,8 +115,8 @@ class WatchfulDeleter:
 
     def delete_checked(self, files: Sequence[DepartedObject]) -> Sequence[DeleteOutcome]:
         """Deletes, and notes what was; at once, for the lake's clock stands still."""
-        roots = Confinement(self._lake.config().roots, self._lake.store)
-        outcomes = StoreDeleter(self._lake.store, roots.misplaced).delete(files, AT_ONCE)
+        misplaced = misplaced_now(self._lake.config(), self._lake.store, self._lake.control)
+        outcomes = StoreDeleter(self._lake.store, misplaced).delete(files, AT_ONCE)
         self.deleted += [o.path for o in outcomes if not o.error and not o.replaced]
         return outcomes
 
@@ -144,6 +144,8 @@ class Lake:
     lease_time: LeaseTime = field(default_factory=LeaseTime)
     storage_roots: tuple[str, ...] = ()
     stores: StoreNames = field(default_factory=StoreNames)
+    warehouses: Mapping[str, str] = field(default_factory=dict)
+    """Of catalogs that do not have the lake's own."""
     behind_rest: bool = False
     """Whether a server stands before the hot catalog, and writes what is committed."""
     interrupt: Callable[[TableName], object] = lambda table: None
@@ -205,7 +207,7 @@ class Lake:
                     name,
                     self._type_of(name),
                     "sqlite://",
-                    WAREHOUSE,
+                    self.warehouses.get(name, WAREHOUSE),
                     name,
                     catalog.observe_only,
                     {},

@@ -2,12 +2,14 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
 from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.rollups import ROLLUPS
+from tests.mutation.clusters import CLUSTERS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
 from tests.mutation.damage import DAMAGE
@@ -415,6 +417,7 @@ MUTATIONS = (
     *CLOCKS,
     *EPOCHS,
     *IDENTITY,
+    *HALF_SEEN_PLACES,
     *METASTORES,
     *REST,
     *RETENTION,
@@ -429,6 +432,7 @@ MUTATIONS = (
     *WRITERS,
     *READERS,
     *STORES,
+    *CLUSTERS,
     *CHUNKS,
     *COMPLETE_ROWS,
     *ROLLUPS,

@@ -190,7 +190,7 @@ RETENTION = (
     Mutation(
         "polaris: a refusal is no policy",
         POLARIS,
-        "            raise _Unreadable(f"HTTP {answer.status_code} {answer.text[:_SHOWN]}".strip())\n",
+        '            raise _Unreadable(f"HTTP {answer.status_code} {answer.text[:_SHOWN]}".strip())\n',
         '            return {"applicable-policies": []}\n',
         POLARIS_TESTS,
     ),

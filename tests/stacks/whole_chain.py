@@ -95,10 +95,19 @@ class Stack:
 
 
 @contextmanager
-def stack(folder: Path, catalog: str, further: str = "") -> Iterator[Stack]:
-    """A lake whose catalog is that section of `meltline.yaml`, with one table of four commits."""
+def stack(
+    folder: Path, catalog: str, further: str = "", control: str = "sqlite:///control.db"
+) -> Iterator[Stack]:
+    """A lake whose catalog is that section of `meltline.yaml`, with one table of four commits.
+
+    Args:
+        folder: Where its files go that are no tables.
+        catalog: The section's lines.
+        further: Lines of the account, and what follows it.
+        control: Where the control ledger is.
+    """
     (folder / "meltline.yaml").write_text(
-        f"control: sqlite:///control.db\nhot: lake\nsandbox: true\n"
+        f"control: {control}\nhot: lake\nsandbox: true\n"
         f"catalogs:\n  lake:\n{catalog}account: {{profile: business, retention-days: 1}}\n{further}"
     )
     config: Config = load_config(folder / "meltline.yaml", os.environ, folder)

@@ -129,6 +129,7 @@ class RunContext(ReadContext):
         archive: Writes cold; None where none is configured, like the next two.
         rows: Reads rows on both sides.
         prepare_cold: Makes the cold catalog where it is not there yet.
+        lay_foundations: Makes what the hot and the cold catalog stand on, or names what is missing.
         replicator: Copies chunks to cold; `chunk_rows` reads them, `dropper` takes them out of hot.
         rollups: Aggregates them.
     """
@@ -141,6 +142,7 @@ class RunContext(ReadContext):
     archive: Archive | None = field(default=None, kw_only=True)
     rows: RowComparer | None = field(default=None, kw_only=True)
     prepare_cold: Callable[[], None] | None = field(default=None, kw_only=True)
+    lay_foundations: Callable[[], None] | None = field(default=None, kw_only=True)
     replicator: Replicator | None = field(default=None, kw_only=True)
     chunk_rows: ChunkRows | None = field(default=None, kw_only=True)
     dropper: ChunkDropper | None = field(default=None, kw_only=True)

@@ -22,6 +22,7 @@ from meltline.config.schema import CatalogSection, CatalogType, ConfigFile
 from meltline.config.secrets import secret_values
 from meltline.config.values import Surroundings
 from meltline.domain.deletion.batches import BatchSettings
+from meltline.domain.deletion.half_seen import is_place
 from meltline.domain.deletion.limits import ChunkSettings, GateSettings, IoSettings, Limits
 from meltline.domain.deletion.orphans import SweepSettings
 from meltline.domain.discretion import keep_untold
@@ -109,7 +110,7 @@ class Config:
         """
         ours = (catalog for name, catalog in self.catalogs.items() if name != self.cold)
         places = [catalog.warehouse for catalog in ours if not catalog.observe_only]
-        return tuple(dict.fromkeys([*filter(_is_place, places), *self.storage_roots]))
+        return tuple(dict.fromkeys([*filter(is_place, places), *self.storage_roots]))
 
     @property
     def archives(self) -> tuple[str, ...]:
@@ -197,11 +198,6 @@ def _config(path: Path, model: ConfigFile) -> Config:
         storage_roots=tuple(model.storage_roots),
         stores=StoreNames.of(model.same, model.different),
     )
-
-
-def _is_place(warehouse: str) -> bool:
-    """Whether a warehouse is a location; a REST server may know it by a name."""
-    return warehouse.startswith("/") or ":/" in warehouse
 
 
 def _catalog(name: str, section: CatalogSection) -> CatalogConfig:

@@ -321,6 +321,14 @@ class MissingExtra(SetupMissing):
     """A package is not installed that comes with one of Meltline's extras."""
 
 
+class ExecutorsUnfit(SetupMissing):
+    """Spark's executors lack what our code needs, or see other folders than the driver does."""
+
+
+class ConnectRefused(UsageInvalid):
+    """The session is one of Spark Connect, or would be: no JVM by which to commit comes with it."""
+
+
 class DriverUnavailable(MeltlineError):
     """No driver took a run's step, and nothing of the step was run."""
 

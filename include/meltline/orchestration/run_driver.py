@@ -1,4 +1,7 @@
-"""Whether a run's steps may share one driver, and which: only where all tasks share a machine."""
+"""Whether a run's steps may share one driver, and which: only where they run by a scheduler.
+
+With several schedulers tasks of one run may be on several machines: each has a driver of its own.
+"""
 
 import os
 import sys
@@ -22,8 +25,9 @@ def driver_of_run(
 ) -> RunDriver | None:
     """The driver for a task's run; None where each step is to be submitted on its own.
 
-    That is so where Airflow's executor may put tasks on several machines, where Spark's master is
-    no local one, where its connection says more than that, and where `MELTLINE_DRIVER` says `step`.
+    That is so where Airflow's executor has tasks run elsewhere than beside a scheduler, where
+    Spark's master is no local one, where its connection says more than that, and where
+    `MELTLINE_DRIVER` says `step`.
 
     Args:
         context: Of the task.

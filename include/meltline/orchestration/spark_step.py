@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import (
 from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
 from meltline.driver.client import RunDriver
 from meltline.driver.messages import StepRequest
+from meltline.extras import refuse_connect
 from meltline.jars.places import jar_paths, java_options
 from meltline.orchestration.configuration import (
     config_path,
@@ -168,6 +169,7 @@ class SparkStep(SparkSubmitOperator):
         return connection
 
     def _require_submit(self, environment: Mapping[str, str]) -> None:
+        refuse_connect(environment)
         command = self._spark_binary or "spark-submit"
         if shutil.which(command, path=environment.get("PATH")) is None:
             raise SetupMissing(

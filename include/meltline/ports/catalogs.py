@@ -33,11 +33,14 @@ class CatalogListing:
 
     Attributes:
         server: What tells one server from another, where one stands behind the catalog.
+        half_seen: Where its tables may lie, if it shows only a part of them, as Nessie does of one
+            of its own branches; none where it shows all.
     """
 
     entries: tuple[CatalogEntry, ...]
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
     server: str = ""
+    half_seen: tuple[str, ...] = ()
 
     def of(self, name: TableName) -> CatalogEntry | None:
         """The table of that name; a run over many tables asks for each of them."""

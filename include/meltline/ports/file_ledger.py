@@ -232,8 +232,15 @@ class DepartureLog(DepartedFiles, Protocol):
 class LedgerUpkeep(Protocol):
     """The ledger's own tables: made, kept small, forgotten."""
 
-    def prepare(self) -> None:
-        """Creates the ledger's namespace and tables where they are missing."""
+    def prepare(self) -> Sequence[str]:
+        """Creates the ledger's namespace and tables where they are missing.
+
+        Returns:
+            The names of the tables that the catalog must have in that namespace from now on.
+
+        Raises:
+            SetupMissing: They could not be made.
+        """
         ...
 
     def maintain(self) -> Sequence[str]:

@@ -14,12 +14,14 @@ class ProbedFact:
         is_so: Whether it does.
         detail: What it answered; empty where there is no more to say.
         is_needed: Whether tables behind it can only be managed where it does.
+        half_seen: Where it keeps what it shows only a part of: nothing there may be deleted.
     """
 
     question: str
     is_so: bool
     detail: str = ""
     is_needed: bool = False
+    half_seen: tuple[str, ...] = ()
 
 
 class ServerProbe(Protocol):

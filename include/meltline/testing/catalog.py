@@ -65,6 +65,7 @@ class MemoryCatalog:
         self._guard = RLock()
         self._edits = 0
         self.unlistable = ""  # why a part of it cannot be listed, while it cannot
+        self.half_seen: tuple[str, ...] = ()  # where its tables lie, if it shows only a part
         self.unholdable = ""  # why no table can be changed, while none can
 
     @property
@@ -98,7 +99,7 @@ class MemoryCatalog:
         for listed in entries:
             for depth in range(1, len(listed.name.namespace) + 1):
                 namespaces.setdefault(listed.name.namespace[:depth], {})
-        return CatalogListing(tuple(entries), namespaces)
+        return CatalogListing(tuple(entries), namespaces, half_seen=self.half_seen)
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata and swaps it in. See the port."""

@@ -120,8 +120,9 @@ class MemoryUpkeep:
     def __init__(self, tables: MemoryTables) -> None:
         self._tables = tables
 
-    def prepare(self) -> None:
+    def prepare(self) -> Sequence[str]:
         """Nothing to create."""
+        return ()
 
     def maintain(self) -> Sequence[str]:
         """Nothing to compact."""

@@ -23,7 +23,8 @@ class MemoryProtocol:
         catalog: Where the tables stand.
         store: Where their metadata files lie.
         interrupt: Called between what a client knows and its commit: others act there.
-        answering: Called once it is made, before the client hears of it: that may die there.
+        answering: Called once it is made, before the client hears of it: that may die there, and
+            others act. The server looks again before it answers, as Iceberg's own does.
     """
 
     def __init__(
@@ -56,9 +57,8 @@ class MemoryProtocol:
             _APPLY[update["action"]](document, update)
         if self._served.commit(name, table.metadata_location, document) is None:
             raise CommitRaced(str(name))
-        done = self.load(name)
         self._answering(name)
-        return done
+        return self.load(name)
 
 
 def _holds(requirement: Json, document: Json) -> bool:

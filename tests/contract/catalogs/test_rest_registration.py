@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from pyiceberg.exceptions import ForbiddenError
 
 from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.config.load import CatalogConfig
@@ -16,7 +17,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import to_millis
 from meltline.ports import NewTable
 from meltline.testing.store import MemoryStore
-from tests.contract.catalogs.rest_catalog import RestCatalogServer, rest_catalog
+from tests.contract.catalogs.rest_catalog import Refused, RestCatalogServer, rest_catalog
 from tests.contract.catalogs.test_catalog import written
 
 
@@ -94,6 +95,43 @@ def test_a_new_table_that_somebody_builds_on_keeps_its_files_when_the_others_fai
     standing = shop.standing()
     assert standing["a"].endswith(".next") and standing["b"] in taken.values()
     assert {standing["a"], standing["a"].removesuffix(".next")} <= shop.files()
+
+
+def test_a_table_that_somebody_commits_to_as_it_is_taken_out_keeps_the_commit(shop: Shop) -> None:
+    (at,) = shop.catalog.create([new_table("a")]).values()
+    rename, renamed = shop.server._rename, []
+
+    def meanwhile(body: Any) -> Any:
+        if not renamed:
+            shop.server.tables["air", "a"] = f"{at}.next"
+        renamed.append(body)
+        return rename(body)
+
+    shop.server._rename = meanwhile  # type: ignore[method-assign]
+    shop.store.write(f"{at}.next", shop.store.read(at))
+    assert not shop.catalog.unregister(TableName("lake", ("air",), "a"), at)
+    assert renamed and shop.standing() == {"a": f"{at}.next"}
+
+
+def test_a_table_that_may_not_be_dropped_has_its_name_again(shop: Shop) -> None:
+    (at,) = shop.catalog.create([new_table("a")]).values()
+    answer = shop.server._table
+
+    def refuse(method: str, *words: Any) -> Any:
+        if method == "DELETE":
+            raise Refused(403, "ForbiddenException")
+        return answer(method, *words)
+
+    shop.server._table = refuse  # type: ignore[method-assign]
+    with pytest.raises(ForbiddenError):
+        shop.catalog.unregister(TableName("lake", ("air",), "a"), at)
+    assert shop.standing() == {"a": at}
+
+
+def test_a_table_that_is_taken_out_leaves_no_other_name(shop: Shop) -> None:
+    (at,) = shop.catalog.create([new_table("a")]).values()
+    assert shop.catalog.unregister(TableName("lake", ("air",), "a"), at)
+    assert not shop.standing() and at in shop.files()
 
 
 def _at_a_free_place(table: NewTable) -> NewTable:

@@ -47,8 +47,9 @@ MANY = 2500  # more than one statement of a database may name
 ODD_NAMES = ("lake.air.`t[1]`", "lake.air.`it's`", "lake.`a.b`.c.`d``e`", "lake.air.`ж %s`")
 
 
-CHUNK_TABLES = ("chunks", "chunked_tables", "table_syncs", "chunk_policies", "rollups")
-"""What revision 0021 adds, which adds a column to plans too, and what 0022 adds."""
+_OF_CHUNKS = ("chunks", "chunked_tables", "table_syncs", "chunk_policies")
+SINCE_CHUNKS = (*_OF_CHUNKS, "rollups", "half_seen")
+"""What revision 0021 adds, which adds a column to plans too, and what those after it add."""
 
 
 @dataclass

@@ -9,9 +9,9 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -20,12 +20,47 @@ import pytest
 _START_SECONDS = 60
 
 
-@dataclass(frozen=True)
+@dataclass
 class PostgresServer:
-    """A running server with password authentication, on 127.0.0.1."""
+    """A running server with password authentication, on 127.0.0.1.
+
+    Attributes:
+        launch: Starts its process.
+    """
 
     port: int
     password: str
+    launch: Callable[[], "subprocess.Popen[bytes]"] = field(repr=False)
+    log: Path
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        """Starts it and waits until it answers."""
+        self.process = self.launch()
+        _wait_until_ready(self, self.process, self.log)
+
+    def kill(self) -> None:
+        """Stops it as `pg_ctl stop -m immediate` does: no client is told, and it has to recover."""
+        self._stop(signal.SIGQUIT)
+
+    def stop(self) -> None:
+        """Postgres's fast shutdown, which does not wait for clients."""
+        self._stop(signal.SIGINT)
+
+    def _stop(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=_START_SECONDS)
+            self.process = None
+
+    def disconnect(self) -> int:
+        """Ends every client's connection; the server goes on. Returns how many."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            ended = connection.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            return int((ended.fetchone() or (0,))[0])
 
     def url(self, database: str) -> str:
         return f"postgresql://meltline:{self.password}@127.0.0.1:{self.port}/{database}"
@@ -49,18 +84,20 @@ def throwaway_postgres() -> Iterator[PostgresServer]:
         pytest.skip("Postgres is not installed (Debian: apt-get install postgresql)")
     home = Path(tempfile.mkdtemp(prefix="meltline-pg-"))
     user = _prepare_home(home)
-    server = PostgresServer(_free_port(), secrets.token_hex(12))
-    _initdb(programs, home, user, server.password)
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            _command(programs, home, server.port), stdout=log, stderr=log, user=user, cwd=home
-        )
+    port, password, log = _free_port(), secrets.token_hex(12), home / "log"
+
+    def launch() -> "subprocess.Popen[bytes]":
+        with log.open("ab") as words:
+            command = _command(programs, home, port)
+            return subprocess.Popen(command, stdout=words, stderr=words, user=user, cwd=home)
+
+    server = PostgresServer(port, password, launch, log)
+    _initdb(programs, home, user, password)
     try:
-        _wait_until_ready(server, process, home / "log")
+        server.start()
         yield server
     finally:
-        process.send_signal(signal.SIGINT)  # Postgres's fast shutdown: does not wait for clients
-        process.wait(timeout=_START_SECONDS)
+        server.stop()
         shutil.rmtree(home)
 
 

@@ -46,9 +46,9 @@ from meltline.ports import (
     VouchedFile,
 )
 from tests.contract.ledger.control_ledgers import (
-    CHUNK_TABLES,
     LEASE,
     NOW,
+    SINCE_CHUNKS,
     SOON,
     SQL,
     OpenSql,
@@ -249,7 +249,7 @@ def test_every_table_is_known_to_the_test_of_fields_or_has_rows_that_are_no_reco
     checked = {table.name for _, table, _ in STORED}
     # `archived` stores a record with another in it: its own tests bring back what they stored.
     by_hand = {"archived", "batches", "claimed_paths", "entries", "lifted_guards", "locks"}
-    by_hand |= {"marks", "places", "policies", "sharing"}
+    by_hand |= {"marks", "half_seen", "places", "policies", "sharing"}
     by_hand |= {"chunk_policies", "chunked_tables", "rollups", "table_syncs"}  # likewise
     assert checked | by_hand == set(schema.metadata.tables)
     assert not checked & by_hand
@@ -282,7 +282,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_h
         new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
         newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
         gone = ("places", "withheld", "epochs", "disowned_times", "arming", "rejections")
-        for table in (*new, *newer, *gone, *CHUNK_TABLES):
+        for table in (*new, *newer, *gone, *SINCE_CHUNKS):
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("table_uuid", "newest"):
             connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))
@@ -323,7 +323,7 @@ def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
     ledger.places.save_withheld("purge", [a_withheld_file()])
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in ("rejections", *CHUNK_TABLES):
+        for table in ("rejections", *SINCE_CHUNKS):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
         connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))

@@ -25,10 +25,10 @@ from tests.contract.ledger.chunk_rows import (
     track,
 )
 from tests.contract.ledger.control_ledgers import (
-    CHUNK_TABLES,
     HUGE,
     NOW,
     ODD_NAMES,
+    SINCE_CHUNKS,
     SQL,
     OpenSql,
     Shop,
@@ -220,7 +220,7 @@ def test_plans_of_a_ledger_that_knew_no_chunks_are_read_as_they_were(
     plans = [add_plan(ledger, a_plan(kind=kind, refs=("q1",))) for kind in PlanKind]
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in CHUNK_TABLES:
+        for table in SINCE_CHUNKS:
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0020'"))

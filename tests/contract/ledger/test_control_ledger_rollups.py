@@ -172,7 +172,8 @@ def test_a_ledger_that_knew_no_rollups_keeps_its_chunks(url: str, open_sql: Open
     track(ledger, a_chunk())
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        connection.execute(text("DROP TABLE rollups"))
+        for table in ("rollups", "half_seen"):
+            connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0021'"))
     engine.dispose()
     old = open_sql(url)

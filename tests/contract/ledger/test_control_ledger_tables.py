@@ -63,6 +63,17 @@ def test_an_id_of_a_registration_is_given_once(ledger: ControlLedger) -> None:
     assert ledger.registrations.open([first]) == []
 
 
+def test_a_half_seen_place_is_never_forgotten_and_keeps_the_catalog_that_it_came_with(
+    ledger: ControlLedger,
+) -> None:
+    ledger.places.add_half_seen({"s3://n/wh/": "nessie", "s3://n/x/": "nessie"})
+    ledger.places.add_half_seen({"s3://n/wh/": "other", "s3://y/": "other"})
+    ledger.places.add_half_seen({})
+    expected = {"s3://n/wh/": "nessie", "s3://n/x/": "nessie", "s3://y/": "other"}
+    assert ledger.places.half_seen() == expected
+    assert not ledger.places.all(), "where files lie is another question"
+
+
 def test_what_a_step_withheld_is_told_until_it_withholds_something_else(
     ledger: ControlLedger,
 ) -> None:

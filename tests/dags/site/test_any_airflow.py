@@ -121,3 +121,15 @@ def test_where_there_is_no_spark_a_step_says_so_before_anything_is_submitted(
     assert step.env_vars["PATH"].split(os.pathsep)[0] == str(python.parent)
     assert step.env_vars["PYTHONPATH"] == ""
     assert step.env_vars["SPARK_HOME"] == str(spark_home(python.parent))
+
+
+def test_where_spark_connect_is_asked_for_a_step_says_so_before_anything_is_submitted(
+    project: Project, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from meltline.domain.errors import ConnectRefused
+    from meltline.orchestration.spark_step import SparkStep
+
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    step = SparkStep(task_id="observe", application=project.folder / "spark_apps" / "observe.py")
+    with pytest.raises(ConnectRefused, match="Spark Connect is not supported"):
+        step._prepared()

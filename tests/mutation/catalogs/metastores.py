@@ -2,6 +2,8 @@
 
 from tests.mutation.mutation import Mutation
 
+_HIVE_ROWS = ("tests/unit/catalog/test_hive_rows.py",)
+_GLUE = ("tests/unit/catalog/test_glue_rows.py",)
 _MOVES = ("tests/unit/catalog/test_metastore_moves.py",)
 _AT = "adapters/catalogs/metastores"
 
@@ -61,5 +63,61 @@ METASTORES = (
         "if not history or new in history:",
         "if new in history:",
         _MOVES,
+    ),
+    Mutation(
+        "metastores: who has lost a property of a namespace says it is set",
+        f"{_AT}/tables.py",
+        "return True if is_kept else None",
+        "return True",
+        _MOVES,
+    ),
+    Mutation(
+        "metastores: two rows of one name are listed as one",
+        f"{_AT}/tables.py",
+        "        self._require_different(str(entry.name) for entry in entries)\n",
+        "",
+        _MOVES,
+    ),
+    Mutation(
+        "metastores: two databases of one name are listed as one",
+        f"{_AT}/tables.py",
+        'self._require_different(".".join(levels_of(database)) for database in namespaces)',
+        "pass",
+        _MOVES,
+    ),
+    Mutation(
+        "metastores: a table is found by a name that is folded",
+        f"{_AT}/standing.py",
+        "return row if row is not None and (row.database, row.table) == place else None",
+        "return row",
+        _MOVES,
+    ),
+    Mutation(
+        "metastores: a path that looks like a fence is cut",
+        f"{_AT}/rows.py",
+        '"^meltline-moving:',
+        '"meltline-moving:',
+        _MOVES,
+    ),
+    Mutation(
+        "metastores: a table renamed while Hive is listed is missed",
+        f"{_AT}/hive.py",
+        "return rows if {row.table for row in rows} == set(names) else None",
+        "return rows",
+        _HIVE_ROWS,
+    ),
+    Mutation(
+        "metastores: Glue's version alone tells a table",
+        f"{_AT}/glue.py",
+        "if not _is_same(self.row(row.database, row.table), row):",
+        "if False:",
+        _GLUE,
+    ),
+    Mutation(
+        "metastores: when Glue made a table is not looked at",
+        f"{_AT}/glue.py",
+        'fields = ("VersionId", "CreateTime")',
+        'fields = ("VersionId",)',
+        _GLUE,
     ),
 )

@@ -3,6 +3,7 @@
 from tests.mutation.mutation import Mutation
 
 NAMES = ("tests/unit/safety/test_two_names.py",)
+FALSE_ANSWERS = ("tests/unit/install/test_false_answers.py",)
 DISK = ("tests/unit/safety/test_two_names_on_disk.py",)
 
 PLACES = (
@@ -94,8 +95,7 @@ PLACES = (
     ),
     Mutation(
         "roots: the gate lets a plan pass for what lies outside", "app/gate/cases.py",
-        '"planned_outside_roots": outside,',
-        '"planned_outside_roots": 0,', NAMES,
+        '[p for p, why in refused.items() if why is not Why.HALF_SEEN]', "()", NAMES,
     ),
     Mutation(
         "roots: the deleter does not ask", "adapters/object_store/deleter.py",
@@ -141,5 +141,19 @@ PLACES = (
         "roots: an observed catalog's warehouse is one", "config/load.py",
         "[catalog.warehouse for catalog in ours if not catalog.observe_only]",
         "[catalog.warehouse for catalog in self.catalogs.values()]", NAMES,
+    ),
+    Mutation(
+        "places: init does not look at what Spark has made", "app/doctor/init.py",
+        "    require_made(context, listing, tables)\n", "", FALSE_ANSWERS,
+    ),
+    Mutation(
+        "places: a catalog that keeps no properties is adopted", "app/ground/epochs.py",
+        "    _require_kept(context, generation)\n", "", FALSE_ANSWERS,
+    ),
+    Mutation(
+        "places: a ledger has its generation before the catalog is seen to have it",
+        "app/ground/epochs.py", "    _require_kept(context, generation)\n",
+        "    context.control.database.set_generation(generation)\n"
+        "    _require_kept(context, generation)\n", FALSE_ANSWERS,
     ),
 )  # fmt: skip

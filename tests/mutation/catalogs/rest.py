@@ -5,10 +5,18 @@
 from tests.mutation.mutation import Mutation
 
 LAKES = ("tests/unit/plan/test_rest_lakes.py",)
+SHORT_LOGS = ("tests/unit/plan/test_short_logs.py",)
 COMMITTER = "adapters/catalogs/rest/committer.py"
 RESTORED = "adapters/catalogs/rest/restored_refs.py"
 
 REST = (
+    Mutation(
+        "rest: what is answered is taken for the commit, though another came after it",
+        COMMITTER,
+        '        first = self._first_marked(plan, done)\n        if first is None:\n            raise _unproven(plan, "the catalog answers',
+        '        first = done\n        if first is None:\n            raise _unproven(plan, "the catalog answers',
+        LAKES,
+    ),
     Mutation(
         "rest: what a commit lost stays lost",
         COMMITTER,
@@ -71,5 +79,54 @@ REST = (
         "    return [*_standing(base.metadata), _absent(fence_of(plan))], updates\n",
         "    return _standing(base.metadata), updates\n",
         LAKES,
+    ),
+    Mutation(
+        "rest: a table is taken out of its catalog though somebody has committed to it",
+        "adapters/catalogs/rest/tables.py",
+        "                if self.location(aside) != metadata_location:\n                    return False\n",
+        "",
+        ("tests/contract/catalogs/test_rest_registration.py",),
+    ),
+    Mutation(
+        "rest: what a commit lost goes to whatever table has the name by then",
+        COMMITTER,
+        '        if table.metadata["table-uuid"] != plan.table_uuid:\n',
+        "        if False:\n",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a table whose old metadata files go soon is planned",
+        "app/expire/plan_expiration.py",
+        "not in {*observation.blocked, *observation.unprovable}",
+        "not in observation.blocked",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: a table whose old metadata files go soon is committed",
+        "app/expire/plan_checks.py",
+        "self._unprovable(case) or still_valid(case.plan, request)",
+        "still_valid(case.plan, request)",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: what is set right before the commit is passed over",
+        COMMITTER,
+        '        if plan.snapshots and deletes_soon(base.metadata.get("properties") or {}):\n            return None  # since it was checked; looked at anew it does not pass\n',
+        "",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: snapshots are removed before it is known that answers have a log",
+        COMMITTER,
+        "            if plan.snapshots and not base.replaced:\n                self._require_log(protocol, plan, base)\n                return None  # it has moved, by that commit\n",
+        "",
+        SHORT_LOGS,
+    ),
+    Mutation(
+        "rest: what came back for a ref is taken for what was never removed",
+        COMMITTER,
+        "            self.confirm(plan)\n        return True\n",
+        '            raise _unproven(plan, "its commit came late")\n        return True\n',
+        ("tests/unit/plan/test_rest_kills.py",),
     ),
 )

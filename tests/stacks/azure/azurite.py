@@ -4,8 +4,6 @@ import base64
 import contextlib
 import hashlib
 import hmac
-import os
-import shutil
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,9 +12,7 @@ from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import urlencode
 
-import pytest
-
-from tests.stacks.s3.processes import running
+from tests.stacks.s3.processes import program, running
 
 ACCOUNT = "devstoreaccount1"
 KEY = (  # the one that is printed on every page about it
@@ -89,9 +85,7 @@ def _sign(text: str) -> str:
 @contextlib.contextmanager
 def running_azurite(directory: Path) -> Iterator[Azurite]:
     """Starts a server in memory that ends with the block; without one the test is skipped."""
-    command = os.environ.get("MELTLINE_AZURITE") or shutil.which("azurite-blob")
-    if not command:
-        pytest.skip("no azurite-blob on PATH: npm install --global azurite, or MELTLINE_AZURITE")
+    command = program("azurite-blob", "MELTLINE_AZURITE")
     options = [
         "--inMemoryPersistence",
         "--skipApiVersionCheck",

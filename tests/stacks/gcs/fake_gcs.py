@@ -6,19 +6,17 @@ server itself, since the fork has lost uploads by it.
 
 import contextlib
 import json
-import os
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tests.stacks.s3.processes import program, running
 
-from tests.stacks.s3.processes import running
-
-XML = "MELTLINE_FAKE_GCS_XML", "github.com/tustvold/fake-gcs-server, branch support-xml-api"
-JSON = "MELTLINE_FAKE_GCS", "github.com/fsouza/fake-gcs-server@v1.56.1"
-"""The variable that names the program, and where it is built from."""
+XML = "fake-gcs-server-xml", "MELTLINE_FAKE_GCS_XML"
+"""Built by hand from the branch `support-xml-api` of tustvold/fake-gcs-server: no module has it."""
+JSON = "fake-gcs-server", "MELTLINE_FAKE_GCS"
+"""The program's name, and the variable that may name another."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,7 @@ class FakeGcs:
 @contextlib.contextmanager
 def running_fake_gcs(directory: Path, speaks: tuple[str, str]) -> Iterator[FakeGcs]:
     """Starts a server in memory that ends with the block; without one the test is skipped."""
-    variable, source = speaks
-    if not (command := os.environ.get(variable, "")):
-        pytest.skip(f"{variable} names no fake-gcs-server: `go build` it from {source}")
+    command = program(*speaks)
 
     def words(port: int) -> list[str]:
         place = ["-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]

@@ -1,6 +1,7 @@
 """The contract of catalogs on Glue, by moto behind a proxy that enforces versions."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from meltline.adapters.catalogs.metastores.glue import GlueRows
 from meltline.adapters.catalogs.metastores.rows import fenced
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
-from meltline.domain.errors import CommitConflict, TableNotFound
+from meltline.domain.errors import CatalogUnlistable, CommitConflict, ConfigInvalid, TableNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Catalog, TableMove
 from meltline.testing.store import MemoryStore
@@ -146,3 +147,67 @@ def test_a_table_whose_new_name_was_taken_meanwhile_comes_back(shop: Shop, clien
     assert row is not None and rows.replace(row, fenced(row, row.parameters, ("air", "other"), "7"))
     shop.set("k")
     assert set(standing(shop)) == {NAME, taken} and shop.document()["properties"]["k"] == "v"
+
+
+def test_keys_that_nobody_gave_and_a_server_that_is_away_are_named(
+    server: GlueServer, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    words = properties_of(server)
+    half = {k: v for k, v in words.items() if k != "glue.secret-access-key"}
+    none = {k: v for k, v in half.items() if k != "glue.access-key-id"}
+    with pytest.raises(ConfigInvalid, match=r"glue\.secret-access-key is missing"):
+        open_catalog(CatalogConfig("lake", "glue", "", "", "", False, half), store)
+    away = {**words, "glue.endpoint": "http://127.0.0.1:1"}
+    for properties, reason, step in (
+        (none, "no credentials", "glue.access-key-id"),
+        (away, "nobody answers", "start it"),
+    ):
+        with pytest.raises(CatalogUnlistable) as refused:
+            open_catalog(
+                CatalogConfig("lake", "glue", "", "", "", False, properties), store
+            ).listing()
+        assert reason in refused.value.found and step in refused.value.next
+
+
+def test_a_table_that_was_dropped_and_made_anew_is_another_though_its_version_is_the_same(
+    shop: Shop, client: Any
+) -> None:
+    rows = GlueRows("lake", client)
+    before = rows.row("air", "t")
+    assert before is not None
+    client.delete_table(DatabaseName="air", Name="t")
+    theirs = {"table_type": "ICEBERG", "metadata_location": "file:///w/theirs.metadata.json"}
+    client.create_table(DatabaseName="air", TableInput={"Name": "t", "Parameters": theirs})
+    anew = rows.row("air", "t")
+    assert anew is not None and anew.entity["VersionId"] == before.entity["VersionId"]
+    assert not rows.replace(before, {**before.parameters, "metadata_location": "file:///w/m.json"})
+    standing_now = rows.row("air", "t")
+    assert standing_now is not None and standing_now.location == theirs["metadata_location"]
+
+
+def test_a_table_of_a_name_that_meltline_gives_to_none_is_held_like_any_other(
+    shop: Shop, client: Any
+) -> None:
+    odd = TableName("lake", ("air",), "my-table")
+    pointing = {"table_type": "ICEBERG", "metadata_location": START}
+    client.create_table(DatabaseName="air", TableInput={"Name": "my-table", "Parameters": pointing})
+    assert odd in standing(shop)
+    shop.catalog.set_table_properties(odd, {"meltline.hold": "1"})
+    assert standing(shop)[odd] != START == standing(shop)[NAME]
+
+
+def test_two_rows_that_would_have_one_name_are_not_listed_as_one(shop: Shop, client: Any) -> None:
+    client.create_database(DatabaseInput={"Name": "meltline_dropped"})
+    pointing = {"table_type": "ICEBERG", "metadata_location": START}
+    for name in ("a__b", "a-b"):
+        client.create_table(
+            DatabaseName="meltline_dropped", TableInput={"Name": name, "Parameters": pointing}
+        )
+    with pytest.raises(CatalogUnlistable, match="completely") as refused:
+        shop.catalog.listing()
+    assert "a-b" in refused.value.found

@@ -13,7 +13,7 @@ from meltline.adapters.catalogs.metastores.hive import HiveRows
 from meltline.adapters.catalogs.metastores.hive_databases import HiveConnections
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
-from meltline.domain.errors import CatalogReadOnly
+from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable
 from meltline.ports import Catalog
 from meltline.testing.store import MemoryStore
 from tests.contract.catalogs import test_catalog, test_registrations
@@ -126,3 +126,10 @@ def test_a_table_under_somebody_elses_lock_is_not_changed(
         client.unlock(hive.UnlockRequest(lockid=held.lockid))
     shop.catalog.set_table_properties(NAME, {"k": "v"})
     assert shop.document()["properties"]["k"] == "v"
+
+
+def test_a_metastore_that_is_away_is_named(store: MemoryStore) -> None:
+    config = CatalogConfig("lake", "hive", "thrift://127.0.0.1:1", "", "", False, {})
+    with pytest.raises(CatalogUnlistable) as refused:
+        open_catalog(config, store).listing()
+    assert "nobody answers" in refused.value.found and "start it" in refused.value.next

@@ -30,6 +30,9 @@ class RacedTable:
     Attributes:
         before_commit: Called once between what a committer knew and its commit.
         after_commit: The same, when the commit is made and its answer is not here yet.
+        looks_again: Whether the server looks the table up once more before it answers a commit:
+            what others did right after it is in the answer then.
+        way: How the committer reaches the server, where that is not as people do.
     """
 
     server: IcebergServer
@@ -37,6 +40,8 @@ class RacedTable:
     format_version: int = 2
     before_commit: Callable[[], object] | None = None
     after_commit: Callable[[], object] | None = None
+    looks_again: bool = False
+    way: Mapping[str, str] = field(default_factory=dict)
     protocol: RestProtocol = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +95,10 @@ class RacedTable:
     def untag(self, name: str) -> None:
         self.commit({"action": "remove-snapshot-ref", "ref-name": name})
 
+    def rename(self, name: str) -> None:
+        namespace = self.name.namespace
+        self.protocol.catalog.rename_table((*namespace, self.name.name), (*namespace, name))
+
     def refs(self) -> dict[str, int]:
         refs: Mapping[str, Json] = self.load().metadata.get("refs") or {}
         return {name: ref["snapshot-id"] for name, ref in refs.items()}
@@ -135,7 +144,12 @@ class _Interrupted(RestProtocol):
     """The protocol, with something that happens around its next commit."""
 
     def __init__(self, table: RacedTable) -> None:
-        super().__init__(table.name.catalog, lambda: table.protocol.catalog)
+        name = table.name.catalog
+        super().__init__(
+            name,
+            lambda: RestCatalog(name, **table.way) if table.way else table.protocol.catalog,
+            pause=lambda seconds: None,
+        )
         self._table = table
 
     def commit(
@@ -148,7 +162,7 @@ class _Interrupted(RestProtocol):
         after, self._table.after_commit = self._table.after_commit, None
         if after is not None:
             after()
-        return done
+        return self.load(name) if self._table.looks_again else done
 
 
 def set_ref(name: str, snapshot_id: int, kind: str = "tag") -> Json:

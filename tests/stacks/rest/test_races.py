@@ -119,6 +119,18 @@ def test_a_name_that_somebody_has_used_again_is_theirs(table: RacedTable) -> Non
     assert table.refs()["audit"] == 4
 
 
+def test_an_answer_that_has_the_next_commit_too_hides_no_ref_that_was_lost(
+    table: RacedTable,
+) -> None:
+    plan = table.plan([1, 2, 3])
+    table.before_commit = lambda: table.tag("audit", 3)
+    table.after_commit = lambda: table.append(6)
+    table.looks_again = True
+    outcome = table.committer.expire(plan, plan.base_location)
+    assert outcome is not None and outcome.restored == ("audit",)
+    assert table.refs()["audit"] == 3 and table.refs()["main"] == 6
+
+
 def test_a_commit_that_a_gateway_sends_again_takes_nothing_a_second_time(table: RacedTable) -> None:
     plan = table.plan([1, 2, 3])
     sent: list[tuple[object, ...]] = []
@@ -188,3 +200,29 @@ def test_the_base_is_found_behind_the_end_of_the_metadata_log(server: IcebergSer
     outcome = table.committer.confirm(plan)
     assert outcome is not None and outcome.restored == ("audit",)
     assert table.refs()["audit"] == 2
+
+
+def test_another_table_that_has_the_name_by_now_gets_nothing_that_was_lost(
+    server: IcebergServer,
+) -> None:
+    table = RacedTable(server, TableName("lake", ("air",), "renamed"))
+    for snapshot in range(1, 6):
+        table.append(snapshot)
+    plan = table.plan([1, 2, 3])
+    table.before_commit = lambda: table.tag("audit", 3)
+    table.after_commit = lambda: table.rename("elsewhere")
+    with pytest.raises(CommitUnproven) as renamed:
+        table.committer.expire(plan, plan.base_location)
+    assert "no table of that name" in renamed.value.found
+    other = RacedTable(server, table.name)
+    other.append(9)
+    for attempt in (table.committer.confirm, table.committer.withdraw):
+        with pytest.raises(CommitUnproven, match="cannot be told") as refusal:
+            attempt(plan)
+        assert "another table of that name" in refusal.value.found
+    other.rename("other")
+    table.protocol.catalog.rename_table(("air", "elsewhere"), ("air", "renamed"))
+    outcome = table.committer.confirm(plan)
+    assert outcome is not None and table.refs()["audit"] == 3
+    other.name = TableName("lake", ("air",), "other")
+    assert (other.snapshots().keys(), other.refs()) == ({9}, {"main": 9})

@@ -1,6 +1,7 @@
 """Servers for tests: each a process on a free port of the loopback, ended by its own id."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
@@ -9,7 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from meltline.jars.places import cache_folder
+
 _PATIENCE = 90  # seconds that a server may take to start, on a machine that does other things too
+
+
+def program(name: str, variable: str) -> str:
+    """Where a server's program is: what the variable names, else where `setup/servers` puts it.
+
+    Without one the test is skipped, which in CI is a failure.
+    """
+    path = os.environ.get(variable) or str(cache_folder(os.environ) / "servers" / name)
+    if not Path(path).exists():
+        pytest.skip(f"no {path}: setup/servers fetches it, or {variable} names another")
+    return path
 
 
 def free_port() -> int:

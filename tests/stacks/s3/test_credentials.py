@@ -13,7 +13,7 @@ from meltline.adapters.object_store.vended import vended
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.errors import CredentialsExpired, CredentialsMissing, StoreRefused
 from meltline.ports import VendedCredentials
-from tests.stacks.s3.fault_proxy import Fault, FaultProxy, Request, fault_proxy
+from tests.stacks.fault_proxy import Fault, FaultProxy, Request, fault_proxy
 from tests.stacks.s3.moto import ROLE, Moto
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 
-from meltline.adapters.catalogs.metastores.rows import Document, Row
+from meltline.adapters.catalogs.metastores.rows import Document, Edit, Row
 from meltline.domain.errors import NameConflict
 
 Meanwhile = Callable[[], None]
@@ -109,11 +109,24 @@ class RenamingMetastore(MemoryMetastore):
             return not is_denied
 
 
+class FoldingMetastore(MemoryMetastore):
+    """One that takes a name however it is spelled, as Hive does."""
+
+    def row(self, database: str, table: str) -> Row | None:
+        return super().row(database.lower(), table.lower())
+
+
 class MemoryDatabases:
-    """The port `Databases`."""
+    """The port `Databases`.
+
+    Attributes:
+        meanwhile: What others have written, a database's properties at a time, right after one of
+            our changes.
+    """
 
     def __init__(self) -> None:
         self._databases: dict[str, dict[str, str]] = {}
+        self.meanwhile: list[dict[str, str]] = []
 
     def properties(self) -> dict[str, dict[str, str]]:
         return dict(self._databases)
@@ -124,8 +137,10 @@ class MemoryDatabases:
         self._databases[database] = dict(properties)
         return True
 
-    def change(self, database: str, properties: Mapping[str, str]) -> None:
-        self._databases[database] = dict(properties)
+    def change(self, database: str, edit: Edit) -> None:
+        self._databases[database] = dict(edit(self._databases[database]))
+        if self.meanwhile:
+            self._databases[database] = self.meanwhile.pop(0)
 
     def remove(self, database: str) -> None:
         del self._databases[database]

@@ -7,16 +7,22 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from meltline.adapters.catalogs.metastores.rows import LOCATION, TABLE_TYPE
+from meltline.adapters.catalogs.metastores.rows import LOCATION, TABLE_TYPE, Row
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import (
+    CatalogUnlistable,
+    CommitConflict,
+    MeltlineError,
+    TableNotFound,
+)
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import TableMove
 from meltline.testing.store import MemoryStore
 from tests.contract.catalogs.test_catalog import NAME, START, written
 from tests.unit.catalog.rows_in_memory import (
+    FoldingMetastore,
     Killed,
     MemoryDatabases,
     MemoryMetastore,
@@ -266,3 +272,56 @@ def test_a_move_that_others_took_back_is_not_called_done() -> None:
         lake.metastore.meanwhile[at] = quietly(lake, Lake.another_takes_the_name_and_edits)
         lived(lake, Lake.move)
         assert lake.is_done == (lake.standing()[PLACE] != FOREIGN)
+
+
+def test_a_property_of_a_namespace_that_another_writer_has_overwritten_is_set_again() -> None:
+    lake = Lake(MemoryMetastore())
+    lake.databases.meanwhile = [{"theirs": "1"}, {"theirs": "2", "gone": "x"}]
+    lake.tables.set_namespace_properties(("air",), {"meltline.hold": "court"}, ["gone"])
+    assert lake.databases.properties()["air"] == {"theirs": "2", "meltline.hold": "court"}
+
+
+def test_a_property_that_others_overwrite_each_time_is_not_called_set() -> None:
+    lake = Lake(MemoryMetastore())
+    lake.databases.meanwhile = [{"theirs": "1"}] * 5
+    with pytest.raises(CommitConflict, match="changed each time"):
+        lake.tables.set_namespace_properties(("air",), {"meltline.hold": "court"})
+
+
+def test_a_property_that_another_has_set_meanwhile_is_not_overwritten_anew() -> None:
+    lake = Lake(MemoryMetastore())
+    lake.databases.meanwhile = [{"epoch": "3"}]
+    with pytest.raises(CommitConflict, match="epoch"):
+        lake.tables.set_namespace_properties(("air",), {"epoch": "2"}, expected={"epoch": None})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("meltline_dropped", "a__b"), ("meltline_dropped", "a-b")),
+        (("meltline_dropped__a__b", "t"), ("meltline_dropped__a-b", "u")),
+    ],
+)
+def test_rows_that_would_have_one_name_make_the_catalog_unlistable(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    lake = Lake(MemoryMetastore())
+    for database, table in (one, other):
+        lake.databases.make(database, {"meltline.hold": database})
+        lake.metastore.insert(database, table, {TABLE_TYPE: "ICEBERG", LOCATION: START}, written())
+        if (database, table) == one:
+            assert len(lake.standing()) == 2
+    with pytest.raises(CatalogUnlistable):
+        lake.standing()
+
+
+def test_a_table_is_not_found_by_another_name_that_its_metastore_folds() -> None:
+    lake = Lake(FoldingMetastore())
+    with pytest.raises(TableNotFound):
+        lake.tables.location(TableName("lake", ("air",), "T"))
+    assert lake.tables.location(NAME) == START
+
+
+def test_a_metadata_file_whose_own_path_looks_like_a_fence_is_where_it_is() -> None:
+    path = "s3://lake/meltline-moving:ab:/metadata/0.json"
+    assert Row("air", "t", {TABLE_TYPE: "ICEBERG", LOCATION: path}, None).location == path

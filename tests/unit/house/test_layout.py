@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SOURCES = ("include", "dags", "demo", "setup", "benchmarks", "tests")
+SOURCES = ("include", "dags", "demo", "setup", "deploy", "benchmarks", "tests")
 TEXTS = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".html", ".js", ".css", ".sql", ".in"}
 SHIPPED = ("include", "dags", "demo", "setup")
 

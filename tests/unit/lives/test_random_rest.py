@@ -26,11 +26,13 @@ class Comers:
 
     Attributes:
         numbers: Which snapshot each of the next commits' comers tags; empty is nobody.
+        followers: How many commits of others come right after ours, before its answer.
         process: The run that dies when its next commit is made, before the answer comes.
         tagged: The tags that were made so, by table, and what each is on.
     """
 
     numbers: list[int] = field(default_factory=list)
+    followers: int = 0
     process: Process | None = None
     tagged: dict[tuple[TableName, str], int] = field(default_factory=dict)
     names: Iterator[int] = field(default_factory=count)
@@ -46,7 +48,7 @@ class RestLifecycles(UnluckyLifecycles):
             other_catalogs=("theirs",),
             behind_rest=True,
             interrupt=self._somebody_comes,
-            answering=self._somebody_dies,
+            answering=self._somebody_follows,
         )
         self.engines = Engines(self.lake)
 
@@ -57,7 +59,10 @@ class RestLifecycles(UnluckyLifecycles):
             table.tag(tag, snapshot, **{"max-ref-age-ms": FOREVER_MS})
             self.comers.tagged[name, tag] = snapshot
 
-    def _somebody_dies(self, name: TableName) -> None:
+    def _somebody_follows(self, name: TableName) -> None:
+        followers, self.comers.followers = self.comers.followers, 0
+        for _ in range(followers):
+            Table(self.lake, name).append(self.engines.new_file())
         process, self.comers.process = self.comers.process, None
         if process is not None:
             process.dead = True
@@ -66,20 +71,27 @@ class RestLifecycles(UnluckyLifecycles):
     @rule(
         span=LATER,
         numbers=st.lists(st.integers(0, 20), min_size=1, max_size=4),
+        followers=st.integers(0, 2),
         dies=st.booleans(),
         actions=some(*WRITES, *OTHERS),
     )
     def refs_come_while_it_is_committed(
-        self, span: timedelta, numbers: list[int], dies: bool, actions: list[tuple[str, int, int]]
+        self,
+        span: timedelta,
+        numbers: list[int],
+        followers: int,
+        dies: bool,
+        actions: list[tuple[str, int, int]],
     ) -> None:
         """Of a run that died others know nothing; they go on before the next one comes."""
         self.pass_time(span)
         self.comers.tagged = {}
         process = Process()
         self.comers.numbers, self.comers.process = list(numbers), process if dies else None
+        self.comers.followers = followers
         with suppress(Killed):
             self.lake.run(services=process.of(self.lake.services()))
-        self.comers.numbers, self.comers.process = [], None
+        self.comers.numbers, self.comers.followers, self.comers.process = [], 0, None
         if process.dead:
             self.lake.let_leases_end()
             self.happens([("append", 0, 0)], MINUTE)

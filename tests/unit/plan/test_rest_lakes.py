@@ -101,6 +101,40 @@ def test_a_tag_that_comes_during_the_commit_keeps_its_snapshot_and_only_that() -
     lake.check_nothing_is_missing()
 
 
+def test_an_answer_that_has_the_next_commit_too_hides_no_tag_that_was_lost() -> None:
+    lake, table, others = rest_lake()
+    first = table.snapshots[0]
+    others.name, others.snapshot = "audit", first
+    lake.answering = lambda name: table.append("next")
+    assert lake.run().exit_code == 0
+    assert first in table.snapshots and table.document["refs"]["audit"]["snapshot-id"] == first
+    assert_nothing_departed_as_planned(lake)
+    lake.answering = lambda name: None
+    over(lake)
+    lake.check_nothing_is_missing()
+
+
+def test_another_table_that_takes_the_name_before_a_tag_is_back_does_not_get_it() -> None:
+    lake, table, others = rest_lake()
+    stranger = lake.table("stranger")
+    stranger.append("s")
+    others.name, others.snapshot = "audit", table.snapshots[0]
+    standing = lake.catalogs["lake"]._tables
+
+    def tag_then_swap(name: TableName) -> None:
+        others(name)
+        if len(others.seen) == 2:  # the commit that would restore
+            standing[replace(name, name="moved")] = standing.pop(name)
+            standing[name] = standing.pop(stranger.name)
+
+    lake.interrupt = tag_then_swap
+    before = stranger.document
+    assert lake.run().exit_code != 0
+    assert Table(lake, table.name).document == before
+    (plan,) = lake.control.plans.find(states=[PlanState.APPLYING])
+    assert plan.table == table.name and not lake.waiting()
+
+
 def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_back() -> None:
     lake, table, others = rest_lake()
     first = table.snapshots[0]

@@ -28,14 +28,16 @@ EXPIRE_FACTS = COLD_FACTS | {
     "planned_leased", "planned_unread", "planned_in_window", "planned_writer_walks",
     "planned_not_in_metadata",
     "planned_referenced",
-    "planned_unowned", "planned_outside_roots", "planned_unknown", "planned_protected",
+    "planned_unowned", "planned_outside_roots", "planned_half_seen",
+    "planned_unknown", "planned_protected",
     "head_files_lost", "delete_ratio",
     "growth", "head_totals_differ", "unreadable", "tables_read", "manifests_read",
 }  # fmt: skip
 PURGE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_not_due", "planned_not_in_failsafe", "planned_referenced",
     "planned_young_orphans",
-    "planned_unowned", "planned_outside_roots", "planned_protected", "planned_held",
+    "planned_unowned", "planned_outside_roots", "planned_half_seen",
+    "planned_protected", "planned_held",
     "planned_claimed", "cold_unproved", "unreadable", "tables_read",
 }  # fmt: skip
 

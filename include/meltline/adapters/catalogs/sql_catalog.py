@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, create_engine, delete, select, update
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.sql_rows import (
     EXISTS,
     Moved,
@@ -53,6 +54,9 @@ from meltline.ports import (
 )
 from meltline.retries import until_done
 
+_EXPECTED = "a database with the tables iceberg_tables and iceberg_namespace_properties"
+_CONNECTS_WITHIN = 30  # seconds; so long a server may take to start again
+
 
 def may_migrate(config: CatalogConfig) -> bool:
     """Whether an engine that asks for schema version V1 would change tables that are there.
@@ -60,7 +64,7 @@ def may_migrate(config: CatalogConfig) -> bool:
     Without being asked it takes V1 where that is, and V0 for a new catalog. What cannot be told
     counts as V0: a catalog is never changed in passing.
     """
-    engine = _engine(config.uri)
+    engine = open_database(config.uri)
     try:
         if _is_absent(engine):
             return False
@@ -72,12 +76,20 @@ def may_migrate(config: CatalogConfig) -> bool:
         engine.dispose()
 
 
-def _engine(uri: str) -> Engine:
+def open_database(uri: str) -> Engine:
+    """An engine for a catalog's database; nothing is opened yet.
+
+    A connection is asked whether it still is one before it is used again: a server that was
+    restarted meanwhile is no catalog that cannot be listed.
+    """
     url = make_url(uri)
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-    arguments = {"timeout": 30} if url.drivername.startswith("sqlite") else {}
-    return create_engine(url, connect_args=arguments, hide_parameters=True)
+    if url.drivername.startswith("sqlite"):
+        arguments = {"timeout": 30}
+    else:
+        arguments = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECTS_WITHIN}
+    return create_engine(url, connect_args=arguments, hide_parameters=True, pool_pre_ping=True)
 
 
 def _is_absent(engine: Engine) -> bool:
@@ -138,24 +150,27 @@ class SqlTables:
         except MeltlineError:
             raise
         except Exception as error:
-            raise self._unlistable(f"{type(error).__name__}") from error
+            raise self._silent(error) from error
         for listed in entries:
             for depth in range(1, len(listed.name.namespace) + 1):
                 namespaces.setdefault(listed.name.namespace[:depth], {})
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
 
+    def _silent(self, error: Exception) -> CatalogUnlistable:
+        return no_answer(self.name, _EXPECTED, getattr(error, "orig", None) or error)
+
     def _unlistable(self, reason: str) -> CatalogUnlistable:
         return CatalogUnlistable(
             f"catalog {self.name} could not be listed completely",
             object=self.name,
-            expected="a database with the tables iceberg_tables and iceberg_namespace_properties",
+            expected=_EXPECTED,
             found=reason,
             next="nothing is deleted anywhere until it can be listed; check its uri and database",
         )
 
     def _begin(self) -> Any:
         if self._engine is None:
-            self._engine = _engine(self._config.uri)
+            self._engine = open_database(self._config.uri)
         if _is_absent(self._engine):
             # SQLite would make an empty catalog, in which every table is gone.
             raise self._unlistable(f"no database file at {self._engine.url.database}")
@@ -193,7 +208,7 @@ class SqlTables:
                 rows = connection.execute(select(tables).where(*self._row_of(tables, name)))
                 row = rows.mappings().first()
         except SQLAlchemyError as error:
-            raise self._unlistable(type(error).__name__) from error
+            raise self._silent(error) from error
         if row is not None and not is_table(row):
             raise a_view(name)
         if row is not None and row["metadata_location"]:

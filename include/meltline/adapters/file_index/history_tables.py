@@ -54,9 +54,9 @@ class TableUpkeep:
         self._departures = departures
         self.settle_from = settle_from
 
-    def prepare(self) -> None:
-        """Creates the namespace, the tables and columns where they are missing."""
-        self._tables.prepare()
+    def prepare(self) -> Sequence[str]:
+        """Creates the namespace, the tables and columns where they are missing. See the port."""
+        return self._tables.prepare()
 
     def maintain(self) -> Sequence[str]:
         """Compacts and expires the ledger's own tables, by Iceberg's procedures, where it pays.

@@ -20,6 +20,7 @@ from meltline.adapters.index_tables.scan_query import Condition, Question
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.spark_scan import answer_by_spark
 from meltline.adapters.index_tables.table_now import TableNow
+from meltline.adapters.spark.first_tables import preparing
 from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import quote_part
@@ -53,8 +54,20 @@ class LedgerTables:
         self._files = LedgerFiles(store)
         self._classes = JavaClasses(spark)
 
-    def prepare(self) -> None:
-        """Creates the namespace, the tables and columns where they are missing."""
+    def prepare(self) -> Sequence[str]:
+        """Creates the namespace, the tables and columns where they are missing.
+
+        Returns:
+            The tables' names.
+
+        Raises:
+            SetupMissing: One could not be made.
+        """
+        with preparing(self.place[0]):
+            self._make_all()
+        return tuple(TABLES)
+
+    def _make_all(self) -> None:
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.namespace}")
         for name, schema in TABLES.items():
             types = {f.name: from_arrow_type(f.type).simpleString() for f in schema}

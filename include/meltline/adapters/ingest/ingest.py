@@ -145,19 +145,19 @@ class ManifestRows:
                 if read.num_rows:
                     self._tables.append_arrow(table, read, marker)
             return indexed.outcomes
-        rows = index_spread(self._tables.spark, self._store, requests, ownerships).persist()
-        try:
-            outcomes = rows.where(OUTCOME).toArrow().to_pylist()
-            read = rows.where(f"NOT ({OUTCOME})")
-            for table, part in (
-                ("entries", read.where(f"NOT ({CHANGE})")),
-                ("changes", read.where(CHANGE)),
-            ):
-                if any((r.step is None) == (table == "entries") for r in requests):
-                    columns = part.select(*TABLES[table].names)
-                    self._tables.write(table, columns.coalesce(2), marker)
-        finally:
-            rows.unpersist()
+        spread_rows = index_spread(self._tables.spark, self._store, requests, ownerships)
+        # Held without its lineage: were a lost executor's part read anew, and not be had this time,
+        # a manifest would count as read whose rows nobody has written.
+        rows = spread_rows.localCheckpoint()
+        outcomes = rows.where(OUTCOME).toArrow().to_pylist()
+        read = rows.where(f"NOT ({OUTCOME})")
+        for table, part in (
+            ("entries", read.where(f"NOT ({CHANGE})")),
+            ("changes", read.where(CHANGE)),
+        ):
+            if any((r.step is None) == (table == "entries") for r in requests):
+                columns = part.select(*TABLES[table].names)
+                self._tables.write(table, columns.coalesce(2), marker)
         return [outcome_of(row) for row in outcomes]
 
     def _ingest_bulk(self, requests: Sequence[ReadRequest], homes: Homes, marker: str) -> Outcomes:

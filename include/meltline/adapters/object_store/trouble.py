@@ -20,6 +20,7 @@ _ENDED = re.compile(
     r"Signature not valid in the specified time frame|invalid_grant|token.{0,20}expired",
     re.IGNORECASE,
 )
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified (?:bucket|container) does not")
 _KEYS = {
     "S3": ("s3.access-key-id", "AWS_ACCESS_KEY_ID"),
     "GCS": ("gcs.oauth2.token", "GOOGLE_APPLICATION_CREDENTIALS"),
@@ -60,6 +61,13 @@ def _kind_of(error: Exception) -> _Kind:
             f"no credentials: {' and '.join(keys)} are not set, and this machine gave none",
             f"{', or '.join(keys)}; or a role of this machine",
             "give the catalog these properties in meltline.yaml, or set the variables",
+        )
+    if _NO_BUCKET.search(reason):
+        return _Kind(
+            StoreRefused,
+            "there is no such bucket",
+            "a bucket (container) of that name",
+            "make it, or correct the `warehouse` in meltline.yaml",
         )
     return _Kind(StoreRefused, reason)
 

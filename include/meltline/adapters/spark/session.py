@@ -20,11 +20,14 @@ from pyspark.sql import SparkSession
 from meltline.adapters.catalogs.metastores.aws_words import java_words, jvm_properties
 from meltline.adapters.catalogs.metastores.flat_names import as_held
 from meltline.adapters.catalogs.sql_catalog import may_migrate
+from meltline.adapters.spark.executors import prepare_executors, runs_here
+from meltline.adapters.spark.first_tables import preparing
 from meltline.adapters.spark.shared_jvm import join_context
 from meltline.adapters.spark.store_settings import store_settings
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.secrets import redaction
 from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.extras import refuse_connect
 from meltline.jars.places import jar_paths, java_options
 
 _STDERR = 2
@@ -51,9 +54,14 @@ def open_session(
         app: Names the session for people.
         environ: Names the master and the jars.
         further: Settings that win over those that follow from the configuration.
+
+    Raises:
+        ConnectRefused: The environment asks for a session of Spark Connect.
+        ExecutorsUnfit: Executors of a cluster lack what our code needs.
     """
+    refuse_connect({**os.environ, **environ})
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if environ.get("MELTLINE_MASTER", "local").startswith("local"):
+    if runs_here(environ.get("MELTLINE_MASTER", "local")):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
     settings = {"spark.app.name": f"meltline {app}", **session_settings(config), **further}
     if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
@@ -66,6 +74,7 @@ def open_session(
     session.sparkContext.setLogLevel("ERROR")
     for key, text in jvm_properties(config.catalogs.values()).items():
         session._jvm.java.lang.System.setProperty(key, text)  # type: ignore[union-attr]
+    prepare_executors(session, (*config.roots, *config.archives))
     return session
 
 
@@ -74,7 +83,9 @@ def jvm_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
 
     Raises:
         SetupMissing: A jar is not there.
+        ConnectRefused: The environment, or the master, asks for Spark Connect.
     """
+    refuse_connect({**environ, "MELTLINE_MASTER": master})
     return {
         "spark.master": master,
         "spark.jars": ",".join(jar_paths(environ)),
@@ -182,8 +193,13 @@ def spark_catalog(catalog: CatalogConfig) -> str:
 
 
 def prepare_catalog(spark: SparkSession, catalog: CatalogConfig) -> None:
-    """Has the client make the tables that a JDBC catalog keeps itself, where they are missing."""
-    spark.sql(f"SHOW NAMESPACES IN {quote_part(spark_catalog(catalog))}").collect()
+    """Has the client make the tables that a JDBC catalog keeps itself, where they are missing.
+
+    Raises:
+        SetupMissing: It could not.
+    """
+    with preparing(catalog.name):
+        spark.sql(f"SHOW NAMESPACES IN {quote_part(spark_catalog(catalog))}").collect()
 
 
 def spark_identifier(catalogs: Mapping[str, CatalogConfig], table: TableName) -> str:

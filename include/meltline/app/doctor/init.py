@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from meltline.app.archive.cold_status import remember_copies
 from meltline.app.doctor.adopted_chunks import forget_chunk_words
+from meltline.app.doctor.grounds import require_grounds, require_made
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, adopt_epoch
 from meltline.app.ground.preconditions import EPOCH, GENERATION, require_generation
@@ -85,19 +86,26 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
         NotASandbox: The warehouse is not empty, or the configuration does not say sandbox.
         LedgerOutOfStep: The ledger is not the catalog's and `adopt` was not given.
         CatalogReadOnly: The catalog's tables cannot be changed safely.
+        CatalogUnlistable: A catalog, the archive's too, does not answer.
+        StoreRefused: A warehouse, the archive's too, cannot be written to.
+        SetupMissing: Something that it stands on is missing, or a catalog has not made or kept
+            what it answered yes to.
     """
+    require_grounds(context)
     require_unhindered(context.catalogs[context.config.hot])
     if sandbox:
         mark_sandbox(context)
     context.control.database.prepare()
     unknown_since = context.control.database.newest_time()
-    context.files.upkeep.prepare()
+    tables = context.files.upkeep.prepare()
     if context.prepare_cold is not None:
         context.prepare_cold()
         remember_copies(context)
     config = context.config
     hot = context.catalogs[config.hot]
-    properties = hot.listing().namespaces.get((config.ledger_namespace,), {})
+    listing = hot.listing()
+    require_made(context, listing, tables)
+    properties = listing.namespaces.get((config.ledger_namespace,), {})
     stated, ours = properties.get(GENERATION), context.control.database.generation()
     if _goes_on(context, stated, ours, adopt=adopt):
         roots = proposed_roots(context)

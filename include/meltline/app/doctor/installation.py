@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from meltline.app.ground.findings import Finding
-from meltline.domain.errors import MissingExtra, SetupMissing
-from meltline.extras import VersionOf, installed_version, require_spark
+from meltline.domain.errors import ConnectRefused, MeltlineError, MissingExtra, SetupMissing
+from meltline.extras import VersionOf, installed_version, refuse_connect, require_spark
 from meltline.jars.java import java_home
 from meltline.jars.places import jar_paths
 
@@ -28,6 +28,7 @@ def installation_findings(
     except SetupMissing as mixed:
         return [_error("spark_overwritten", mixed)]
     return [
+        *_refusals("spark_connect", refuse_connect, environ),
         *_refusals("jars_missing", jar_paths, environ),
         *_refusals("java_missing", java_home, environ),
     ]
@@ -38,9 +39,9 @@ def _refusals(
 ) -> Iterator[Finding]:
     try:
         look(environ)
-    except SetupMissing as missing:
+    except (SetupMissing, ConnectRefused) as missing:
         yield _error(code, missing)
 
 
-def _error(code: str, error: SetupMissing) -> Finding:
+def _error(code: str, error: MeltlineError) -> Finding:
     return Finding("error", code, error.object, f"{error.message}: {error.found}", error.next)

@@ -45,7 +45,8 @@ def probe_catalog(context: ReadContext, probes: Mapping[str, ServerProbe], name:
     facts = probe.facts()
     missing = [fact for fact in facts if fact.is_needed and not fact.is_so]
     reason = "; ".join(_sentence(fact) for fact in missing)
-    verdict = ServerVerdict(reason, probe.server, format_instant(context.clock.now()))
+    places = tuple(place for fact in facts for place in fact.half_seen)
+    verdict = ServerVerdict(reason, probe.server, format_instant(context.clock.now()), places)
     space = (context.config.ledger_namespace,)
     context.editors[name].set_namespace_properties(space, {PROBED: verdict.written})
     audit(context, "probe", name, detail=verdict.written)

@@ -115,7 +115,16 @@ def _commits(context: RunContext, locked: LockedPlans, pause: Callable[[float], 
 
     tables, clock = StandingTables(context), context.clock
     return Commits(
-        PlanChecks(require, tables, listings, control.verdicts, clock, locked, context.committer),
+        PlanChecks(
+            require,
+            tables,
+            listings,
+            control.verdicts,
+            clock,
+            locked,
+            context.committer,
+            context.config.catalogs,
+        ),
         context.committer,
         control.locks,
         control.switch,

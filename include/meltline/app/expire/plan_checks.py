@@ -12,10 +12,12 @@ from typing import TypeAlias
 from meltline.app.catalog.listings import Listings
 from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.gate.gate import not_passed, require_passed
+from meltline.config.load import CatalogConfig
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.deletion.recheck import still_valid
 from meltline.domain.errors import MeltlineError, PlanStale
+from meltline.domain.iceberg.short_logs import deletes_soon
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import (
     CatalogListing,
@@ -115,6 +117,7 @@ class PlanChecks:
     clock: Clock
     plans: LockedPlans
     committer: Committer
+    catalogs: Mapping[str, CatalogConfig]
 
     def passed(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
@@ -255,9 +258,14 @@ class PlanChecks:
             tables = [self.tables.observed(case.state, case.listing) for case in cases]
             requests = self.tables.keep_requests(tables, as_of)
             for case, (request, _, _) in zip(cases, requests, strict=True):
-                if problem := still_valid(case.plan, request):
+                if problem := self._unprovable(case) or still_valid(case.plan, request):
                     problems[case.plan.id] = problem
         return problems
+
+    def _unprovable(self, case: CheckedPlan) -> str:
+        """Why what its commit came to might never be known, where that has to be found out."""
+        is_served = self.catalogs[case.plan.table.catalog].server_commits
+        return deletes_soon(case.state.properties) if is_served and case.plan.snapshots else ""
 
     def _without_gate(self, checked: Sequence[CheckedPlan]) -> Mapping[str, MeltlineError]:
         """Plans without a passed gate. One that was begun and is not committed goes stale."""

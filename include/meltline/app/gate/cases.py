@@ -11,8 +11,10 @@ from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.app.safety.confinement import Confinement
 from meltline.app.safety.protected_files import protected_among
+from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.sharing_groups import Groups
+from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.iceberg.locations import OwnerIndex
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -31,6 +33,8 @@ class Surroundings:
         now: By the wall clock, when the gate began.
         protected: Keys of metadata files that tables are at, or that stand in their logs.
         elsewhere: By what other name a planned file may be needed.
+        half_seen: Where a catalog shows only a part of what is needed, by what the catalogs say
+            now and by what the ledger remembers.
     """
 
     sources: GateSources
@@ -40,11 +44,12 @@ class Surroundings:
     groups: Groups
     protected: Collection[str]
     elsewhere: Mapping[str, str]
+    half_seen: HalfSeenPlaces
 
     @property
     def roots(self) -> Confinement:
-        """Outside of them nothing may go."""
-        return Confinement(self.sources.config.roots, self.sources.resolver)
+        """Outside of them nothing may go, nor where a catalog shows only a part."""
+        return Confinement(self.sources.config.roots, self.sources.resolver, self.half_seen)
 
     def levels(self, state: TableMetadata) -> Levels:
         """The properties that hold for a table, nearest first."""
@@ -88,11 +93,11 @@ class Case:
         """What of some tables could not be read."""
         return [error for uuid in uuids for error in self.around.proof.errors.get(uuid, ())]
 
-    def common_measures(self, outside: Collection[str], unreadable: Collection[str]) -> Measures:
+    def common_measures(self, refused: Mapping[str, Why], unreadable: Collection[str]) -> Measures:
         """What every plan must show.
 
         Args:
-            outside: Planned files outside the roots.
+            refused: Planned files outside the roots, or half seen.
             unreadable: What could not be read and might need a planned file.
         """
         plan, paths, around = self.plan, self.paths, self.around
@@ -106,7 +111,8 @@ class Case:
             "planned_unowned": [
                 f.path for f in self.files if f.owner not in around.owners.owners(f.path)
             ],
-            "planned_outside_roots": outside,
+            "planned_outside_roots": [p for p, why in refused.items() if why is not Why.HALF_SEEN],
+            "planned_half_seen": [p for p, why in refused.items() if why is Why.HALF_SEEN],
             "planned_protected": protected_among(paths, around.protected, archives),
             "unreadable": unreadable,
             **self.cold.as_facts(),

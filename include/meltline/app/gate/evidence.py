@@ -11,9 +11,11 @@ from meltline.app.gate.expire_evidence import LedgerFacts, expire_measures
 from meltline.app.gate.proof import Leaving, prove
 from meltline.app.gate.purge_evidence import purge_measures
 from meltline.app.gate.sources import GateSources
+from meltline.app.safety.half_seen import half_seen_now, lying_in, place_in
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.safety.protected_files import metadata_keys
 from meltline.domain.deletion.gate import GateFacts
+from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.iceberg.files import DepartureState, PlannedFile
@@ -55,9 +57,10 @@ def _surroundings(
     sources: GateSources, world: LiveCatalogs, plans: Sequence[Plan], items: _Items
 ) -> Surroundings:
     """The proof that serves all plans, and who owns, shares and needs what."""
-    now = sources.clock.now()
+    now, half_seen = sources.clock.now(), _half_seen(sources, world)
     purged = _paths([plan for plan in plans if plan.kind is PlanKind.PURGE], items)
     places, stores = sources.places.all(), sources.config.stores
+    places |= set(map(place_in, half_seen.places))
     names = OtherNames(sources.store, sources.resolver, places, stores)
     sought = {*_paths(plans, items), *(name for path in purged for name in names.of(path))}
     leaving = Leaving.by(plans, world.states)
@@ -70,9 +73,21 @@ def _surroundings(
         groups=Groups(sources.registrations.sharing()),
         protected=metadata_keys(world.states),
         elsewhere=needed_by_other_names(
-            names, purged, lambda candidates: proof.referenced.keys() & candidates
+            names,
+            purged,
+            lambda candidates: (
+                (proof.referenced.keys() & candidates)
+                | lying_in(sources.store, half_seen, candidates)
+            ),
         ),
+        half_seen=half_seen,
     )
+
+
+def _half_seen(sources: GateSources, world: LiveCatalogs) -> HalfSeenPlaces:
+    """By what every catalog says at this moment, and by all that it ever said."""
+    places = half_seen_now(sources.config, sources.registrations, world.listings, world.states)
+    return HalfSeenPlaces([*places, *sources.places.half_seen()])
 
 
 def _read_since(sources: GateSources, plans: Sequence[Plan]) -> datetime | None:

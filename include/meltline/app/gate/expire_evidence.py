@@ -115,12 +115,12 @@ def expire_measures(case: Case, facts: LedgerFacts) -> Measures:
     ended = state is not None and has_ended(
         around.sources.config, around.proof.world, state, plan, facts.busy, around.now
     )
-    outside = [path for path in case.paths if not around.roots.covers(path)]
+    refused = around.roots.named(case.paths)
     unreadable = [*case.errors(case.members), *filter(None, [facts.bases[plan.id].error])]
     if isinstance(unread := facts.stated.get(plan.table), MeltlineError):
         unreadable.append(f"{unread.message} ({unread.found})")
     return {
-        **case.common_measures(outside, unreadable),
+        **case.common_measures(refused, unreadable),
         **(_missing(plan) if state is None else _table_measures(case, facts, state, ended=ended)),
         "planned_main": int(MAIN in plan.refs and not ended),
         "planned_leased": _text(facts.leased(plan.table_uuid).intersection(plan.snapshots)),

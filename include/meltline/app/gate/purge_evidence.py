@@ -19,9 +19,9 @@ def purge_measures(
         claimed: Paths that purges are deleting, and by which plan.
     """
     plan, around = case.plan, case.around
-    outside = around.roots.refused(case.paths).keys()
+    refused = around.roots.refused(case.paths)
     return {
-        **case.common_measures(outside, case.errors({"", *case.members})),
+        **case.common_measures(refused, case.errors({"", *case.members})),
         **_failsafe_measures(case, departures),
         "planned_held": _held_owners(case),
         "planned_claimed": [p for p in case.paths if claimed.get(p, plan.id) != plan.id],

@@ -14,7 +14,7 @@ from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import EPOCH, GENERATION, standing_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.epochs import Epoch, newest_confirmed, number_in
-from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError
+from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError, SetupMissing
 from meltline.ports import CatalogListing
 from meltline.retries import until_done
 
@@ -130,13 +130,31 @@ def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation:
 
     Raises:
         CommitConflict: Something else stands there by now; nothing was adopted.
+        SetupMissing: The catalog has not kept what it answered yes to; nothing was adopted.
     """
     above = number_in(properties.get(EPOCH, ""))
     epoch = _next_epoch(context, f"adopted as generation {generation}", above)
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
     _set_properties(context, {EPOCH: epoch.written, GENERATION: str(generation)}, [ARMED], expected)
+    _require_kept(context, generation)
     context.control.database.set_generation(generation)
     context.control.epochs.confirm(epoch.nonce)
+
+
+def _require_kept(context: ReadContext, generation: int) -> None:
+    """Looks again: a ledger whose generation the catalog does not have refuses everything."""
+    config = context.config
+    listing = context.catalogs[config.hot].listing()
+    kept = listing.namespaces.get((config.ledger_namespace,), {})
+    if kept.get(GENERATION) != str(generation) or EPOCH not in kept:
+        raise SetupMissing(
+            f"catalog {config.hot} has not kept what it answered yes to",
+            object=f"namespace {config.hot}.{config.ledger_namespace}",
+            expected=f"the properties {GENERATION} = {generation} and {EPOCH}",
+            found=", ".join(sorted(kept)) or "no properties",
+            next="use a catalog that keeps the properties of namespaces, or look at its log; then "
+            "run `meltline init` again",
+        )
 
 
 @dataclass

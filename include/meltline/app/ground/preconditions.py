@@ -8,7 +8,7 @@ from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.epochs import Epoch, newest_confirmed, standing
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing, SwitchLedger
+from meltline.ports import CatalogListing, ObjectRemover, ObjectWriter, SwitchLedger
 
 GENERATION = "meltline.ledger-generation"
 EPOCH = "meltline.epoch"
@@ -178,11 +178,24 @@ def keeps_our_time(context: ReadContext) -> bool:
 
 def _store_now(context: ReadContext) -> datetime | None:
     """The store's own time, by an object that is written; None where there is no place for one."""
-    folder = context.config.catalogs[context.config.hot].warehouse.rstrip("/")
-    if not folder:
+    warehouse = context.config.catalogs[context.config.hot].warehouse
+    return write_probe(context.writer, context.remover, warehouse)
+
+
+def write_probe(writer: ObjectWriter, remover: ObjectRemover, warehouse: str) -> datetime | None:
+    """Writes an object to a warehouse and takes it away again.
+
+    Returns:
+        When it was written, by the store; None where the warehouse is the catalog's own matter.
+
+    Raises:
+        StoreRefused: It cannot be written.
+    """
+    if not warehouse:
         return None
-    written_at = context.writer.write(f"{folder}/{_PROBE}", b"")
-    context.remover.delete([f"{folder}/{_PROBE}"])
+    probe = f"{warehouse.rstrip('/')}/{_PROBE}"
+    written_at = writer.write(probe, b"")
+    remover.delete([probe])
     return written_at
 
 

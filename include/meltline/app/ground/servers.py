@@ -24,11 +24,13 @@ class ServerVerdict:
         reason: Why its tables are not managed; empty where they are.
         server: What the server said of itself, as `CatalogListing.server`.
         at: When, in UTC.
+        half_seen: Where its tables may lie, if it shows only a part of them.
     """
 
     reason: str
     server: str
     at: str
+    half_seen: tuple[str, ...] = ()
 
     @property
     def written(self) -> str:
@@ -40,9 +42,27 @@ class ServerVerdict:
         """What `written` was; None where it is anything else."""
         try:
             fields = json.loads(text)
-            return cls(str(fields["reason"]), str(fields["server"]), str(fields["at"]))
-        except (ValueError, KeyError, TypeError):
+            half_seen = tuple(map(str, fields.get("half_seen", ())))
+            return cls(str(fields["reason"]), str(fields["server"]), str(fields["at"]), half_seen)
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
+
+
+HALF_SEEN = "it shows one of its own branches only, and nobody can tell what the others need"
+
+
+def half_seen_by(config: Config, listing: CatalogListing) -> tuple[str, ...]:
+    """Where a catalog shows only a part: by its own word, or by what a probe once came to.
+
+    What is behind the same name now may be another server; its places are not safe by that.
+    """
+    verdict = _verdict(config, listing)
+    return listing.half_seen or (verdict.half_seen if verdict else ())
+
+
+def _verdict(config: Config, listing: CatalogListing) -> ServerVerdict | None:
+    properties: Mapping[str, str] = listing.namespaces.get((config.ledger_namespace,), {})
+    return ServerVerdict.read(properties.get(PROBED, ""))
 
 
 def unmanaged_reason(config: Config, name: str, listing: CatalogListing) -> str:
@@ -56,8 +76,9 @@ def unmanaged_reason(config: Config, name: str, listing: CatalogListing) -> str:
     catalog: CatalogConfig = config.catalogs[name]
     if not catalog.server_commits:
         return ""
-    properties: Mapping[str, str] = listing.namespaces.get((config.ledger_namespace,), {})
-    verdict = ServerVerdict.read(properties.get(PROBED, ""))
+    if listing.half_seen:
+        return HALF_SEEN
+    verdict = _verdict(config, listing)
     if verdict is None:
         return "its server was never probed"
     if verdict.server != listing.server:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.half_seen import half_seen_notices, lying_in, remembered_places
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.withheld import Why, Withheld, order
@@ -17,18 +18,18 @@ from meltline.ports import PlaceLedger, SideFileIndex
 
 
 def outside_roots(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
-    """Those of some files that lie outside every root, by their names alone."""
-    roots = _confinement(context)
-    return {path: Why.OUTSIDE for path in paths if not roots.covers(path)}
+    """Those of some files that lie outside every root, or half seen, by their names alone."""
+    return _confinement(context).named(paths)
 
 
 def leading_out(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
-    """Those of some files that lie outside every root, or lead out of them at this moment."""
+    """The same, and those that lead there at this moment."""
     return _confinement(context).refused(paths)
 
 
 def _confinement(context: ReadContext) -> Confinement:
-    return Confinement(context.config.roots, context.resolver)
+    half_seen = remembered_places(context.control.places)
+    return Confinement(context.config.roots, context.resolver, half_seen)
 
 
 def note_withheld(places: PlaceLedger, step: str, rows: Sequence[Withheld]) -> None:
@@ -51,12 +52,14 @@ def needed_elsewhere(
     if not paths:
         return {}
     named_keys: set[str] = set()
+    half_seen = remembered_places(context.control.places)
 
     def needed(other_paths: Sequence[str]) -> Collection[str]:
         named_keys.update(
             named_keys or _named_keys(context.files.side_files, observation) | set(keys)
         )
         hits = context.files.references.among(other_paths, observation.dead)
+        hits |= lying_in(context.store, half_seen, other_paths)
         return hits | {path for path in other_paths if location_key(path) in named_keys}
 
     return needed_by_other_names(OtherNames.now(context), paths, needed)
@@ -103,8 +106,9 @@ def withheld(
 
 def kept_back(context: ReadContext) -> list[str]:
     """What the last plans left out, for the summary of a run: a line for each way out."""
-    by_fix = grouped(context.control.places.withheld(), lambda row: row.fix)
-    return [_notice(rows) for _, rows in sorted(by_fix.items())]
+    places = context.control.places
+    by_fix = grouped(places.withheld(), lambda row: row.fix)
+    return [*half_seen_notices(places), *(_notice(rows) for _, rows in sorted(by_fix.items()))]
 
 
 def _notice(rows: Sequence[Withheld]) -> str:

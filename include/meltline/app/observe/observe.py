@@ -17,7 +17,7 @@ from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_table
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
-from meltline.app.observe.open_commits import unproven_commits
+from meltline.app.observe.open_commits import unprovable_tables, unproven_commits
 from meltline.app.observe.recording import (
     record_ownership,
     record_registrations,
@@ -26,6 +26,7 @@ from meltline.app.observe.recording import (
 )
 from meltline.app.observe.ref_check import still_changed_heads
 from meltline.app.observe.stale_registrations import left_behind
+from meltline.app.safety.half_seen import half_seen_now, record_half_seen
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.drop.drops import LET_GO
@@ -58,6 +59,8 @@ class Observation:
         listings: What each catalog that could be listed holds.
         left_behind: Last states of names that tables have left and that none goes on from.
         read: Tables whose references are all known as they are today, by UUID.
+        unprovable: Why no snapshot of a table expires, by UUID: behind a server that writes the
+            metadata, what its commit came to might never be known.
     """
 
     at: datetime
@@ -76,6 +79,7 @@ class Observation:
     names: Mapping[str, TableName] = field(default_factory=dict)
     left_behind: tuple[ObservedTable, ...] = ()
     read: frozenset[str] = frozenset()
+    unprovable: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def held(self) -> frozenset[str]:
@@ -108,6 +112,8 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     states = metadata_of(loaded.values())
     ledger = frozenset(state.uuid for state in states if is_ledger(context, state.name))
     record_ownership(registrations, states, now)
+    half_seen = half_seen_now(context.config, registrations, catalogs.listings, states)
+    record_half_seen(context.control.places, half_seen)
     owners = OwnerIndex(registrations.ownerships())
 
     watched = [state for state in states if state.uuid not in ledger]
@@ -201,6 +207,7 @@ def _observation(
         names={table.uuid: table.name for table in tables},
         left_behind=stale.tables,
         read=frozenset(fully_read),
+        unprovable=unprovable_tables(context.config.catalogs, readable),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.iceberg.short_logs import KEEP_VERSIONS, deletes_soon
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import PlanReader
 
@@ -34,6 +35,19 @@ def unproven_commits(
         if plan.id not in concluded
         and _needs_proof(plan, catalogs)
         and not remaining.get(plan.table_uuid, frozenset()) >= set(plan.snapshots)
+    }
+
+
+def unprovable_tables(
+    catalogs: Mapping[str, CatalogConfig], states: Sequence[TableMetadata]
+) -> dict[str, str]:
+    """Why no snapshot of tables expires, by UUID: what a commit came to might never be known."""
+    return {
+        state.uuid: f"{why}; {KEEP_VERSIONS}"
+        for state in states
+        if (catalog := catalogs.get(state.name.catalog)) is not None
+        and catalog.server_commits
+        and (why := deletes_soon(state.properties))
     }
 
 

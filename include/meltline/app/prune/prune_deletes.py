@@ -8,6 +8,7 @@ from meltline.app.ground.preconditions import require_go
 from meltline.app.prune.prune_evidence import PROOF_LASTS, needed
 from meltline.app.prune.prune_gate import PruneGate
 from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.half_seen import remembered_places
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.pruning import PRUNING, PrunePlan, read_plan
 from meltline.domain.archive.seals import sealing
@@ -125,13 +126,17 @@ class PruneDeletes:
 
     def _delete_batch(self, paths: Sequence[str], pruned: Pruned) -> None:
         """Deletes what lies in cold, and forgets what was known of it."""
-        outside = Confinement([self.tier.warehouse], self.tier.resolver).refused(paths)
+        outside = self._confinement().refused(paths)
         pruned.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
         outcomes = self.tier.remover.delete([path for path in paths if path not in outside])
         pruned.errors += [f"{o.path}: {o.error}" for o in outcomes if o.error]
         deleted = [outcome.path for outcome in outcomes if not outcome.error]
         self.context.control.copies.forget(deleted)
         pruned.deleted += len(deleted)
+
+    def _confinement(self) -> Confinement:
+        half_seen = remembered_places(self.context.control.places)
+        return Confinement([self.tier.warehouse], self.tier.resolver, half_seen)
 
     def _forget(self, plan: PrunePlan) -> None:
         place = self._state().properties[plan.key]

@@ -1,15 +1,20 @@
 """The proof before each delete batch, at the cost of what changed since the last look."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.ground.purge_vetoes import wanted_files
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.observe.recording import side_files_of
+from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.half_seen import half_seen_now, lying_in, place_in
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import RunContext
+from meltline.domain.deletion.half_seen import HalfSeenPlaces
+from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
@@ -32,6 +37,8 @@ class RecheckInputs:
     Attributes:
         references: What the file index knows.
         names: By what other names files may be needed, those in some more places included.
+        half_seen: Where catalogs show only a part of what is needed, by what they list and by
+            what their tables are.
     """
 
     tables: StandingTables
@@ -40,6 +47,8 @@ class RecheckInputs:
     store: ObjectReader
     manifests: ManifestReader
     names: Callable[[Collection[str]], OtherNames]
+    half_seen: Callable[[Mapping[str, CatalogListing], Sequence[TableMetadata]], HalfSeenPlaces]
+    roots: Callable[[HalfSeenPlaces], Confinement]
 
 
 class PurgeRecheck:
@@ -106,6 +115,8 @@ class PurgeRecheck:
             context.store,
             context.manifests,
             partial(OtherNames.now, context),
+            partial(_half_seen, context),
+            partial(Confinement, context.config.roots, context.resolver),
         )
         return cls(inputs, observe(context), paths)
 
@@ -117,11 +128,23 @@ class PurgeRecheck:
             PlanStale: A table that moved cannot be read: what it needs is unknown.
         """
         self.look()
-        names = self._inputs.names(self._places)
+        half_seen = self._half_seen_places()
+        names = self._inputs.names({*self._places, *map(place_in, half_seen.places)})
+
+        def needed_so(aliases: Sequence[str]) -> set[str]:
+            return self._named_by(aliases).keys() | lying_in(self._inputs.store, half_seen, aliases)
+
         needed = self._named_by(paths).keys()
-        elsewhere = needed_by_other_names(names, paths, self._named_by).keys()
+        refused = self._inputs.roots(half_seen).refused(paths)
+        elsewhere = set(needed_by_other_names(names, paths, needed_so))
+        elsewhere |= {path for path, why in refused.items() if why is Why.HALF_SEEN}
         self.elsewhere = elsewhere - needed
         return needed | elsewhere
+
+    def _half_seen_places(self) -> HalfSeenPlaces:
+        """By what the last look showed."""
+        by_name = (tables.values() for tables in self._states.values())
+        return self._inputs.half_seen(self._listings, list(chain.from_iterable(by_name)))
 
     def look(self) -> None:
         """Lists the catalogs and reads what has moved since the last look; raises the same."""
@@ -269,6 +292,14 @@ class PurgeRecheck:
     def _note(self, paths: Iterable[str], by: str) -> None:
         for path in paths:
             self._named.setdefault(location_key(path), by)
+
+
+def _half_seen(
+    context: RunContext, listings: Mapping[str, CatalogListing], states: Sequence[TableMetadata]
+) -> HalfSeenPlaces:
+    control = context.control
+    places = half_seen_now(context.config, control.registrations, listings, states)
+    return HalfSeenPlaces([*places, *control.places.half_seen()])
 
 
 def _side_files(state: TableMetadata) -> tuple[list[str], str]:

@@ -92,7 +92,8 @@ class Summary:
         for table in observation.tables:
             name = table.state.name
             if table.managed and selected(name, globs):
-                reason = observation.blocked.get(table.state.uuid, "")
+                uuid = table.state.uuid
+                reason = observation.blocked.get(uuid) or observation.unprovable.get(uuid, "")
                 self._change(name, skipped=reason)
         for name, error in observation.skipped.items():
             if selected(name, globs):

@@ -1,4 +1,4 @@
-"""Confinement: outside the roots nothing is ever planned to go, and nothing is deleted.
+"""Confinement: outside the roots, and in half-seen places, nothing is planned to go or deleted.
 
 Roots are the warehouses of the catalogs that may be changed, and `storage-roots`. A name counts by
 where it leads: what a link, or `..`, leads out of the roots lies outside.
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import claim_prefix, is_odd
@@ -16,12 +17,18 @@ from meltline.ports import PathResolver
 
 
 class Confinement:
-    """The roots, and what lies outside of them."""
+    """The roots, and what lies outside of them, or where nobody sees all that is needed."""
 
-    def __init__(self, roots: Sequence[str], resolver: PathResolver) -> None:
+    def __init__(
+        self,
+        roots: Sequence[str],
+        resolver: PathResolver,
+        half_seen: HalfSeenPlaces = HalfSeenPlaces(),  # noqa: B008 - it never changes
+    ) -> None:
         """Takes the folders and buckets that may be deleted from; none at all allows nothing."""
         self._roots = roots
         self._resolver = resolver
+        self._half_seen = half_seen
         self._prefixes = tuple(map(claim_prefix, roots))
 
     def refused(self, paths: Iterable[str]) -> Mapping[str, Why]:
@@ -33,13 +40,15 @@ class Confinement:
 
     def misplaced(self, paths: Iterable[str]) -> Mapping[str, Why]:
         """The same, for who has seen at this moment which of the files are links themselves."""
-        look = _Look(self._roots, self._prefixes, self._resolver)
+        look = _Look(self._roots, self._prefixes, self._resolver, self._half_seen)
         return {path: why for path in paths if (why := self._reason(path, look)) is not None}
 
     def _reason(self, path: str, look: "_Look") -> Why | None:
         folder = look.folder_of(path)
         if is_odd(path) or not (folder.is_covered or self.covers(path)):
             return Why.OUTSIDE
+        if folder.leads_into_half_seen or self._half_seen.holds(path):
+            return Why.HALF_SEEN
         return Why.LINK if folder.leads_out else None
 
     def _is_link(self, path: str) -> bool:
@@ -48,6 +57,12 @@ class Confinement:
             return self._resolver.is_link(path)
         except StoreRefused:
             return True
+
+    def named(self, paths: Iterable[str]) -> Mapping[str, Why]:
+        """Those of some files that may not go by their names alone, and why."""
+        outside = {path: Why.OUTSIDE for path in paths if not self.covers(path)}
+        half_seen = (p for p in paths if p not in outside and self._half_seen.holds(p))
+        return outside | dict.fromkeys(half_seen, Why.HALF_SEEN)
 
     def covers(self, path: str) -> bool:
         """Whether a file lies under a root, by its name alone."""
@@ -61,18 +76,25 @@ class _Folder:
     Attributes:
         is_covered: Its name lies under a root. Else a file in it may still be a root itself.
         leads_out: A local one leads out of all roots, or nobody can tell where.
+        leads_into_half_seen: A local one leads to a half-seen place.
     """
 
     is_covered: bool
     leads_out: bool
+    leads_into_half_seen: bool
 
 
 class _Look:
     """Where local names lead at this moment."""
 
     def __init__(
-        self, roots: Sequence[str], prefixes: tuple[str, ...], resolver: PathResolver
+        self,
+        roots: Sequence[str],
+        prefixes: tuple[str, ...],
+        resolver: PathResolver,
+        half_seen: HalfSeenPlaces,
     ) -> None:
+        self._half_seen = half_seen
         self._roots = roots
         self._prefixes = prefixes
         self._resolver = resolver
@@ -84,15 +106,17 @@ class _Look:
         folder = self._folders.get(name)
         if folder is None or not name:  # without one, what a path is decides alone
             covered = bool(name) and claim_prefix(name).startswith(self._prefixes)
-            folder = _Folder(covered, is_local(path) and self._leads_out(name))
+            folder = _Folder(covered, *(self._leads(name) if is_local(path) else (False, False)))
             self._folders[name] = folder
         return folder
 
-    def _leads_out(self, folder: str) -> bool:
+    def _leads(self, folder: str) -> tuple[bool, bool]:
+        """Whether a local folder leads out of all roots, and whether into a half-seen place."""
         try:
-            return not claim_prefix(self._resolver.real_path(folder)).startswith(self._real_roots)
+            real = self._resolver.real_path(folder)
         except StoreRefused:
-            return True
+            return True, False
+        return not claim_prefix(real).startswith(self._real_roots), self._half_seen.holds(real)
 
     @cached_property
     def _real_roots(self) -> tuple[str, ...]:

@@ -6,6 +6,12 @@ from enum import StrEnum
 from meltline.domain.places import is_local, store_of
 from meltline.domain.units import format_size
 
+MOVE_AWAY = (
+    "the catalog's own garbage collection deletes there; move other catalogs' tables to a place "
+    "that is not its own, and what they need no more goes there"
+)
+"""The way out where a catalog shows only a part of what needs the files of a place."""
+
 
 class Why(StrEnum):
     """Why a file is kept that nothing refers to by its own name."""
@@ -13,6 +19,7 @@ class Why(StrEnum):
     OUTSIDE = "outside every root"
     MAYBE_THE_SAME = "maybe the same"
     LINK = "a link"
+    HALF_SEEN = "half seen"
     UNPROVED = "no proved copy in cold"
 
 
@@ -41,7 +48,11 @@ class Withheld:
         """The line of the configuration that settles it; empty where none does."""
         if self.why is Why.OUTSIDE:
             return f"storage-roots: [{self.place}]"
-        if self.why in (Why.LINK, Why.UNPROVED) or is_local(self.place) or is_local(self.claimant):
+        if (
+            self.why in (Why.LINK, Why.HALF_SEEN, Why.UNPROVED)
+            or is_local(self.place)
+            or is_local(self.claimant)
+        ):
             return ""
         pair = f"[[{_bare(self.place)}, {_bare(self.claimant)}]]"
         return f"different: {pair}"
@@ -54,6 +65,8 @@ class Withheld:
             return f"{subject}: {self.place} lies outside every root"
         if self.why is Why.LINK:
             return f"{subject}: in {self.place} they are links, or lead out of every root"
+        if self.why is Why.HALF_SEEN:
+            return f"{subject}: of what {self.place} is needed for, a catalog shows only a part"
         if self.why is Why.UNPROVED:
             return f"{subject}: of what is in {self.place} nobody can vouch for the copy in cold"
         return f"{subject}: in {self.place} they may be the same as what {self.claimant} names"
@@ -65,6 +78,8 @@ class Withheld:
             return f"add to the configuration: {self.line}"
         if self.why is Why.LINK:
             return "put a file in the link's place, or delete the link by hand"
+        if self.why is Why.HALF_SEEN:
+            return MOVE_AWAY
         if self.why is Why.UNPROVED:
             return (
                 f"`meltline cold verify {self.table}` names the copies; they go once each copy, or "

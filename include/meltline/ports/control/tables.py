@@ -1,6 +1,6 @@
 """Registrations of tables, and the folders and files that belong, or belonged, to them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -83,6 +83,10 @@ class PlaceReader(Protocol):
         """Where files lie, or ever lay, that a table referred to (`domain.places`)."""
         ...
 
+    def half_seen(self) -> Mapping[str, str]:
+        """Where a catalog shows, or ever showed, only a part of what is needed, and which one."""
+        ...
+
     def withheld(self) -> Sequence[Withheld]:
         """What the last plans of each kind kept although nothing refers to it."""
         ...
@@ -93,6 +97,10 @@ class PlaceLedger(PlaceReader, Protocol):
 
     def add(self, places: Iterable[str]) -> None:
         """Adds what is new; a place is never taken away."""
+        ...
+
+    def add_half_seen(self, places: Mapping[str, str]) -> None:
+        """Adds what is new, by place the catalog; a place is never taken away."""
         ...
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:

@@ -64,6 +64,7 @@ class MemoryPlaces:
     database: MemoryDatabase
     rows: frozenset[str] = frozenset()
     files_withheld: dict[str, Sequence[Withheld]] = field(default_factory=dict)
+    half_seen_by: dict[str, str] = field(default_factory=dict)
 
     def all(self) -> frozenset[str]:
         with self.database.reading():
@@ -72,6 +73,14 @@ class MemoryPlaces:
     def add(self, places: Iterable[str]) -> None:
         with self.database.writing():
             self.rows |= frozenset(places)
+
+    def half_seen(self) -> Mapping[str, str]:
+        with self.database.reading():
+            return dict(self.half_seen_by)
+
+    def add_half_seen(self, places: Mapping[str, str]) -> None:
+        with self.database.writing():
+            self.half_seen_by = {**places, **self.half_seen_by}
 
     def withheld(self) -> Sequence[Withheld]:
         with self.database.reading():

@@ -21,6 +21,24 @@ def word(properties: Mapping[str, str], key: str) -> str | None:
     return properties.get(f"glue.{key}") or properties.get(f"client.{key}")
 
 
+def require_whole_keys(catalog: CatalogConfig) -> None:
+    """Refuses half of a pair of keys: neither client misses the other one before it signs.
+
+    Raises:
+        ConfigInvalid: One is there and the other is not.
+    """
+    halves = {key: word(catalog.properties, key) for key in ("access-key-id", "secret-access-key")}
+    missing = [key for key, text in halves.items() if not text]
+    if len(missing) == 1:
+        raise ConfigInvalid(
+            f"catalog {catalog.name}: glue.{missing[0]} is missing beside its other half",
+            object=f"catalogs.{catalog.name}",
+            expected="glue.access-key-id and glue.secret-access-key, or neither",
+            found="one of the two",
+            next="give it both, or none and let the environment or the machine's role have them",
+        )
+
+
 def java_words(catalog: CatalogConfig) -> dict[str, str]:
     """The properties that Iceberg's Java catalog takes instead of those in `meltline.yaml`.
 

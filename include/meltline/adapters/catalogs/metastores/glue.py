@@ -6,7 +6,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from meltline.adapters.catalogs.metastores.columns import columns_of
-from meltline.adapters.catalogs.metastores.rows import Document, Row
+from meltline.adapters.catalogs.metastores.rows import Document, Edit, Row
 from meltline.adapters.catalogs.table_commits import fate_unknown
 from meltline.adapters.catalogs.table_renames import not_empty
 from meltline.domain.errors import CatalogReadOnly, CommitConflict
@@ -54,11 +54,17 @@ class GlueRows:
     def replace(
         self, row: Row, parameters: Mapping[str, str], document: Document | None = None
     ) -> bool:
-        """One `UpdateTable`; all other fields are what was read. See the port."""
+        """One `UpdateTable`; all other fields are what was read. See the port.
+
+        Versions begin anew with each table: one that was dropped and made again may have the
+        version that was read. So when it was made is looked at right before.
+        """
         version = row.entity.get("VersionId")
         if not version:
             raise self._refused(row, "Glue gave no VersionId for the table")
         table = self._input(row.table, parameters, row, document)
+        if not _is_same(self.row(row.database, row.table), row):
+            return False
         try:
             self._glue.update_table(
                 DatabaseName=row.database,
@@ -148,6 +154,16 @@ class GlueRows:
         )
 
 
+def _is_same(standing: Row | None, row: Row) -> bool:
+    """Whether a row is what was read, and of the table that was read."""
+    if standing is None or standing.location != row.location:
+        return False
+    fields = ("VersionId", "CreateTime")
+    return [standing.entity.get(field) for field in fields] == [
+        row.entity.get(field) for field in fields
+    ]
+
+
 def _pattern(like: Row | Document) -> tuple[Row | None, Document | None]:
     return (like, None) if isinstance(like, Row) else (None, like)
 
@@ -183,10 +199,7 @@ class GlueDatabases:
     def properties(self) -> dict[str, dict[str, str]]:
         pages = self._glue.get_paginator("get_databases").paginate()
         return {
-            str(database["Name"]): {
-                **(database.get("Parameters") or {}),
-                **{word: database[k] for k, word in _DATABASE_FIELDS.items() if database.get(k)},
-            }
+            str(database["Name"]): _texts(database)
             for page in pages
             for database in page["DatabaseList"]
         }
@@ -200,8 +213,9 @@ class GlueDatabases:
             raise
         return True
 
-    def change(self, database: str, properties: Mapping[str, str]) -> None:
+    def change(self, database: str, edit: Edit) -> None:
         present = self._glue.get_database(Name=database)["Database"]
+        properties = edit(_texts(present))
         takes = self._glue.meta.service_model.shape_for("DatabaseInput").members
         carried = {k: v for k, v in present.items() if k in takes and k not in _DATABASE_FIELDS}
         self._glue.update_database(
@@ -218,6 +232,12 @@ class GlueDatabases:
         except ClientError as error:
             if _code(error) != _GONE:
                 raise
+
+
+def _texts(database: Mapping[str, Any]) -> dict[str, str]:
+    """A database's properties, and what else it says of itself."""
+    fields = {word: database[k] for k, word in _DATABASE_FIELDS.items() if database.get(k)}
+    return {**(database.get("Parameters") or {}), **fields}
 
 
 def _database(

@@ -23,6 +23,7 @@ from meltline.adapters.catalogs.metastores.rows import LOCATION, Document, Row
 from meltline.adapters.catalogs.table_commits import fate_unknown
 from meltline.domain.errors import NameConflict
 from meltline.domain.iceberg.names import TableName
+from meltline.retries import until_done
 
 LOCK_SETTING = "hadoop.iceberg.engine.hive.lock-enabled"
 _MODIFIED = "The table has been modified"  # so the metastore begins where the demand fails
@@ -65,6 +66,19 @@ class HiveRows:
         self._lock_wait = lock_wait
 
     def rows(self, database: str) -> Iterable[Row]:
+        """Everything in a database; asked again where a name is gone before its row was read.
+
+        A table that was given another name in between would stand under neither.
+
+        Raises:
+            TimeoutError: That happened each time.
+        """
+        rows = until_done(lambda: self._rows_of_all_names(database))
+        if rows is None:
+            raise TimeoutError(f"tables of {database} are given other names all the time")
+        return rows
+
+    def _rows_of_all_names(self, database: str) -> list[Row] | None:
         rows: list[Row] = []
         with self._connections.open() as client:
             names = client.get_all_tables(database)
@@ -72,7 +86,7 @@ class HiveRows:
                 batch = names[first : first + _BATCH]
                 tables = client.get_table_objects_by_name(database, batch)
                 rows.extend(_row(table) for table in tables)
-        return rows
+        return rows if {row.table for row in rows} == set(names) else None
 
     def row(self, database: str, table: str) -> Row | None:
         with self._connections.open() as client:

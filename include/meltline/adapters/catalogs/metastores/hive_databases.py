@@ -8,6 +8,7 @@ from typing import Any
 from hive_metastore import ttypes as hive
 from pyiceberg.catalog.hive import HiveCatalog
 
+from meltline.adapters.catalogs.metastores.rows import Edit
 from meltline.adapters.catalogs.table_renames import not_empty
 from meltline.domain.iceberg.locations import location_key
 
@@ -64,9 +65,10 @@ class HiveDatabases:
             return False
         return True
 
-    def change(self, database: str, properties: Mapping[str, str]) -> None:
+    def change(self, database: str, edit: Edit) -> None:
         with self._connections.open() as client:
             present = client.get_database(database)
+            properties = edit(self._properties(present))
             client.alter_database(database, self._described(present, properties))
 
     def _described(self, database: Any, properties: Mapping[str, str]) -> Any:

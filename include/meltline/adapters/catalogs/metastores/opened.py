@@ -1,5 +1,6 @@
 """Opens a metastore, by the client that its kind needs."""
 
+from meltline.adapters.catalogs.metastores.aws_words import require_whole_keys
 from meltline.adapters.catalogs.metastores.clients import require_client
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
@@ -11,6 +12,7 @@ def open_metastore(config: CatalogConfig, store: MetadataFiles) -> MetastoreTabl
 
     Raises:
         SetupMissing: The package that speaks with it is not installed.
+        ConfigInvalid: Half of its keys are missing.
     """
     require_client(config.type)
     return _glue(config, store) if config.type == "glue" else _hive(config, store)
@@ -25,6 +27,7 @@ def _glue(config: CatalogConfig, store: MetadataFiles) -> MetastoreTables:
         GlueRows,
     )
 
+    require_whole_keys(config)
     client = glue_client(config.properties)
     skip = config.properties.get("glue.skip-archive", "true").lower() == "true"
     rows = GlueRows(config.name, client, skip_archive=skip)

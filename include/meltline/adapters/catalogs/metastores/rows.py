@@ -1,7 +1,7 @@
 """A metastore's rows: what points at a table's metadata file, and how it may change."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,11 +12,14 @@ ICEBERG = "ICEBERG"
 _MOVING = "MELTLINE-MOVING"
 _MOVING_TO = "meltline.moving-to"
 _MOVING_FROM = "meltline.moving-from"
-_FENCE = re.compile("meltline-moving:[0-9a-f]*:")
+_FENCE = re.compile("^meltline-moving:[0-9a-f]*:")
 MOVE = "meltline.move"
 
 Document = Mapping[str, Any]
 """A metadata file's content."""
+
+Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Makes a database's properties of those that it has, or raises where they forbid the change."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,8 @@ class Databases(Protocol):
         """Makes one; False where it is there."""
         ...
 
-    def change(self, database: str, properties: Mapping[str, str]) -> None:
-        """Gives one these properties instead of those that it has."""
+    def change(self, database: str, edit: Edit) -> None:
+        """Gives one other properties, made of those that it has at this moment."""
         ...
 
     def remove(self, database: str) -> None:

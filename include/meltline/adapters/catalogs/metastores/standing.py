@@ -33,10 +33,7 @@ class StandingRows:
 
     def row(self, name: TableName) -> Row:
         """A table's row. Raises TableNotFound."""
-        try:
-            row = self._at(name)
-        except CatalogReadOnly as impossible:
-            raise no_table(self.catalog, name) from impossible
+        row = self._at(name)
         if row is not None and row.is_view:
             raise a_view(name)
         if row is None or not row.is_table:
@@ -44,7 +41,19 @@ class StandingRows:
         return row
 
     def _at(self, name: TableName) -> Row | None:
-        return self.metastore.row(database_of(self.catalog, name.namespace), held_table(name))
+        """What stands under a name, also under one that only others give.
+
+        What is listed must be found, or it could be purged and not be held. A metastore that folds
+        names may answer with a table of another one.
+        """
+        try:
+            place = database_of(self.catalog, name.namespace), held_table(name)
+        except CatalogReadOnly:
+            if len(name.namespace) != 1:
+                return None
+            place = name.namespace[0], name.name
+        row = self.metastore.row(*place)
+        return row if row is not None and (row.database, row.table) == place else None
 
     def standing(self, name: TableName) -> Row:
         """A row that is not on its way elsewhere; one that a killed process left is brought on.

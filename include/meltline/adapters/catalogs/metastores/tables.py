@@ -1,7 +1,8 @@
 """Tables of a metastore: edited by a new metadata file and a compare-and-set on their row."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from meltline.adapters.catalogs.metastores.flat_names import (
@@ -18,6 +19,7 @@ from meltline.adapters.catalogs.metastores.rows import (
     repointed,
 )
 from meltline.adapters.catalogs.metastores.standing import StandingRows
+from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     always_others,
     commit_edit,
@@ -45,6 +47,9 @@ from meltline.ports import (
     TableMove,
 )
 from meltline.retries import until_done
+
+_EXPECTED = "every database and table"
+_FIELDS = {"comment", "location"}  # of a database; a metastore may spell them anew
 
 
 class MetastoreTables:
@@ -111,12 +116,20 @@ class MetastoreTables:
             namespaces = self._databases.properties()
             rows = [row for database in namespaces for row in self._metastore.rows(database)]
         except Exception as error:
-            raise self._unlistable(type(error).__name__) from error
+            raise no_answer(self.name, _EXPECTED, error) from error
         entries = [self._entry(row) for row in rows if row.is_table]
+        self._require_different(str(entry.name) for entry in entries)
+        self._require_different(".".join(levels_of(database)) for database in namespaces)
         return CatalogListing(
             tuple(sorted(entries, key=lambda entry: entry.name)),
             {levels_of(database): texts for database, texts in namespaces.items()},
         )
+
+    def _require_different(self, names: Iterable[str]) -> None:
+        """Refuses rows that would be taken for one: the other's files would look like nobody's."""
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            raise self._unlistable(f"two rows that are both called {twice[0]} here")
 
     def _entry(self, row: Row) -> CatalogEntry:
         name = table_name(self.name, row.database, row.table)
@@ -128,7 +141,7 @@ class MetastoreTables:
         return CatalogUnlistable(
             f"catalog {self.name} could not be listed completely",
             object=self.name,
-            expected="every database and table",
+            expected=_EXPECTED,
             found=reason,
             next="nothing is deleted anywhere until it can be listed; look at the catalog",
         )
@@ -173,12 +186,24 @@ class MetastoreTables:
         require_writable(self)
         database = database_of(self.name, namespace)
         self._databases.make(database, {})
-        present = self._databases.properties()[database]
-        for key, text in (expected or {}).items():
-            if present.get(key) != text:
-                raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
-        remaining = {key: text for key, text in present.items() if key not in removals}
-        self._databases.change(database, {**remaining, **updates})
+        demanded = dict(expected or {})
+
+        def edited(present: Mapping[str, str]) -> Mapping[str, str]:
+            for key, text in demanded.items():
+                if present.get(key) != text:
+                    raise not_as_expected(".".join(namespace), key, text, present.get(key, "none"))
+            remaining = {key: text for key, text in present.items() if key not in removals}
+            return {**remaining, **updates}
+
+        def attempt() -> bool | None:
+            self._databases.change(database, edited)
+            after = self._databases.properties()[database]
+            ours = {k: v for k, v in updates.items() if k not in _FIELDS}
+            is_kept = ours.items() <= after.items() and not after.keys() & set(removals)
+            return True if is_kept else None  # who has read before us has written after us
+
+        if not until_done(attempt, self._pause):
+            raise always_others(".".join((self.name, *namespace)))
 
     # --- which tables there are, and under which names -------------------------------------------
 

@@ -28,9 +28,10 @@ from meltline.adapters.catalogs.rest.restored_refs import (
 )
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan
-from meltline.domain.errors import CommitUnproven, MeltlineError
+from meltline.domain.errors import CommitUnproven, MeltlineError, TableNotFound
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.short_logs import deletes_soon
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.retention.policy import FENCE_TAG
 from meltline.domain.units import from_millis
@@ -65,11 +66,22 @@ class RestCommitter:
         base = protocol.load(plan.table)
         if base.metadata_location != base_location:
             return None
+        if plan.snapshots and deletes_soon(base.metadata.get("properties") or {}):
+            return None  # since it was checked; looked at anew it does not pass
         try:
+            if plan.snapshots and not base.replaced:
+                self._require_log(protocol, plan, base)
+                return None  # it has moved, by that commit
             done = self._remove(protocol, plan, base)
         except CommitRaced:
             return None
-        return self._concluded(plan, done, base)
+        if done.replaced == base.metadata_location and is_marked(done.metadata, plan):
+            return self._concluded(plan, done, base.metadata)  # nothing came: nothing is read
+        # Iceberg's own server looks again before it answers: what it tells may be a later commit.
+        first = self._first_marked(plan, done)
+        if first is None:
+            raise _unproven(plan, "the catalog answers that it is done, and no file has its mark")
+        return self._concluded(plan, first)
 
     def _remove(self, protocol: Documents, plan: Plan, base: LoadedTable) -> LoadedTable:
         """One commit: all of it or nothing."""
@@ -78,12 +90,32 @@ class RestCommitter:
         except CommitRejected:  # servers before Iceberg 1.9 take one id in an update
             return protocol.commit(plan.table, *removal(plan, base, together=1))
 
+    def _require_log(self, protocol: Documents, plan: Plan, base: LoadedTable) -> None:
+        """A commit that removes nothing, on a table whose metadata names no file before it.
+
+        A new table and a clone have none. A server that never names one is found out so before
+        anything can be lost.
+
+        Raises:
+            CommitRejected: Its answer names none either.
+        """
+        update = {"action": "set-properties", "updates": {EXPIRED_BY: "nobody"}}
+        done = protocol.commit(plan.table, _standing(base.metadata), [update])
+        if not done.replaced:
+            raise CommitRejected(
+                f"the catalog names no metadata file before that of {plan.table}",
+                object=str(plan.table),
+                expected="a metadata log in the answer to a commit",
+                found="none",
+                next="nothing was removed: what a commit came to could not be found out; "
+                f"`meltline doctor --probe-catalog {plan.table.catalog}` tries the server",
+            )
+
     def confirm(self, plan: Plan) -> CommitOutcome | None:
         """Finds the commit by its mark, and puts back what went with it. See the port."""
-        protocol = self.protocols[plan.table.catalog]
         if not plan.snapshots:  # nothing that a ref could have needed
             return CommitOutcome(plan.committed_base, "")
-        first = self._first_marked(plan, protocol.load(plan.table))
+        first = self._first_marked(plan, self._load(plan))
         return None if first is None else self._concluded(plan, first)
 
     def withdraw(self, plan: Plan) -> bool:
@@ -91,7 +123,7 @@ class RestCommitter:
         protocol = self.protocols[plan.table.catalog]
 
         def attempt() -> LoadedTable | None:
-            table = protocol.load(plan.table)
+            table = self._load(plan)
             if fence_of(plan) in refs_of(table.metadata):
                 return table
             snapshot = _fenced(table.metadata)
@@ -102,23 +134,38 @@ class RestCommitter:
             return None
 
         table = until_done(attempt)
-        if table is None or is_marked(table.metadata, plan):
-            raise _unproven(plan, "its commit came late")
+        if table is None:
+            raise _unproven(plan, "the table never stood still")
+        if is_marked(table.metadata, plan):
+            # It was made: what is there is back for refs, or it came late. Refs come first.
+            self.confirm(plan)
         return True
+
+    def _load(self, plan: Plan) -> LoadedTable:
+        """The plan's table as it stands: another one may have its name by now."""
+        try:
+            table = self.protocols[plan.table.catalog].load(plan.table)
+        except TableNotFound as missing:
+            raise _unproven(plan, "no table of that name: give it its name again") from missing
+        if table.metadata["table-uuid"] != plan.table_uuid:
+            raise _unproven(plan, f"another table of that name, {table.metadata['table-uuid']}")
+        return table
 
     # --- what was lost, and is put back -----------------------------------------------------
 
     def _concluded(
-        self, plan: Plan, done: LoadedTable, base: LoadedTable | None = None
+        self, plan: Plan, done: LoadedTable, before: Json | None = None
     ) -> CommitOutcome:
-        """Reads what the server started from, and gives refs that it lost their snapshots again.
+        """Gives refs that the commit lost their snapshots again.
 
-        Where that is what was known of the table, nothing came meanwhile, and nothing is read.
+        Args:
+            plan: The plan.
+            done: The table right after its commit.
+            before: The table right before it, where that is known.
         """
         if not done.replaced:
             raise _unproven(plan, "the catalog names no metadata file before it")
-        is_known = base is not None and base.metadata_location == done.replaced
-        before = base.metadata if base and is_known else self._read(plan, done.replaced)
+        before = before or self._read(plan, done.replaced)
         surplus = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
         if surplus:
             shown = ", ".join(map(str, sorted(surplus)[:3]))
@@ -133,7 +180,7 @@ class RestCommitter:
         protocol = self.protocols[plan.table.catalog]
 
         def attempt() -> bool | None:
-            now = protocol.load(plan.table)
+            now = self._load(plan)
             refs = refs_of(now.metadata)
             back = {name: ref for name, ref in lost.items() if name not in refs}
             if not back:

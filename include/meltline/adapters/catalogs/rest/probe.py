@@ -21,7 +21,6 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import to_millis
 from meltline.ports import ObjectReader, ObjectRemover, ProbedFact
 
-_NESSIE = "nessie.is-nessie-catalog"
 _SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 _LONGEST_WORDS = 200
 
@@ -73,9 +72,10 @@ class RestProbe:
     # --- what is asked ----------------------------------------------------------------------
 
     def _shows_everything(self) -> str:
-        catalog = self.tables.protocol.catalog
-        if str(catalog.properties.get(_NESSIE, "")).lower() == "true":
-            raise _No("Nessie shows one branch of its own only, and one snapshot of a table")
+        if places := self.tables.half_seen():
+            raise _No(
+                "Nessie shows one branch of its own only, and one snapshot of a table", places
+            )
         return ""
 
     def _namespace_properties(self) -> str:
@@ -91,9 +91,17 @@ class RestProbe:
         for snapshot in range(1, 5):
             before = self._load().metadata_location
             done = self._append(snapshot)
+            if len(done.metadata.get("snapshots") or ()) < snapshot:
+                raise _No("it keeps one snapshot of a table and no history", self._around(done))
             if done.replaced != before:
                 raise _No(f"{done.replaced or 'no file'} and not {before}")
         return f"metadata as {self._load().metadata_location.rsplit('/', 1)[-1]}"
+
+    def _around(self, table: LoadedTable) -> tuple[str, ...]:
+        """Where a server puts its tables, by where it has put this one."""
+        at, _, folder = str(table.metadata["location"]).rstrip("/").rpartition("/")
+        outer, _, space = at.rpartition("/")
+        return (outer if space.startswith(self.space) and folder else at,)
 
     def _refuses_moved_refs(self) -> str:
         self._set_ref("moved", 3)
@@ -220,7 +228,11 @@ class RestProbe:
 
 
 class _No(Exception):
-    """The answer is no, and why."""
+    """The answer is no, and why; and where, if that is where nobody sees all that is needed."""
+
+    def __init__(self, why: str, half_seen: tuple[str, ...] = ()) -> None:
+        super().__init__(why)
+        self.half_seen = half_seen
 
 
 class _Interrupted:
@@ -244,7 +256,7 @@ def _answer(question: str, ask: Callable[[], str], *, is_needed: bool) -> Probed
     try:
         return ProbedFact(question, True, ask(), is_needed)
     except _No as no:
-        return ProbedFact(question, False, str(no), is_needed)
+        return ProbedFact(question, False, str(no), is_needed, no.half_seen)
     except MeltlineError as error:
         problem = f"{error.message}: {error.found}"
     except Exception as error:  # a server may fail in any way, and that is the answer

@@ -6,6 +6,7 @@ here as the documents that they are.
 """
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -24,6 +25,8 @@ Json = Mapping[str, Any]
 _SECONDS = (10, 120)  # to connect, and between two bytes of an answer: a half-open one ends
 _SIGN_IN_AGAIN = (HTTPStatus.UNAUTHORIZED, 419)
 _SHOWN = 300
+_TIMES_BUSY = 3
+_LONGEST_WAIT = 20.0
 
 
 class CommitRaced(Exception):
@@ -78,9 +81,17 @@ class RestProtocol:
         name: The catalog's name in `meltline.yaml`.
         connect: Asks the server for its configuration and logs in; done once, when needed.
         address: Where it is, as it is configured.
+        pause: Waits so many seconds before a server is asked again that has too much to do.
     """
 
-    def __init__(self, name: str, connect: Callable[[], RestCatalog], address: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], RestCatalog],
+        address: str = "",
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._pause = pause
         self.name = name
         self._connect = connect
         self._address = address
@@ -99,6 +110,22 @@ class RestProtocol:
         catalog = self.catalog
         parts = [self._address, *sorted(map(str, catalog._supported_endpoints))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+    def settings(self, uri: str, warehouse: str) -> Mapping[str, str]:
+        """What the server has its clients use now, whatever they themselves are told.
+
+        Raises:
+            RestRefused: The server does not answer, or with an error.
+        """
+        params = {"warehouse": warehouse} if warehouse else {}
+        try:
+            answer = self._send("GET", f"{uri.rstrip('/')}/v1/config", params=params)
+        except RequestException as failure:
+            raise refused(self.name, type(failure).__name__) from failure
+        if not answer.ok:
+            raise refused(self.name, _problem(answer))
+        document = answer.json()
+        return {**(document.get("defaults") or {}), **(document.get("overrides") or {})}
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
         """A table as it stands now.
@@ -165,6 +192,8 @@ class RestProtocol:
             return CommitRaced(_problem(answer))
         if answer.status_code == HTTPStatus.NOT_FOUND:
             return no_table(self.name, name)
+        if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+            return refused(name, _problem(answer))
         # What took too long, and a server's own failure, may come from before the commit or after.
         is_late = answer.status_code == HTTPStatus.REQUEST_TIMEOUT
         if is_late or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -183,13 +212,24 @@ class RestProtocol:
         return catalog.url(Endpoints.load_table, prefixed=True, **place)
 
     def _send(self, method: str, url: str, **words: Any) -> Response:
-        """Sends a request; where the login has ended, a second time after another."""
+        """Sends a request; again, after a login or a wait, only where nothing was done."""
         session = self.catalog._session
         answer = session.request(method, url, **words)
-        if answer.status_code in _SIGN_IN_AGAIN:  # it was not let in: nothing was done
+        if answer.status_code in _SIGN_IN_AGAIN:
             self.catalog._refresh_token()
             answer = session.request(method, url, **words)
+        for _ in range(_TIMES_BUSY):
+            if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
+                break
+            self._pause(_wait_of(answer))
+            answer = session.request(method, url, **words)
         return answer
+
+
+def _wait_of(answer: Response) -> float:
+    """How many seconds a busy server wants to be left alone, within reason."""
+    text = answer.headers.get("Retry-After", "")
+    return min(float(text), _LONGEST_WAIT) if text.isdecimal() else 1.0
 
 
 def refused(subject: TableName | str, answer: str) -> CommitConflict:

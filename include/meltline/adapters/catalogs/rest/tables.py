@@ -1,8 +1,9 @@
 """REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from uuid import uuid4
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
@@ -14,9 +15,11 @@ from pyiceberg.exceptions import (
 )
 
 from meltline.adapters.catalogs.rest.connection import connect
+from meltline.adapters.catalogs.rest.half_seen import half_seen_places
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
 from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
+from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     a_view,
     always_others,
@@ -88,6 +91,10 @@ class RestTables:
         """Nothing that is known before its server is probed. See the port."""
         return ""
 
+    def half_seen(self) -> tuple[str, ...]:
+        """Where its tables may lie, if its server shows only a part of them."""
+        return half_seen_places(self.protocol, self._config)
+
     def _catalog(self) -> RestCatalog:
         return self.protocol.catalog
 
@@ -99,14 +106,10 @@ class RestTables:
         """
         try:
             return self._list()
+        except CatalogUnlistable:
+            raise
         except Exception as error:
-            raise CatalogUnlistable(
-                f"catalog {self.name} could not be listed completely",
-                object=self.name,
-                expected="every namespace and table",
-                found=f"{type(error).__name__}",
-                next="nothing is deleted anywhere until it can be listed; look at the catalog",
-            ) from error
+            raise no_answer(self.name, "every namespace and table", error) from error
 
     def _list(self) -> CatalogListing:
         catalog = self._catalog()
@@ -122,7 +125,8 @@ class RestTables:
         names.sort()
         locations = thread_map(self.location, names)
         entries = tuple(map(CatalogEntry, names, locations))
-        return CatalogListing(entries, namespaces, self.protocol.server)
+        half_seen = self.half_seen()
+        return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
 
     def location(self, name: TableName) -> str:
         try:
@@ -220,10 +224,7 @@ class RestTables:
         self.edit_table(move.source, edit)
         self._require_namespace(move.target.namespace)
         try:
-            self._catalog().rename_table(
-                (*move.source.namespace, move.source.name),
-                (*move.target.namespace, move.target.name),
-            )
+            self._rename(move.source, move.target)
         except Exception as failure:
             after = self.protocol.load(move.source).metadata.get("properties") or {}
             self.set_table_properties(move.source, before, [k for k in after if k not in before])
@@ -316,14 +317,33 @@ class RestTables:
     def unregister(self, name: TableName, metadata_location: str) -> bool:
         """Takes a table out of the catalog if it still stands there. See the port.
 
-        These catalogs can only look before; what moves in between is found again, and kept, by
-        the next observation.
+        No drop has a condition. So the table gets a name that nobody knows, under which nobody
+        commits, before it is looked at for the last time. Killed in between it stays listed there.
         """
         require_writable(self)
+        aside = TableName(name.catalog, name.namespace, f"{name.name}__aside_{uuid4().hex}")
         try:
             if self.location(name) != metadata_location:
                 return False
-            self._catalog().drop_table((*name.namespace, name.name))
+            self._rename(name, aside)
+            with self._back_unless_gone(aside, name):
+                if self.location(aside) != metadata_location:
+                    return False
+                self._catalog().drop_table((*aside.namespace, aside.name))
         except (TableNotFound, NoSuchTableError):
             return False
         return True
+
+    @contextmanager
+    def _back_unless_gone(self, aside: TableName, name: TableName) -> Iterator[None]:
+        """A renamed table has its name again, unless it was dropped meanwhile."""
+        try:
+            yield
+        finally:
+            with suppress(NoSuchTableError):
+                self._rename(aside, name)
+
+    def _rename(self, source: TableName, target: TableName) -> None:
+        self._catalog().rename_table(
+            (*source.namespace, source.name), (*target.namespace, target.name)
+        )

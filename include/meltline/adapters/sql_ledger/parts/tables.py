@@ -1,6 +1,6 @@
 """Registrations of tables, who owns which prefix, who shares files, and where files lie."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -72,6 +72,16 @@ class PlaceRows:
     def add(self, places: Iterable[str]) -> None:
         if rows := [{"place": place} for place in sorted(places)]:
             self.database.add(place_tables.places, rows)
+
+    def half_seen(self) -> Mapping[str, str]:
+        half_seen = place_tables.half_seen.c
+        with self.database.reading() as connection:
+            rows = connection.execute(select(half_seen.place, half_seen.catalog)).all()
+        return {place: catalog for place, catalog in rows}
+
+    def add_half_seen(self, places: Mapping[str, str]) -> None:
+        if rows := [{"place": at, "catalog": catalog} for at, catalog in sorted(places.items())]:
+            self.database.add(place_tables.half_seen, rows)
 
     def withheld(self) -> Sequence[Withheld]:
         files = self.database.records(Withheld, select(place_tables.withheld))

@@ -8,6 +8,13 @@ from meltline.domain.deletion.withheld import Why
 
 places = Table("places", metadata, Column("place", Prose, primary_key=True))
 
+half_seen = Table(
+    "half_seen",
+    metadata,
+    Column("place", Prose, primary_key=True),
+    Column("catalog", Text, nullable=False),
+)
+
 withheld = Table(
     "withheld",
     metadata,

@@ -1,7 +1,8 @@
-"""Stands in front of an S3 server and does to requests what networks and stores do to them."""
+"""Stands in front of a server and does to requests what networks, gateways and servers do."""
 
 import contextlib
 import http.client
+import json
 import re
 import time
 from collections import Counter
@@ -16,14 +17,16 @@ class Fault(StrEnum):
     """What happens to a request."""
 
     SLOW_DOWN = "503 SlowDown, and nothing is done"
+    TOO_MANY = "429 with Retry-After, and nothing is done"
     BROKEN = "500 InternalError, and nothing is done"
+    AFTERWARDS = "done, and the answer is a 500"
     LOST = "done, and the answer is lost"
     DROPPED = "the connection ends, and nothing is done"
     HALF_OPEN = "the connection stays open, and nothing ever comes"
     SLOW = "done, and the answer comes byte by byte"
     CUT = "done, and the answer ends in its middle"
     PARTIAL = "a bulk delete does every second key, and has an error for each of the others"
-    EXPIRED = "400 ExpiredToken, and nothing is done"
+    EXPIRED = "the login or the keys have ended, and nothing is done"
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,32 @@ class Answer:
     headers: list[tuple[str, str]]
     body: bytes
 
-    @classmethod
-    def refusal(cls, status: int, code: str) -> "Answer":
-        text = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
-        return cls(status, [("Content-Type", "application/xml")], text.encode())
 
+STATUS = {
+    Fault.SLOW_DOWN: (503, "SlowDown"),
+    Fault.TOO_MANY: (429, "TooManyRequests"),
+    Fault.BROKEN: (500, "InternalError"),
+    Fault.AFTERWARDS: (500, "InternalError"),
+}
 
 Chooses = Callable[[Request], Fault | None]
+Refuses = Callable[[Fault], Answer]
+Changes = Callable[[Request, Answer], Answer]
+
+
+def of_s3(fault: Fault) -> Answer:
+    """What S3 says when it refuses."""
+    status, code = STATUS.get(fault, (400, "ExpiredToken"))
+    text = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
+    return Answer(status, [("Content-Type", "application/xml")], text.encode())
+
+
+def of_rest(fault: Fault) -> Answer:
+    """What a server of Iceberg's REST protocol says."""
+    status, kind = STATUS.get(fault, (401, "NotAuthorizedException"))
+    error = {"message": kind, "type": kind, "code": status}
+    headers = [("Content-Type", "application/json"), ("Retry-After", "0")]
+    return Answer(status, headers, json.dumps({"error": error}).encode())
 
 
 @dataclass
@@ -69,12 +91,18 @@ class FaultProxy:
 
     Attributes:
         port: Where it listens.
+        refuses: What a refusal looks like.
         chooses: What is to happen to a request; a test sets it anew as it likes.
+        changes: What becomes of an answer on its way; called when the work is done.
+        patience: How many seconds a half-open connection lasts: longer than any client waits.
         counts: How often what happened.
     """
 
     port: int
+    refuses: Refuses
     chooses: Chooses = lambda request: None
+    changes: Changes = lambda request, answer: answer
+    patience: float = 8.0
     counts: Counter[str] = field(default_factory=Counter)
     guard: Lock = field(default_factory=Lock)
 
@@ -88,10 +116,10 @@ class FaultProxy:
 
 
 @contextlib.contextmanager
-def fault_proxy(target: int) -> Iterator[FaultProxy]:
+def fault_proxy(target: int, refuses: Refuses = of_s3) -> Iterator[FaultProxy]:
     """Runs a proxy in front of a port of the loopback until the block ends."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    proxy = FaultProxy(server.server_port)
+    proxy = FaultProxy(server.server_port, refuses)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -118,29 +146,32 @@ def _handle(handler: BaseHTTPRequestHandler, proxy: FaultProxy, target: int) -> 
     body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
     headers = {name.lower(): text for name, text in handler.headers.items()}
     request = Request(handler.command, handler.path, headers, body)
-    match proxy.choose(request):
-        case Fault.SLOW_DOWN:
-            _send(handler, Answer.refusal(503, "SlowDown"))
-        case Fault.BROKEN:
-            _send(handler, Answer.refusal(500, "InternalError"))
-        case Fault.EXPIRED:
-            _send(handler, Answer.refusal(400, "ExpiredToken"))
+
+    def done() -> Answer:
+        return proxy.changes(request, _ask(target, request))
+
+    match fault := proxy.choose(request):
+        case Fault.SLOW_DOWN | Fault.TOO_MANY | Fault.BROKEN | Fault.EXPIRED:
+            _send(handler, proxy.refuses(fault))
+        case Fault.AFTERWARDS:
+            done()
+            _send(handler, proxy.refuses(fault))
         case Fault.DROPPED:
             handler.close_connection = True
         case Fault.HALF_OPEN:
-            time.sleep(8)  # longer than any client here waits
+            time.sleep(proxy.patience)
             handler.close_connection = True
         case Fault.LOST:
-            _ask(target, request)
+            done()
             handler.close_connection = True
         case Fault.CUT:
-            _send(handler, _ask(target, request), most=0.5)
+            _send(handler, done(), most=0.5)
         case Fault.SLOW:
-            _send(handler, _ask(target, request), pause=0.02)
+            _send(handler, done(), pause=0.02)
         case Fault.PARTIAL:
             _send(handler, _some_deleted(target, request))
         case _:
-            _send(handler, _ask(target, request))
+            _send(handler, done())
 
 
 def _ask(target: int, request: Request) -> Answer:

@@ -1,0 +1,161 @@
+"""What executors need to run our code, and whether they have it: asked before anything is done.
+
+This package goes to them by itself, as a file that their Python imports before one that is
+installed there. What it imports has native code, which no such file can carry: their Python must
+have that. And they must see the same local folders as this process (docs/clusters.md).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext, SparkFiles
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from meltline.adapters.object_store.local import LocalFiles
+from meltline.adapters.spark.package_archive import package_archive
+from meltline.domain.errors import ExecutorsUnfit
+from meltline.domain.places import is_local
+
+EXECUTOR_MODULES = (
+    "meltline.adapters.archive.spark_archive",
+    "meltline.adapters.ingest.bulk_rows",
+    "meltline.adapters.ingest.ingest_job",
+    "meltline.adapters.manifests.spark_decoder",
+    "meltline.adapters.orphan_scan.listing",
+    "meltline.adapters.proofs.proof_cache",
+    "meltline.adapters.proofs.proof_reader",
+)
+"""Those that hand work to executors: what these import is what executors must have."""
+
+_FIT = "spark.meltline.executors"  # the archive for which this session's executors have answered
+_REMEDY = (
+    "have the Python of each executor (PYSPARK_PYTHON) be one with the packages that "
+    "`pip install 'meltline[spark]'` brings, or send it along: docs/clusters.md"
+)
+_Answer = Mapping[str, Any]
+
+
+def runs_here(master: str) -> bool:
+    """Whether a master has its executors in the driver's own process."""
+    return master == "local" or master.startswith("local[")
+
+
+def prepare_executors(spark: SparkSession, places: Iterable[str]) -> None:
+    """Sends the package to a cluster's executors, and has those that are there try it.
+
+    Args:
+        spark: The session; nothing is done where its executors run in this process.
+        places: Folders and buckets that driver and executors both use.
+
+    Raises:
+        ExecutorsUnfit: One lacks what it takes, or sees another folder where the driver sees one.
+    """
+    context = spark.sparkContext
+    if runs_here(context.master):
+        return
+    archive = package_archive(Path(SparkFiles.getRootDirectory()))
+    if spark.conf.get(_FIT, "") == archive.name:
+        return
+    context.addPyFile(str(archive))
+    folders = [place for place in places if is_local(place)]
+    before = _names(folders)
+    answers = _asked(context, archive.name, folders)
+    if problems := problems_of(answers, before, _names(folders)):
+        raise _refusal(context.master, archive.name, "; ".join(sorted(problems)))
+    spark.conf.set(_FIT, archive.name)
+
+
+def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Sequence[_Answer]:
+    """What executors say, several times each: who has more cores is asked more often."""
+    tasks = 2 * context.defaultParallelism
+    numbers = context.parallelize(range(tasks), tasks)
+    try:
+        return numbers.mapPartitions(executor_answer(archive, EXECUTOR_MODULES, folders)).collect()
+    except (Py4JJavaError, PySparkException) as failed:
+        raise _refusal(context.master, archive, _cause(str(failed))) from failed
+
+
+def executor_answer(
+    archive: str, modules: Sequence[str], folders: Sequence[str]
+) -> Callable[[Iterable[int]], Iterator[_Answer]]:
+    """What an executor runs. It is sent as it stands, and imports nothing before it has begun.
+
+    Args:
+        archive: The file that the package is to be imported from.
+        modules: What to import.
+        folders: Local ones, to be listed.
+    """
+
+    def look(numbers: Iterable[int]) -> Iterator[_Answer]:
+        import socket  # noqa: PLC0415 - of the executor, as all that follows
+        import sys  # noqa: PLC0415
+        from importlib import import_module  # noqa: PLC0415
+
+        problem, names = "", {}
+        try:
+            for module in modules:
+                import_module(module)
+            package = import_module("meltline").__file__ or ""
+            if archive not in package:
+                problem = f"it imports another Meltline, {package}"
+            local = import_module("meltline.adapters.object_store.local").LocalFiles()
+            names = {
+                folder: [n for part in local.names(folder) for n in part] for folder in folders
+            }
+        except Exception as error:  # whatever keeps it from its work is told
+            problem = f"{type(error).__name__}: {error}"
+        who = f"{socket.gethostname()} ({sys.executable})"
+        yield {"who": who, "problem": problem, "names": names}
+
+    return look
+
+
+def problems_of(
+    answers: Iterable[_Answer], before: Mapping[str, set[str]], after: Mapping[str, set[str]]
+) -> set[str]:
+    """Why executors cannot do their part, by what they have answered; none where they can.
+
+    Args:
+        answers: Theirs.
+        before: What the driver saw in each folder before they looked.
+        after: What it saw there afterwards.
+    """
+    unfit = {f"{answer['who']}: {answer['problem']}" for answer in answers if answer["problem"]}
+    return {*unfit, *_elsewhere(answers, before, after)}
+
+
+def _names(folders: Sequence[str]) -> Mapping[str, set[str]]:
+    """What lies right in local folders; nothing in one that is not there."""
+    local = LocalFiles()
+    return {folder: {n for part in local.names(folder) for n in part} for folder in folders}
+
+
+def _elsewhere(
+    answers: Iterable[_Answer], before: Mapping[str, set[str]], after: Mapping[str, set[str]]
+) -> Iterator[str]:
+    """Folders in which an executor sees what is not there, or not what is: it has its own."""
+    for answer in answers:
+        for folder, listed in answer["names"].items():
+            seen = set(listed)
+            if not before[folder] & after[folder] <= seen <= before[folder] | after[folder]:
+                yield f"{answer['who']}: its folder {folder} is another one than the driver's"
+
+
+def _refusal(master: str, archive: str, problem: str) -> ExecutorsUnfit:
+    return ExecutorsUnfit(
+        "executors cannot do their part of the work",
+        object=master,
+        expected=f"{archive}, which they were sent, all that it imports, and the driver's folders",
+        found=problem,
+        next=_REMEDY,
+    )
+
+
+def _cause(text: str) -> str:
+    """The line of a job's failure that says why, as far as one does."""
+    told = re.search(r"Cannot run program .*|^\S*Error: .*", text, re.MULTILINE)
+    return told[0] if told else text.strip().partition("\n")[0]

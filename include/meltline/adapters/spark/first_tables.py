@@ -1,0 +1,45 @@
+"""What Spark says when it cannot make the first tables of a catalog, told as an error of ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from meltline.domain.errors import SetupMissing
+
+_DEPTH = 20  # causes have causes; a circle of them would have no end
+_LONGEST = 500
+
+
+@contextmanager
+def preparing(catalog: str) -> Iterator[None]:
+    """Raises what goes wrong in Spark as an error that names the catalog.
+
+    Raises:
+        SetupMissing: The tables, or their namespace, could not be made.
+    """
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as failure:
+        raise SetupMissing(
+            f"Spark could not make Meltline's tables in catalog {catalog}",
+            object=catalog,
+            expected="a catalog and a warehouse in which this user may make tables",
+            found=_deepest(failure),
+            next="mend what was found, or correct the catalog in meltline.yaml, and run "
+            "`meltline init` again",
+        ) from failure
+
+
+def _deepest(failure: Py4JJavaError | PySparkException) -> str:
+    """What went wrong first: what stands around it names the request alone."""
+    if not isinstance(failure, Py4JJavaError):
+        return str(failure).strip().partition("\n")[0][:_LONGEST]
+    java = failure.java_exception
+    for _ in range(_DEPTH):
+        if java.getCause() is None:
+            break
+        java = java.getCause()
+    words = str(java.getMessage() or "").strip().partition("\n")[0]
+    return f"{java.getClass().getSimpleName()}: {words}"[:_LONGEST]

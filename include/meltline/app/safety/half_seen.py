@@ -1,0 +1,129 @@
+"""Where nothing is deleted, as a catalog shows only a part of what is needed there (decision 049).
+
+What was ever seen of such a place is remembered: a table may be gone from the one branch that is
+shown, and another branch may need its files. Who plans goes by what is remembered; who judges, and
+who looks a last time before files go, by what the catalogs say then as well.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from meltline.app.ground.findings import Finding
+from meltline.app.ground.servers import half_seen_by
+from meltline.app.safety.confinement import Confinement
+from meltline.config.load import Config
+from meltline.domain.deletion.half_seen import HalfSeenPlaces, is_place
+from meltline.domain.deletion.withheld import MOVE_AWAY, Why
+from meltline.domain.errors import StoreRefused
+from meltline.domain.iceberg.locations import claim_prefix
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.places import place_of
+from meltline.ports import (
+    CatalogListing,
+    ControlLedger,
+    ObjectReader,
+    PathResolver,
+    PlaceLedger,
+    PlaceReader,
+    RegistrationReader,
+)
+
+_SHOWN = 5
+
+
+def half_seen_now(
+    config: Config,
+    registrations: RegistrationReader,
+    listings: Mapping[str, CatalogListing],
+    states: Iterable[TableMetadata],
+) -> dict[str, str]:
+    """Where catalogs show only a part of what is needed now, and which catalog each time.
+
+    Args:
+        config: Where the catalogs' warehouses are.
+        registrations: Tell where tables of theirs ever lay.
+        listings: What each catalog says of itself.
+        states: Tables as they are; those of other catalogs are passed over.
+    """
+    blind = {name: places for name, at in listings.items() if (places := half_seen_by(config, at))}
+    if not blind:
+        return {}
+    seen = [(place, name) for name, places in blind.items() for place in places]
+    seen += [(config.catalogs[name].warehouse, name) for name in blind]
+    for state in states:
+        if (name := state.name.catalog) in blind:
+            folder = state.metadata_location.rpartition("/")[0]
+            seen += [(place, name) for place in (*state.owned_locations, folder)]
+    whose = {row.uuid: row.name.catalog for row in registrations.all() if row.name.catalog in blind}
+    owned = [own for own in registrations.ownerships() if own.table_uuid in whose]
+    seen += [(own.prefix, whose[own.table_uuid]) for own in owned]
+    return {claim_prefix(place): name for place, name in seen if is_place(place)}
+
+
+def record_half_seen(places: PlaceLedger, seen: Mapping[str, str]) -> None:
+    """Remembers half-seen places, and that files there may have other names."""
+    if new := {place: name for place, name in seen.items() if place not in places.half_seen()}:
+        places.add(set(map(place_in, new)))
+        places.add_half_seen(new)
+
+
+def place_in(half_seen: str) -> str:
+    """What of a half-seen place can have another name (`domain.places`)."""
+    return place_of(f"{half_seen}-")
+
+
+def remembered_places(places: PlaceReader) -> HalfSeenPlaces:
+    """Those that were ever seen."""
+    return HalfSeenPlaces(places.half_seen())
+
+
+def misplaced_now(
+    config: Config, resolver: PathResolver, control: ControlLedger
+) -> Callable[[Iterable[str]], Mapping[str, Why]]:
+    """For who deletes: what may not go, by all that is remembered when it is asked."""
+    return lambda paths: Confinement(
+        config.roots, resolver, remembered_places(control.places)
+    ).misplaced(paths)
+
+
+def lying_in(store: ObjectReader, half_seen: HalfSeenPlaces, paths: Collection[str]) -> set[str]:
+    """Those of some names under which something lies in a half-seen place, or may.
+
+    Whoever asks has a file that may be called so too; where nothing lies, it is not.
+    """
+    return {path for path in paths if half_seen.holds(path) and _is_there(store, path)}
+
+
+def _is_there(store: ObjectReader, path: str) -> bool:
+    try:
+        return store.size(path) is not None
+    except StoreRefused:
+        return True
+
+
+def half_seen_notices(places: PlaceReader) -> list[str]:
+    """What each run says of them: a line for each catalog."""
+    return [f"{name}: {text}; {MOVE_AWAY}" for name, text in _sentences(places)]
+
+
+def half_seen_findings(places: PlaceReader) -> list[Finding]:
+    """What `doctor` says of them."""
+    return [
+        Finding("warning", "catalog_half_seen", name, text, MOVE_AWAY)
+        for name, text in _sentences(places)
+    ]
+
+
+def _sentences(places: PlaceReader) -> Iterator[tuple[str, str]]:
+    by_catalog: dict[str, list[str]] = {}
+    for place, name in sorted(places.half_seen().items()):
+        outer = by_catalog.setdefault(name, [])
+        if not any(place.startswith(other) for other in outer):
+            outer.append(place)
+    for name, outer in by_catalog.items():
+        more = f" and {len(outer) - _SHOWN} more" if len(outer) > _SHOWN else ""
+        shown = ", ".join(outer[:_SHOWN])
+        yield (
+            name,
+            "it shows, or showed, one of its branches only, so that nobody can tell which files "
+            f"the others need: nothing is ever deleted in {shown}{more}",
+        )
