@@ -5,7 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 VACUUM = ("tests/unit/run/test_vacuum.py",)
-STATED_TESTS = ("tests/unit/retention/test_stated_policies.py",)
+STATED_TESTS = ("tests/unit/run/test_stated_policies.py",)
 POLARIS_TESTS = ("tests/unit/catalog/test_polaris_policies.py",)
 STATED = "domain/retention/stated_policies.py"
 POLARIS = "adapters/catalogs/rest/polaris_policies.py"

@@ -20,7 +20,7 @@ from meltline.domain.retention.policy import RETENTION
 from meltline.ports import CommitOutcome, Committer
 from tests.lake.lake import Lake, Table, business
 from tests.lake.swept import Swept
-from tests.unit.retention.store_by_hand import UNREAD, StoreByHand, expiry, removal
+from tests.unit.run.store_by_hand import UNREAD, StoreByHand, expiry, removal
 
 DAYS = 20
 
