@@ -12,7 +12,7 @@ from typing import Any
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
 from meltline.adapters.archive.permanent_store import DeepCopies
-from meltline.adapters.catalogs.catalogs import open_catalog
+from meltline.adapters.catalogs.catalogs import open_catalog, policy_stores
 from meltline.adapters.gx.engine import GreatExpectationsEngine, imported_meanwhile
 from meltline.adapters.object_store.cloud_objects import STORAGE_CLASS
 from meltline.adapters.object_store.deleter import StoreDeleter
@@ -42,7 +42,6 @@ from meltline.ports import (
     LedgerReader,
     ManifestReader,
     ObjectReader,
-    PolicyStore,
     ServerProbe,
     SessionEngine,
     SnapshotReader,
@@ -127,17 +126,8 @@ class Wiring:
             chunk_files=late(partial(_chunk_files, self.store)),
             cold_chunk_files=None if cold is None else late(partial(_chunk_files, cold.store)),
             deep=self._deep(),
-            policy_stores=self._policy_stores(catalogs),
+            policy_stores=policy_stores(self.config, catalogs),
         )
-
-    def _policy_stores(self, catalogs: Mapping[str, Catalog]) -> Mapping[str, PolicyStore]:
-        """What a server may keep beside the hot catalog's tables: no others are managed."""
-        hot = self.config.hot
-        if self.config.catalogs[hot].type != "rest":
-            return {}
-        from meltline.adapters.catalogs.rest.parts import policy_stores  # noqa: PLC0415 - PyIceberg
-
-        return policy_stores({hot: catalogs[hot]})
 
     def _ledger_reader(self, catalog: Catalog) -> LedgerReader:
         from meltline.adapters.file_index.index_reader import (  # noqa: PLC0415 - Arrow

@@ -5,7 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 VACUUM = ("tests/unit/run/test_vacuum.py",)
-STATED_TESTS = ("tests/unit/retention/policy_stores/test_stated_policies.py",)
+STATED_TESTS = ("tests/unit/run/test_stated_policies.py",)
 POLARIS_TESTS = ("tests/unit/catalog/test_polaris_policies.py",)
 STATED = "domain/retention/stated_policies.py"
 POLARIS = "adapters/catalogs/rest/polaris_policies.py"
@@ -190,7 +190,7 @@ RETENTION = (
     Mutation(
         "polaris: a refusal is no policy",
         POLARIS,
-        "            raise _Unreadable(problem_of(answer))\n",
+        '            raise _Unreadable(f"HTTP {answer.status_code} {answer.text[:_SHOWN]}".strip())\n',
         '            return {"applicable-policies": []}\n',
         POLARIS_TESTS,
     ),

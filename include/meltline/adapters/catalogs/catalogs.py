@@ -1,11 +1,12 @@
 """Catalogs: SQL ones read row by row, metastores by their own clients, REST through PyIceberg."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.config.load import CatalogConfig
-from meltline.ports import MetadataFiles
+from meltline.config.load import CatalogConfig, Config
+from meltline.ports import Catalog, MetadataFiles, PolicyStore
 
 if TYPE_CHECKING:
     from meltline.adapters.catalogs.metastores.tables import MetastoreTables
@@ -31,3 +32,15 @@ def open_catalog(
     from meltline.adapters.catalogs.rest.tables import RestTables  # noqa: PLC0415 - PyIceberg
 
     return RestTables(config, store, store.vended if isinstance(store, ObjectStores) else None)
+
+
+def policy_stores(config: Config, catalogs: Mapping[str, Catalog]) -> Mapping[str, PolicyStore]:
+    """What a server may keep beside the hot catalog's tables: no others are managed."""
+    hot = config.hot
+    if config.catalogs[hot].type != "rest":
+        return {}
+    from meltline.adapters.catalogs.rest.parts import (  # noqa: PLC0415 - PyIceberg
+        policy_stores_of,
+    )
+
+    return policy_stores_of({hot: catalogs[hot]})

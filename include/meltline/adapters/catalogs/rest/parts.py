@@ -27,7 +27,7 @@ def server_probes(catalogs: Mapping[str, Catalog], store: ObjectStores) -> dict[
     }
 
 
-def policy_stores(catalogs: Mapping[str, Catalog]) -> dict[str, PolarisPolicies]:
+def policy_stores_of(catalogs: Mapping[str, Catalog]) -> dict[str, PolarisPolicies]:
     """What reads the policies that servers keep beside their tables."""
     return {
         name: PolarisPolicies(catalog.protocol)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from meltline.adapters.catalogs.rest.protocol import RestProtocol, problem_of
+from meltline.adapters.catalogs.rest.protocol import RestProtocol
 from meltline.concurrency import thread_map
 from meltline.domain.errors import MeltlineError, PolicyUnread
 from meltline.domain.iceberg.names import TableName
@@ -33,6 +33,7 @@ _CONFIG = {
 }
 _FRESH = 300.0  # seconds
 _MOST_PAGES = 100
+_SHOWN = 300  # letters of an answer
 
 
 class PolarisPolicies:
@@ -102,7 +103,7 @@ class PolarisPolicies:
     def _page(self, params: Mapping[str, str]) -> Json:
         answer = self._protocol.get_beside("polaris/v1", "applicable-policies", params)
         if answer.status_code != HTTPStatus.OK:
-            raise _Unreadable(problem_of(answer))
+            raise _Unreadable(f"HTTP {answer.status_code} {answer.text[:_SHOWN]}".strip())
         try:
             page = answer.json()
         except ValueError as error:

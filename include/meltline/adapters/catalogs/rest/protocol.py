@@ -123,7 +123,7 @@ class RestProtocol:
         except RequestException as failure:
             raise refused(self.name, type(failure).__name__) from failure
         if not answer.ok:
-            raise refused(self.name, problem_of(answer))
+            raise refused(self.name, _problem(answer))
         document = answer.json()
         return {**(document.get("defaults") or {}), **(document.get("overrides") or {})}
 
@@ -147,7 +147,7 @@ class RestProtocol:
         if answer.status_code == HTTPStatus.NOT_FOUND:
             raise no_table(self.name, name)
         if not answer.ok:
-            raise refused(name, problem_of(answer))
+            raise refused(name, _problem(answer))
         return _table(answer)
 
     def commit(
@@ -189,20 +189,20 @@ class RestProtocol:
 
     def _not_done(self, name: TableName, answer: Response) -> Exception:
         if answer.status_code == HTTPStatus.CONFLICT:
-            return CommitRaced(problem_of(answer))
+            return CommitRaced(_problem(answer))
         if answer.status_code == HTTPStatus.NOT_FOUND:
             return no_table(self.name, name)
         if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-            return refused(name, problem_of(answer))
+            return refused(name, _problem(answer))
         # What took too long, and a server's own failure, may come from before the commit or after.
         is_late = answer.status_code == HTTPStatus.REQUEST_TIMEOUT
         if is_late or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return fate_unknown(name, problem_of(answer))
+            return fate_unknown(name, _problem(answer))
         return CommitRejected(
             f"catalog {self.name} does not take a change of {name}",
             object=str(name),
             expected="a server that carries out the updates of Iceberg's REST protocol",
-            found=problem_of(answer),
+            found=_problem(answer),
             next=f"`meltline doctor --probe-catalog {self.name}` says what it can do",
         )
 
@@ -253,7 +253,7 @@ def _table(answer: Response) -> LoadedTable:
     )
 
 
-def problem_of(answer: Response) -> str:
+def _problem(answer: Response) -> str:
     """What a server says went wrong, in a line."""
     try:
         error = answer.json()["error"]
