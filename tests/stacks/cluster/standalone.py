@@ -34,13 +34,13 @@ class Worker:
         """The process ids of its executors, by the ids that Spark knows them by."""
         children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         pids = [int(pid) for file in children for pid in _words(file)]
-        found: dict[str, int] = {}
+        executors: dict[str, int] = {}
         for pid in pids:
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
                 if "--executor-id" in words:
-                    found[words[words.index("--executor-id") + 1]] = pid
-        return found
+                    executors[words[words.index("--executor-id") + 1]] = pid
+        return executors
 
 
 def _words(file: Path) -> list[str]:

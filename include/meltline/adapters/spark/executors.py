@@ -55,8 +55,7 @@ def prepare_executors(spark: SparkSession, places: Iterable[str]) -> None:
         ExecutorsUnfit: One lacks what it takes, or sees another folder where the driver sees one.
     """
     context = spark.sparkContext
-    master = str(context.master)
-    if runs_here(master):
+    if runs_here(_master(context)):
         return
     archive = package_archive(Path(SparkFiles.getRootDirectory()))
     if spark.conf.get(_FIT, "") == archive.name:
@@ -66,8 +65,12 @@ def prepare_executors(spark: SparkSession, places: Iterable[str]) -> None:
     before = _names(folders)
     answers = _asked(context, archive.name, folders)
     if problems := problems_of(answers, before, _names(folders)):
-        raise _refusal(master, archive.name, "; ".join(sorted(problems)))
+        raise _refusal(_master(context), archive.name, "; ".join(sorted(problems)))
     spark.conf.set(_FIT, archive.name)
+
+
+def _master(context: SparkContext) -> str:
+    return context.master or "local"
 
 
 def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Sequence[_Answer]:
@@ -77,7 +80,7 @@ def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Seque
     try:
         return numbers.mapPartitions(executor_answer(archive, EXECUTOR_MODULES, folders)).collect()
     except (Py4JJavaError, PySparkException) as failed:
-        raise _refusal(str(context.master), archive, _cause(str(failed))) from failed
+        raise _refusal(_master(context), archive, _cause(str(failed))) from failed
 
 
 def executor_answer(
