@@ -93,19 +93,10 @@ def _statement_last(words: Sequence[str]) -> list[str]:
 
 def _explained(error: Exception) -> MeltlineError:
     """An error of others: a package that is not there, for only what needs one imports it."""
-    from meltline.extras import explained  # noqa: PLC0415 - seldom needed
+    from meltline.cli.unforeseen import unforeseen  # noqa: PLC0415 - seldom needed
+    from meltline.extras import explained  # noqa: PLC0415
 
-    return explained(error) or _unforeseen(error)
-
-
-def _unforeseen(error: Exception) -> MeltlineError:
-    first = (str(error).splitlines() or [""])[0]
-    return MeltlineError(
-        "something went wrong that Meltline did not foresee; nothing more was done",
-        object=type(error).__name__,
-        found=first[:500],
-        next="run again: every step is safe to repeat; MELTLINE_DEBUG=1 shows the whole trace",
-    )
+    return explained(error) or unforeseen(error)
 
 
 if __name__ == "__main__":
