@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.files import DepartureState
+from tests.stacks.fault_proxy import Fault
 from tests.stacks.rest.iceberg_server import IcebergServer
 from tests.stacks.rest.vending import Vendor, vending
 from tests.stacks.s3.moto import KEY, SECRET, running_moto
@@ -73,17 +76,40 @@ def test_keys_that_end_in_mid_purge_are_asked_for_again(lake: Vending) -> None:
     assert lake.stack.count() == counted
 
 
+def test_nothing_of_a_table_departs_while_it_is_not_known_what_its_commit_came_to(
+    lake: Vending,
+) -> None:
+    spark, rest = lake.stack.spark, lake.vendor.rest
+    for start in range(3):
+        spark.sql(f"INSERT OVERWRITE lake.n.t SELECT id FROM range({start}, {start + 4})")
+    states = frozenset(DepartureState)
+    services = lake.stack.services(200)
+    before = len(services.files.departures.in_states(states))
+    rest.chooses = lambda request: Fault.LOST if b"remove-snapshots" in request.body else None
+    summary = lake.stack.chain(services, "lost")
+    rest.chooses = lambda request: None
+    assert rest.counts["LOST"] == 1 and summary.exit_code != 0, summary.as_json()
+    assert len(services.files.departures.in_states(states)) == before
+    (plan,) = services.control.plans.find(states=[PlanState.APPLYING])
+    assert len(lake.stack.metadata()["snapshots"]) < 4, "the server has done it"
+    lake.stack.chain(lake.stack.services(201), "after")
+    done = lake.stack.services(201)
+    assert done.control.plans.current([plan.id])[plan.id].state is PlanState.APPLIED
+    assert len(done.files.departures.in_states(states)) > before
+    assert lake.stack.count() == 4
+
+
 def test_a_catalog_that_signs_itself_is_refused_by_name(lake: Vending) -> None:
     vendor = lake.vendor
     vendor.signs = True
     try:
-        services = lake.stack.services(160)
+        services = lake.stack.services(210)
         listing = services.catalogs["lake"].listing()
         (entry,) = [e for e in listing.entries if e.name.name == "t"]
         with pytest.raises(MeltlineError) as refused:
             services.store.read(entry.metadata_location)
         assert "remote-signing" in str(refused.value.as_json())
-        summary = lake.stack.chain(lake.stack.services(161), "signed")
+        summary = lake.stack.chain(lake.stack.services(211), "signed")
         assert summary.exit_code != 0 and "remote-signing" in str(summary.as_json())
     finally:
         vendor.signs = False

@@ -120,6 +120,7 @@ def vending(moto: Moto, home: Path, warehouse: str) -> Iterator[tuple[Vendor, Ic
         "CATALOG_S3_ACCESS__KEY__ID": KEY,
         "CATALOG_S3_SECRET__ACCESS__KEY": SECRET,
         "CATALOG_CLIENT_REGION": REGION,
+        "CATALOG_HTTP__CLIENT_TYPE": "urlconnection",  # the other one is not in the bundle
     }
     with (
         iceberg_server(home, warehouse, settings) as server,
