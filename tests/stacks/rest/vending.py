@@ -4,6 +4,7 @@ Keys are sessions of STS. A second proxy, before the store, knows which of them 
 how long: a wrong or an old key really fails.
 """
 
+import gzip
 import json
 import time
 from collections.abc import Iterator
@@ -57,7 +58,9 @@ class Vendor:
         """Puts keys for a table into the answer that tells of it."""
         if answer.status != 200 or _OF_TABLES not in f"{request.path}/":
             return answer
-        document = json.loads(answer.body or b"{}")
+        is_packed = ("content-encoding", "gzip") in [(n.lower(), t) for n, t in answer.headers]
+        body = gzip.decompress(answer.body) if is_packed else answer.body
+        document = json.loads(body or b"{}")
         location = (document.get("metadata") or {}).get("location")
         if not location:
             return answer
