@@ -18,7 +18,8 @@ from meltline.jars.places import jar_folder
 
 _MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
 _JARS = ("iceberg-open-api", "iceberg-core", "iceberg-api", "iceberg-common", "iceberg-aws-1",
-         "iceberg-bundled-guava", "iceberg-aws-bundle", "caffeine", "jakarta.servlet", "jetty-",
+         "url-connection-client", "failsafe", "iceberg-bundled-guava", "iceberg-aws-bundle",
+         "caffeine", "jakarta.servlet", "jetty-",
          "sqlite-jdbc", "postgresql")  # fmt: skip
 _START_SECONDS = 60
 

@@ -22,6 +22,7 @@ from meltline.app.doctor.chunk_findings import chunk_findings
 from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
+from meltline.app.doctor.half_seen_findings import half_seen_findings
 from meltline.app.doctor.rollup_findings import rollup_findings
 from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
@@ -35,7 +36,6 @@ from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
-from meltline.app.safety.half_seen import half_seen_findings
 from meltline.app.safety.roots import withheld_findings
 from meltline.app.services import ReadContext
 from meltline.config.load import Config

@@ -7,7 +7,6 @@ who looks a last time before files go, by what the catalogs say then as well.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from meltline.app.ground.findings import Finding
 from meltline.app.ground.servers import half_seen_by
 from meltline.app.safety.confinement import Confinement
 from meltline.config.load import Config
@@ -102,18 +101,11 @@ def _is_there(store: ObjectReader, path: str) -> bool:
 
 def half_seen_notices(places: PlaceReader) -> list[str]:
     """What each run says of them: a line for each catalog."""
-    return [f"{name}: {text}; {MOVE_AWAY}" for name, text in _sentences(places)]
+    return [f"{name}: {text}; {MOVE_AWAY}" for name, text in half_seen_sentences(places)]
 
 
-def half_seen_findings(places: PlaceReader) -> list[Finding]:
-    """What `doctor` says of them."""
-    return [
-        Finding("warning", "catalog_half_seen", name, text, MOVE_AWAY)
-        for name, text in _sentences(places)
-    ]
-
-
-def _sentences(places: PlaceReader) -> Iterator[tuple[str, str]]:
+def half_seen_sentences(places: PlaceReader) -> Iterator[tuple[str, str]]:
+    """By catalog, what is so of the places that came with it."""
     by_catalog: dict[str, list[str]] = {}
     for place, name in sorted(places.half_seen().items()):
         outer = by_catalog.setdefault(name, [])
