@@ -20,10 +20,7 @@ from meltline.domain.retention.policy import RETENTION
 from meltline.ports import CommitOutcome, Committer
 from tests.lake.lake import Lake, Table, business
 from tests.lake.swept import Swept
-<<<<<<<< HEAD:tests/unit/retention/policy_stores/test_stated_policies.py
-========
 from tests.unit.run.store_by_hand import UNREAD, StoreByHand, expiry, removal
->>>>>>>> polaris-vacuum:tests/unit/run/test_stated_policies.py
 
 DAYS = 20
 
