@@ -125,7 +125,10 @@ def stack(
     )
     for start in range(0, 40, 10):
         spark.sql(f"INSERT OVERWRITE lake.n.t SELECT id FROM range({start}, {start + 4})")
-    yield lake_stack
+    try:
+        yield lake_stack
+    finally:  # a session keeps the catalogs that it has opened, and the next lake's has this name
+        spark.stop()
 
 
 def lives_through_kills(lake: Stack) -> None:
