@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from meltline.cli.commands import parser, words_to_complete
-from meltline.cli.output import print_error
+from meltline.cli.output import print_error, unforeseen
 from meltline.domain.errors import MeltlineError, TableNotFound, UsageInvalid
 from meltline.garbage import collect_seldom
 from meltline.pandas_absent import do_without_pandas
@@ -93,8 +93,7 @@ def _statement_last(words: Sequence[str]) -> list[str]:
 
 def _explained(error: Exception) -> MeltlineError:
     """An error of others: a package that is not there, for only what needs one imports it."""
-    from meltline.cli.unforeseen import unforeseen  # noqa: PLC0415 - seldom needed
-    from meltline.extras import explained  # noqa: PLC0415
+    from meltline.extras import explained  # noqa: PLC0415 - seldom needed
 
     return explained(error) or unforeseen(error)
 

@@ -27,6 +27,8 @@ _STYLES = {
 }
 """How words that say how something stands are shown on a terminal."""
 
+_CAUSED = "Caused by: "
+
 
 def print_json(document: Any) -> None:
     """The one document of a command."""
@@ -167,3 +169,22 @@ def print_error(error: MeltlineError, *, as_json: bool) -> None:
     on_stderr.print(text, soft_wrap=True)
     for line in labels:
         on_stderr.print(line, soft_wrap=True)
+
+
+def unforeseen(error: Exception) -> MeltlineError:
+    """What is said of an error that no step expects."""
+    return MeltlineError(
+        "something went wrong that Meltline did not foresee; nothing more was done",
+        object=type(error).__name__,
+        found=_reason(error)[:500],
+        next="run again: every step is safe to repeat; MELTLINE_DEBUG=1 shows the whole trace",
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The first line; of a trace of Java, which names a call there, the deepest cause."""
+    lines = str(error).splitlines()
+    thrown = [line.removeprefix(": ") for line in lines[1:2] if line.startswith(": ")]
+    causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    told = [*lines[:1], *thrown, *causes]
+    return told[-1] if told else ""

@@ -31,6 +31,14 @@ class PostgresStack(Stack):
             return self.chain(told(services, through) if through else services, f"run-{days}")
         return None
 
+    def opens_anew(self) -> None:
+        """Forgets Spark's connections to the catalogs, as the end of a run's process does.
+
+        Iceberg's client keeps two for each catalog. Where Postgres ends them, each of them fails
+        once more when it is used next, perhaps in a later run of the same session.
+        """
+        self.spark._jsparkSession.sessionState().catalogManager().reset()
+
     def dies(self, days: float, step: str, *, after: bool = False) -> bool:
         """A run that dies before or after a call of that name; whether it came so far."""
         services = self.services(days)

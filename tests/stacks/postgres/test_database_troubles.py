@@ -85,6 +85,7 @@ def test_nothing_is_lost_and_the_next_run_finishes(
         if server.process is None:
             server.start()
         assert trouble.is_struck, about
+        lake.opens_anew()
         named, present = lake.data_files()
         assert named <= present and lake.count() == 4
         summary = lake.run(days)

@@ -12,6 +12,7 @@ import pytest
 from meltline.cli.commands import COMMANDS, GROUPS, parser
 from meltline.cli.guide import EXAMPLES, SECTIONS
 from meltline.cli.main import run
+from meltline.cli.output import unforeseen
 from meltline.cli.progress import LiveProgress
 from meltline.counted import Counted
 from tests.command_home import TABLE, make_home
@@ -190,3 +191,33 @@ def test_a_pipe_has_lines_and_no_bar() -> None:
 
 def test_bars_that_were_never_shown_end_quietly() -> None:
     LiveProgress().end()
+
+
+TRACE = """An error occurred while calling o64.sql.
+: org.apache.iceberg.jdbc.UncheckedSQLException: Failed to get table n.t from catalog lake
+\tat org.apache.iceberg.jdbc.JdbcTableOperations.doRefresh(JdbcTableOperations.java:79)
+Caused by: org.postgresql.util.PSQLException: Connection refused.
+\tat org.postgresql.core.PGStream.receiveChar(PGStream.java:482)
+\t... 17 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (TRACE, "org.postgresql.util.PSQLException: Connection refused."),
+        (
+            TRACE.partition("Caused")[0],
+            "org.apache.iceberg.jdbc.UncheckedSQLException: Failed to get table n.t from catalog "
+            "lake",
+        ),
+        ("one\ntwo", "one"),
+        ("", ""),
+    ],
+    ids=["a cause", "no cause", "no trace", "nothing"],
+)
+def test_of_a_trace_of_java_the_cause_is_told_and_else_the_first_line(
+    words: str, told: str
+) -> None:
+    error = unforeseen(ValueError(words))
+    assert error.found == told and error.object == "ValueError"
