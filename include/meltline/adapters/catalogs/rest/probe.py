@@ -170,6 +170,7 @@ class RestProbe:
         body: Any = {"name": "t", "schema": _SCHEMA, "properties": {"format-version": "2"}}
         url = f"{catalog.url('namespaces')}/{self.space}/tables"
         catalog._session.post(url, json=body).raise_for_status()
+        self.tables.location(self._name)  # takes in the keys to its files, where there are any
 
     def _load(self) -> LoadedTable:
         return self.tables.protocol.load(self._name)
