@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "support.md"
 README = (ROOT / "README.md").read_text()
 HEAD = ["Kind", "Part", "State", "On what it was tried", "Suite"]
-STATES = {"tested", "read only", "resolved", "untried"}
+STATES = {"tested", "read only", "refused", "resolved", "untried"}
 
 
 class Row(NamedTuple):
