@@ -110,10 +110,13 @@ def test_a_catalog_that_signs_itself_is_refused_by_name(tmp_path: Path) -> None:
         moto.bucket("lake")
         with vending(moto, tmp_path, WAREHOUSE) as (vendor, server):
             table = RacedTable(server, TableName("lake", ("n",), "t"))
-            store = ObjectStores({**moto.where, "s3.endpoint": vendor.store_uri})
             config = CatalogConfig("lake", "rest", vendor.uri, WAREHOUSE, "lake", False, {})
-            tables = RestTables(config, store, store.vended)
-            assert store.read(tables.location(table.name)), "by vended keys"
+
+            def read() -> bytes:
+                store = ObjectStores({**moto.where, "s3.endpoint": vendor.store_uri})
+                return store.read(RestTables(config, store, store.vended).location(table.name))
+
+            assert read(), "by vended keys"
             vendor.signs = True
             with pytest.raises(StoreRefused, match="remote-signing"):
-                store.read(tables.location(table.name))
+                read()
