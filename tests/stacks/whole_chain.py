@@ -146,7 +146,9 @@ def lives_through_kills(lake: Stack) -> None:
     assert not [line for line in summary.as_json()["tables"] if line.get("error")]
     assert lake.count() == 4
     files = lake.spark.sql("SELECT file_path FROM lake.n.t.files").collect()
-    store = lake.wiring(80).store
+    wiring = lake.wiring(80)
+    wiring.ledgers().catalogs["lake"].location(TABLE)  # which takes in the keys, where it has any
+    store = wiring.store
     present = (location_key(o.path) for o in store.list(f"{_location(lake)}/data"))
     data_files = {
         path for path in present if path.endswith(".parquet")

@@ -3,13 +3,18 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
+from meltline.adapters.catalogs.rest.probe import RestProbe
+from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import CatalogConfig
+from meltline.domain.clock import WallClock
 from tests.stacks.rest.nessie_server import Nessie, nessie
 from tests.stacks.s3.moto import Moto, running_moto
 from tests.stacks.whole_chain import Stack, stack
@@ -80,3 +85,17 @@ def test_nothing_in_the_warehouse_of_a_nessie_goes_and_other_tables_go_on(
     findings = json.loads(capsys.readouterr().out)["findings"]
     (finding,) = [f for f in findings if f["code"] == "catalog_half_seen"]
     assert "s3://nessie/wh/" in finding["message"]
+
+
+def test_a_probe_finds_a_nessie_out_and_says_where_nothing_may_be_deleted(tmp_path: Path) -> None:
+    with running_moto(tmp_path) as moto:
+        moto.bucket("nessie")
+        with nessie(moto, "s3://nessie/wh", tmp_path / "nessie.log") as server:
+            store = ObjectStores(dict(moto.properties))
+            keys = dict(moto.properties)
+            for warehouse in ("", "wh"):
+                config = CatalogConfig("n", "rest", server.uri, warehouse, "n", False, keys)
+                tables = RestTables(config, store)
+                (fact,) = RestProbe(tables, store, store, WallClock()).facts()
+                assert not fact.is_so and fact.is_needed and "Nessie" in fact.detail
+                assert fact.half_seen == ("s3://nessie/wh",) == tables.listing().half_seen

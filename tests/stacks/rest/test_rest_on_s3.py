@@ -2,14 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from meltline.adapters.catalogs.rest.tables import RestTables
+from meltline.adapters.object_store.stores import ObjectStores
+from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.plan import PlanState
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.names import TableName
 from tests.stacks.fault_proxy import Fault
 from tests.stacks.rest.iceberg_server import IcebergServer
+from tests.stacks.rest.raced_tables import RacedTable
 from tests.stacks.rest.vending import Vendor, vending
 from tests.stacks.s3.moto import KEY, SECRET, running_moto
 from tests.stacks.whole_chain import Stack, lives_through_kills, stack
@@ -38,9 +44,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vending]:
         with vending(moto, home, WAREHOUSE) as (vendor, server):
             words = {
                 "type": "rest",
-                "uri": f"http://127.0.0.1:{vendor.rest.port}",
+                "uri": vendor.uri,
                 "warehouse": WAREHOUSE,
-                "s3.endpoint": f"http://127.0.0.1:{vendor.store.port}",
+                "s3.endpoint": vendor.store_uri,
                 "s3.region": "us-east-1",
                 "s3.path-style-access": '"true"',
                 "s3.access-key-id": KEY,  # opens what is no table's, and no table
@@ -99,17 +105,18 @@ def test_nothing_of_a_table_departs_while_it_is_not_known_what_its_commit_came_t
     assert lake.stack.count() == 4
 
 
-def test_a_catalog_that_signs_itself_is_refused_by_name(lake: Vending) -> None:
-    vendor = lake.vendor
-    vendor.signs = True
-    try:
-        services = lake.stack.services(210)
-        listing = services.catalogs["lake"].listing()
-        (entry,) = [e for e in listing.entries if e.name.name == "t"]
-        with pytest.raises(MeltlineError) as refused:
-            services.store.read(entry.metadata_location)
-        assert "remote-signing" in str(refused.value.as_json())
-        summary = lake.stack.chain(lake.stack.services(211), "signed")
-        assert summary.exit_code != 0 and "remote-signing" in str(summary.as_json())
-    finally:
-        vendor.signs = False
+def test_a_catalog_that_signs_itself_is_refused_by_name(tmp_path: Path) -> None:
+    with running_moto(tmp_path) as moto:
+        moto.bucket("lake")
+        with vending(moto, tmp_path, WAREHOUSE) as (vendor, server):
+            table = RacedTable(server, TableName("lake", ("n",), "t"))
+            config = CatalogConfig("lake", "rest", vendor.uri, WAREHOUSE, "lake", False, {})
+
+            def read() -> bytes:
+                store = ObjectStores({**moto.where, "s3.endpoint": vendor.store_uri})
+                return store.read(RestTables(config, store, store.vended).location(table.name))
+
+            assert read(), "by vended keys"
+            vendor.signs = True
+            with pytest.raises(StoreRefused, match="remote-signing"):
+                read()

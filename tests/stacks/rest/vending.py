@@ -54,6 +54,16 @@ class Vendor:
     refused: list[str] = field(default_factory=list)
     guard: Lock = field(default_factory=Lock)
 
+    @property
+    def uri(self) -> str:
+        """Where the catalog answers, and vends."""
+        return f"http://127.0.0.1:{self.rest.port}"
+
+    @property
+    def store_uri(self) -> str:
+        """Where the store looks at keys."""
+        return f"http://127.0.0.1:{self.store.port}"
+
     def vend(self, request: Request, answer: Answer) -> Answer:
         """Puts keys for a table into the answer that tells of it."""
         if answer.status != 200 or _OF_TABLES not in f"{request.path}/":
