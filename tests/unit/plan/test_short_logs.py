@@ -11,9 +11,9 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.plan import PlanState
+from meltline.domain.deletion.short_logs import deletes_soon
 from meltline.domain.iceberg.metadata_editor import PREVIOUS_VERSIONS
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.short_logs import deletes_soon
 from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA
 from meltline.testing.rest_protocol import MemoryProtocol
 from tests.lake.lake import Lake, Table

@@ -16,8 +16,8 @@ from meltline.config.load import CatalogConfig
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.deletion.recheck import still_valid
+from meltline.domain.deletion.short_logs import deletes_soon
 from meltline.domain.errors import MeltlineError, PlanStale
-from meltline.domain.iceberg.short_logs import deletes_soon
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import (
     CatalogListing,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
-from meltline.domain.iceberg.short_logs import KEEP_VERSIONS, deletes_soon
+from meltline.domain.deletion.short_logs import KEEP_VERSIONS, deletes_soon
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import PlanReader
 

@@ -28,10 +28,10 @@ from meltline.adapters.catalogs.rest.restored_refs import (
 )
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan
+from meltline.domain.deletion.short_logs import deletes_soon
 from meltline.domain.errors import CommitUnproven, MeltlineError
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import parse_json
-from meltline.domain.iceberg.short_logs import deletes_soon
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.retention.policy import FENCE_TAG
 from meltline.domain.units import from_millis
