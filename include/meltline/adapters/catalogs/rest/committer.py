@@ -29,11 +29,7 @@ from meltline.adapters.catalogs.rest.restored_refs import (
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.short_logs import deletes_soon
-<<<<<<< HEAD
 from meltline.domain.errors import CommitUnproven, MeltlineError, TableNotFound
-=======
-from meltline.domain.errors import CommitUnproven, MeltlineError
->>>>>>> rest-rest
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.table_metadata import MAIN
