@@ -28,8 +28,9 @@ PYDANTIC = {
     "typing_inspection",
 }
 """Typer reads with it the words of a command, and Meltline its configuration."""
+OF_TENACITY = {"tenacity", "tornado"}  # loaded where it is: only the tests of Celery bring it
 DECIDING = (
-    TYPER | PYDANTIC | {"yaml", "sqlalchemy", "obstore", "tenacity", "xxhash", "cython_runtime"}
+    TYPER | PYDANTIC | OF_TENACITY | {"yaml", "sqlalchemy", "obstore", "xxhash", "cython_runtime"}
 )
 """What it takes to ask and to change a SQL catalog and the control ledger."""
 ARROW = {"pyarrow", "numpy", "fastavro", "cramjam", "dateutil", "six"}  # six is dateutil's
