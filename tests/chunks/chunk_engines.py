@@ -188,11 +188,12 @@ class ChunkEngines:
         to = chosen(known, number)
         table.rollback(to)
         accepted = self.lake.accepted
-        self.lake.in_cold = set(self.lake.cold_rows())  # a pass may have mirrored deletes by now
-        there = {*table.rows_now(), *self.lake.in_cold}
-        accepted.rows = set(accepted.at[to]) & there
+        cold = set(self.lake.cold_rows())  # a pass may have mirrored deletes by now
+        self.lake.in_cold, before = cold, accepted.rows
+        accepted.rows = set(accepted.at[to]) & {*table.rows_now(), *cold}
+        accepted.back |= accepted.rows - before
         accepted.at[to] = frozenset(accepted.rows)
-        accepted.unsure = (accepted.unsure | self.lake.in_cold) - accepted.rows
+        accepted.unsure = (accepted.unsure | cold) - accepted.rows
 
     def expire_partition(self, table: ChunkTable, number: int) -> None:
         """Another tool takes a chunk's files; what becomes of cold's copy a person may decide."""

@@ -42,12 +42,15 @@ class Accepted:
         at: Those of each commit: hot may be rolled back to it.
         unsure: Rows that another tool has taken out of hot; cold may keep them or not.
         forgone: Rows of which cold has what it has, because somebody has let them go unproved.
+        back: Rows that a rollback has brought back to hot. A pass that was under way may have read
+            before it that they went: cold loses them, and gets them again.
     """
 
     rows: set[Row] = field(default_factory=set)
     at: dict[int, frozenset[Row]] = field(default_factory=dict)
     unsure: set[Row] = field(default_factory=set)
     forgone: set[Row] = field(default_factory=set)
+    back: set[Row] = field(default_factory=set)
 
     def took(self, snapshot_id: int) -> None:
         """A commit stands as it is now."""
@@ -165,10 +168,11 @@ class ChunkedLake(WatchedLake):
         assert not odd, f"hot has rows that nobody wrote: {sorted(odd)}"
         lost = accepted.rows - set(hot) - set(cold)
         assert not lost, f"rows in neither hot nor cold: {sorted(lost)}"
-        taken = (self.in_cold & accepted.rows) - set(cold)
+        taken = (self.in_cold & accepted.rows) - set(cold) - (accepted.back & set(hot))
         assert not taken, f"LT-26: cold has lost rows: {sorted(taken)}"
         self.in_cold = set(cold)
         if self.has_caught_up():
+            accepted.back = set()
             self._check_copy(cold)
             self._check_view(hot, cold)
         self.check_complete()
