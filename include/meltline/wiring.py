@@ -351,7 +351,8 @@ def _chunk_files(store: ObjectReader) -> ChunkFileReader:
 
 
 def _without_cold(config: Config) -> Config:
-    return replace(config, catalogs={n: c for n, c in config.catalogs.items() if n != config.cold})
+    hot = {name: catalog for name, catalog in config.catalogs.items() if name != config.cold}
+    return replace(config, catalogs=hot, cold="", deep="")
 
 
 def step_jvm(
