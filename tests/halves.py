@@ -9,8 +9,10 @@ Each half has one Spark session, and waits often: for Airflow, for a server, for
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 TESTS = Path(__file__).parent
 OTHER_HALF = ("contract", "dags")
@@ -40,26 +42,43 @@ def halves() -> tuple[list[Path], list[Path]]:
     return [TESTS / name for name in folders if name not in OTHER_HALF], other
 
 
-def stacks() -> tuple[list[Path], list[Path]]:
-    """The folders of the stacks that CI runs."""
-    shown, other = ([TESTS / ON_STACKS / name for name in half] for half in STACKS)
+def stacks() -> tuple[list[list[Path]], list[list[Path]]]:
+    """The folders of the stacks that CI runs, each in a process of its own.
+
+    A JVM that has had a local session does not join a cluster.
+    """
+    shown, other = ([[TESTS / ON_STACKS / name] for name in half] for half in STACKS)
     return shown, other
 
 
-def side_by_side(shown: Sequence[Path], other: Sequence[Path], options: Sequence[str]) -> int:
-    """Runs the tests of both halves; returns the exit code."""
+def side_by_side(
+    shown: Sequence[Sequence[Path]], other: Sequence[Sequence[Path]], options: Sequence[str]
+) -> int:
+    """Runs the tests of both halves; returns the exit code.
+
+    Args:
+        shown: Folders by the process that runs them, one process after the other.
+        other: The same, beside them.
+        options: Of pytest.
+    """
     pytest = [sys.executable, "-m", "pytest", *options]
-    with TemporaryFile() as output:
-        beside = subprocess.Popen([*pytest, *other], stdout=output, stderr=subprocess.STDOUT)
-        try:
-            code = subprocess.run([*pytest, *shown], check=False).returncode
-            code = beside.wait() or code
-        finally:
-            beside.kill()  # where this one was interrupted
+    with TemporaryFile() as output, ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(_one_after_the_other, pytest, other, output)
+        codes = [*_one_after_the_other(pytest, shown), *waiting.result()]
         output.seek(0)
         sys.stdout.flush()
         sys.stdout.buffer.write(output.read())
-    return code
+    return max(codes)
+
+
+def _one_after_the_other(
+    pytest: Sequence[str], groups: Sequence[Sequence[Path]], output: IO[bytes] | None = None
+) -> list[int]:
+    both = None if output is None else subprocess.STDOUT
+    return [
+        subprocess.run([*pytest, *group], stdout=output, stderr=both, check=False).returncode
+        for group in groups
+    ]
 
 
 def main(words: Sequence[str]) -> int:
@@ -67,7 +86,8 @@ def main(words: Sequence[str]) -> int:
     if [*words[:1]] == [ON_STACKS]:
         left_out = [f"--ignore={TESTS / ON_STACKS / name}" for name in BY_HAND]
         return side_by_side(*stacks(), [*left_out, *words[1:]])
-    return side_by_side(*halves(), words)
+    shown, other = halves()
+    return side_by_side([shown], [other], words)
 
 
 if __name__ == "__main__":
