@@ -29,7 +29,6 @@ BY_HAND = (
     "cluster/test_worker_kills.py",
     "package/test_extras.py",
     "postgres/test_database_troubles.py",
-    "rest/test_polaris_policies.py",
 )
 """The rest, which takes too long, or whose servers no script of ours can have everywhere."""
 
