@@ -53,8 +53,9 @@ class RestLifecycles(UnluckyLifecycles):
         self.engines = Engines(self.lake)
 
     def _somebody_comes(self, name: TableName) -> None:
-        if self.comers.numbers:
-            table, tag = Table(self.lake, name), f"late{next(self.comers.names)}"
+        table = Table(self.lake, name)
+        if self.comers.numbers and table.snapshots:  # one that was started over has none
+            tag = f"late{next(self.comers.names)}"
             snapshot = table.snapshots[self.comers.numbers.pop() % len(table.snapshots)]
             table.tag(tag, snapshot, **{"max-ref-age-ms": FOREVER_MS})
             self.comers.tagged[name, tag] = snapshot
