@@ -90,8 +90,8 @@ REST = (
     Mutation(
         "rest: what a commit lost goes to whatever table has the name by then",
         COMMITTER,
-        '        if table.metadata["table-uuid"] != plan.table_uuid:\n',
-        "        if False:\n",
+        '            if now.metadata["table-uuid"] != before["table-uuid"]:\n',
+        "            if False:\n",
         LAKES,
     ),
     Mutation(

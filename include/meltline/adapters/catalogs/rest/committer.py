@@ -142,14 +142,11 @@ class RestCommitter:
         return True
 
     def _load(self, plan: Plan) -> LoadedTable:
-        """The plan's table as it stands: another one may have its name by now."""
+        """What has the name of the plan's table now."""
         try:
-            table = self.protocols[plan.table.catalog].load(plan.table)
+            return self.protocols[plan.table.catalog].load(plan.table)
         except TableNotFound as missing:
             raise _unproven(plan, "no table of that name: give it its name again") from missing
-        if table.metadata["table-uuid"] != plan.table_uuid:
-            raise _unproven(plan, f"another table of that name, {table.metadata['table-uuid']}")
-        return table
 
     # --- what was lost, and is put back -----------------------------------------------------
 
@@ -181,6 +178,9 @@ class RestCommitter:
 
         def attempt() -> bool | None:
             now = self._load(plan)
+            # Not the plan's own: that one tells registrations apart, of which two may share a UUID.
+            if now.metadata["table-uuid"] != before["table-uuid"]:
+                raise _unproven(plan, f"another table of that name, {now.metadata['table-uuid']}")
             refs = refs_of(now.metadata)
             back = {name: ref for name, ref in lost.items() if name not in refs}
             if not back:
