@@ -133,6 +133,27 @@ EPOCHS = (
         "        pass\n",
         (*TESTS, "tests/unit/refs/test_tags.py"),
     ),
+    Mutation(
+        "epochs: a catalog is held to how the ledger would spell the epoch that it has",
+        "app/ground/epochs.py",
+        "    return listing.namespaces.get((config.ledger_namespace,), {}).get(EPOCH)\n",
+        "    return None if epoch is None else epoch.written\n",
+        TESTS,
+    ),
+    Mutation(
+        "an instant is written with milliseconds where no ledger keeps any",
+        "domain/units.py",
+        "if moment.microsecond >= 1000 else",
+        "if moment.microsecond else",
+        ("tests/unit/iceberg/test_quantities.py",),
+    ),
+    Mutation(
+        "a simulated time is finer than what is kept of it",
+        "domain/clock.py",
+        "        return to_the_millisecond(self.moment)\n",
+        "        return self.moment\n",
+        ("tests/unit/safety/test_clock.py",),
+    ),
 )
 
 CLOCK_TESTS = ("tests/unit/safety/test_wrong_clocks.py",)

@@ -122,9 +122,12 @@ def _in_utc(moment: datetime, text: str) -> datetime:
 
 
 def format_instant(moment: datetime) -> str:
-    """Writes an instant in UTC with `Z`, to the millisecond where it has one."""
+    """Writes an instant in UTC with `Z`, to the millisecond where it has one.
+
+    An instant and what a ledger keeps of it, which is milliseconds, are the same text.
+    """
     moment = moment.astimezone(UTC)
-    spec = "milliseconds" if moment.microsecond else "seconds"
+    spec = "milliseconds" if moment.microsecond >= 1000 else "seconds"
     return moment.isoformat(timespec=spec).replace("+00:00", "Z")
 
 

@@ -150,6 +150,13 @@ def test_an_instant_is_written_with_z_and_milliseconds_only_where_it_has_them() 
     assert format_instant(from_millis(1)) == "1970-01-01T00:00:00.001Z"
 
 
+@MANY
+@given(st.integers(-(10**13), 10**14), st.integers(0, 999))
+def test_an_instant_is_written_as_what_a_ledger_keeps_of_it(ms: int, micros: int) -> None:
+    moment = from_millis(ms) + timedelta(microseconds=micros)
+    assert format_instant(moment) == format_instant(from_millis(to_millis(moment)))
+
+
 def test_milliseconds_are_cut_and_never_rounded_up() -> None:
     assert to_millis(datetime(1970, 1, 1, 0, 0, 0, 1999, tzinfo=UTC)) == 1
 

@@ -376,6 +376,17 @@ def test_a_catalog_that_cannot_compare_ends_at_an_epoch_that_the_ledger_knows() 
     require_generation(lake.services())
 
 
+def test_a_catalog_that_spells_an_epoch_otherwise_is_set_all_the_same() -> None:
+    """Its first two words are the epoch; a catalog, or a person, may write the rest anew."""
+    lake = aged_lake()
+    stop(lake.services(), "a fire")
+    number, nonce = properties(lake)[EPOCH].split(" ")[:2]
+    respelled = {EPOCH: f"{number} {nonce} somebody: stop"}
+    lake.catalogs["lake"].set_namespace_properties(SPACE, respelled)
+    go(lake.services())
+    assert epoch(lake) > int(number) and lake.run().exit_code == 0
+
+
 def test_a_catalog_that_was_set_back_is_refused_until_it_is_adopted() -> None:
     lake = aged_lake()
     old = properties(lake)[EPOCH]

@@ -45,13 +45,14 @@ def raise_epoch(
         CommitConflict: Others raised it first each time.
     """
     confirmed = [epoch for epoch in context.control.epochs.since() if epoch.confirmed]
-    base = max(confirmed, key=lambda epoch: epoch.number, default=None)
+    newest = max(confirmed, key=lambda epoch: epoch.number, default=None)
+    base = None if newest is None else newest.written
 
     def attempt() -> bool | None:
         nonlocal base
         epoch = _next_epoch(context, why)
         expected = {
-            EPOCH: None if base is None else base.written,
+            EPOCH: base,
             GENERATION: str(context.control.database.generation()),
         }
         try:
@@ -60,7 +61,7 @@ def raise_epoch(
             base = _caught_up(context)
             return None
         if newest_confirmed(context.control.epochs.since()) > epoch.number:
-            base = epoch  # a catalog that cannot compare and set may have lost a newer one to it
+            base = epoch.written  # what cannot compare and set may have lost a newer one to it
             return None
         context.control.epochs.confirm(epoch.nonce)
         return True
@@ -79,12 +80,18 @@ def _restless(context: ReadContext) -> CommitConflict:
     )
 
 
-def _caught_up(context: ReadContext) -> Epoch | None:
-    """Where the catalog stands now. Where that was never confirmed, it is: a process has died."""
-    base = standing_epoch(context)
-    if base is not None and not base.confirmed:
-        context.control.epochs.confirm(base.nonce)
-    return base
+def _caught_up(context: ReadContext) -> str | None:
+    """What the catalog says now. An epoch that was never confirmed is: a process has died.
+
+    It is compared in the catalog's own words: what the ledger keeps of an epoch is for people, and
+    a catalog that spells it otherwise could never be set again.
+    """
+    config = context.config
+    listing = context.catalogs[config.hot].listing()
+    epoch = standing_epoch(context, listing)
+    if epoch is not None and not epoch.confirmed:
+        context.control.epochs.confirm(epoch.nonce)
+    return listing.namespaces.get((config.ledger_namespace,), {}).get(EPOCH)
 
 
 def _next_epoch(context: ReadContext, why: str, above: int = 0) -> Epoch:
