@@ -102,8 +102,8 @@ METASTORES = (
     Mutation(
         "metastores: a table renamed while Hive is listed is missed",
         f"{_AT}/hive.py",
-        "return rows if {row.table for row in rows} == set(names) else None",
-        "return rows",
+        "            return None if missing else rows\n",
+        "            return rows\n",
         _HIVE_ROWS,
     ),
     Mutation(

@@ -90,8 +90,15 @@ REST = (
     Mutation(
         "rest: what a commit lost goes to whatever table has the name by then",
         COMMITTER,
-        '            if now.metadata["table-uuid"] != before["table-uuid"]:\n',
-        "            if False:\n",
+        '            now = self._load(plan, before["table-uuid"])\n',
+        "            now = self._load(plan)\n",
+        LAKES,
+    ),
+    Mutation(
+        "rest: whatever table has the name by then is fenced for a run that died",
+        COMMITTER,
+        "            table = self._load(plan, uuid)\n",
+        "            table = self._load(plan)\n",
         LAKES,
     ),
     Mutation(

@@ -224,3 +224,22 @@ def test_another_table_that_has_the_name_by_now_gets_nothing_that_was_lost(
     assert outcome is not None and table.refs()["audit"] == 3
     other.name = TableName("lake", ("air",), "other")
     assert (other.snapshots().keys(), other.refs()) == ({9}, {"main": 9})
+
+
+def test_another_table_that_has_the_name_by_now_is_not_fenced(server: IcebergServer) -> None:
+    table = RacedTable(server, TableName("lake", ("air",), "begun"))
+    for snapshot in range(1, 6):
+        table.append(snapshot)
+    plan = table.plan([1, 2, 3])
+    table.rename("away")
+    other = RacedTable(server, table.name)
+    other.append(9)
+    with pytest.raises(CommitUnproven) as refused:
+        table.committer.withdraw(plan)
+    assert "another table of that name" in refused.value.found
+    assert other.refs() == {"main": 9}
+    other.rename("a_stranger")
+    table.protocol.catalog.rename_table(("air", "away"), ("air", "begun"))
+    table.append(6)
+    metadata_file(plan.base_location).unlink()  # the plan itself knows the table, too
+    assert table.committer.withdraw(plan) and table.refs().keys() == {"main", "fence__e1"}

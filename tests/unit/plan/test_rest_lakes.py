@@ -14,7 +14,7 @@ from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.observe.observe import observe
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanState
-from meltline.domain.errors import UsageInvalid
+from meltline.domain.errors import CommitUnproven, UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.testing.rest_protocol import MemoryProtocol
@@ -62,6 +62,20 @@ def dying_at_its_answer(lake: Lake) -> RunContext:
     served = MemoryProtocol(lake.catalogs["lake"], lake.store, lake.interrupt, die)
     committer = RestCommitter({"lake": served}, lake.store, lake.clock)
     return replace(services, committer=committer)
+
+
+class Fatal:
+    """A committer whose process dies before it commits."""
+
+    def expire(self, *words: object) -> None:
+        raise Killed
+
+
+def swap(lake: Lake, name: TableName, stranger: TableName) -> None:
+    """Somebody renames a table, and gives its name to another one."""
+    standing = lake.catalogs["lake"]._tables
+    standing[replace(name, name="moved")] = standing.pop(name)
+    standing[name] = standing.pop(stranger)
 
 
 def assert_nothing_departed_as_planned(lake: Lake) -> None:
@@ -119,13 +133,11 @@ def test_another_table_that_takes_the_name_before_a_tag_is_back_does_not_get_it(
     stranger = lake.table("stranger")
     stranger.append("s")
     others.name, others.snapshot = "audit", table.snapshots[0]
-    standing = lake.catalogs["lake"]._tables
 
     def tag_then_swap(name: TableName) -> None:
         others(name)
         if len(others.seen) == 2:  # the commit that would restore
-            standing[replace(name, name="moved")] = standing.pop(name)
-            standing[name] = standing.pop(stranger.name)
+            swap(lake, name, stranger.name)
 
     lake.interrupt = tag_then_swap
     before = stranger.document
@@ -254,11 +266,6 @@ def test_a_commit_of_a_dead_run_never_comes() -> None:
 
 def test_a_run_that_died_before_its_commit_is_planned_anew() -> None:
     lake, table, _ = rest_lake()
-
-    class Fatal:
-        def expire(self, *words: object) -> None:
-            raise Killed
-
     with pytest.raises(Killed):
         lake.run(services=lake.services(committer=Fatal()))
     assert len(lake.control.plans.find(states=[PlanState.APPLYING])) == 1
@@ -268,3 +275,18 @@ def test_a_run_that_died_before_its_commit_is_planned_anew() -> None:
     over(lake)
     lake.on(60).run()
     assert set(table.document["refs"]) == {"main"}, "a fence stands for a day"
+
+
+def test_another_table_that_takes_the_name_of_a_dead_runs_table_is_not_fenced() -> None:
+    lake, table, _ = rest_lake()
+    stranger = lake.table("stranger")
+    stranger.append("s")
+    with pytest.raises(Killed):
+        lake.run(services=lake.services(committer=Fatal()))
+    (plan,) = lake.control.plans.find(states=[PlanState.APPLYING])
+    swap(lake, table.name, stranger.name)
+    before = Table(lake, table.name).document
+    with pytest.raises(CommitUnproven) as refused:  # as between a listing and what follows it
+        lake.services().committer.withdraw(plan)
+    assert "another table of that name" in refused.value.found
+    assert Table(lake, table.name).document == before

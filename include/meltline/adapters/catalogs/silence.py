@@ -69,11 +69,16 @@ def no_answer(catalog: str, expected: str, error: BaseException) -> CatalogUnlis
     words = cause(error)
     known = next((kind for kind in _KINDS if kind.words.search(words)), None)
     shown = " ".join(words.split())[:_LONGEST]
+    reason = f"{known.reason}: {shown}" if known else shown
+    return unlistable(catalog, expected, reason, known.next if known else "look at the catalog")
+
+
+def unlistable(catalog: str, expected: str, reason: str, next: str) -> CatalogUnlistable:
+    """The refusal, whatever the reason; `next` is what a person can do about it."""
     return CatalogUnlistable(
         f"catalog {catalog} could not be listed completely",
         object=catalog,
         expected=expected,
-        found=f"{known.reason}: {shown}" if known else shown,
-        next=(known.next if known else "look at the catalog")
-        + "; nothing is deleted anywhere until it can be listed",
+        found=reason,
+        next=f"{next}; nothing is deleted anywhere until it can be listed",
     )

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, create_engine, delete, select, update
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from meltline.adapters.catalogs.silence import no_answer
+from meltline.adapters.catalogs.silence import no_answer, unlistable
 from meltline.adapters.catalogs.sql_rows import (
     EXISTS,
     Moved,
@@ -160,13 +160,7 @@ class SqlTables:
         return no_answer(self.name, _EXPECTED, getattr(error, "orig", None) or error)
 
     def _unlistable(self, reason: str) -> CatalogUnlistable:
-        return CatalogUnlistable(
-            f"catalog {self.name} could not be listed completely",
-            object=self.name,
-            expected=_EXPECTED,
-            found=reason,
-            next="nothing is deleted anywhere until it can be listed; check its uri and database",
-        )
+        return unlistable(self.name, _EXPECTED, reason, "check its uri and database")
 
     def _begin(self) -> Any:
         if self._engine is None:

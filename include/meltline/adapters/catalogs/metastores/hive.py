@@ -23,6 +23,7 @@ from meltline.adapters.catalogs.metastores.rows import LOCATION, Document, Row
 from meltline.adapters.catalogs.table_commits import fate_unknown
 from meltline.domain.errors import NameConflict
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import counted
 from meltline.retries import until_done
 
 LOCK_SETTING = "hadoop.iceberg.engine.hive.lock-enabled"
@@ -31,6 +32,7 @@ _NOT_FOUND = "table not found"
 _EXISTS = "already exists"
 _LOCK_WAIT = 60.0  # seconds; commits hold one for less than one
 _BATCH = 500
+_SHOWN = 3
 _NO_LOCKS = (
     f"the metastore gives no locks, and {LOCK_SETTING} is not false: make its lock tables with "
     "schematool, or, if every writer has engine.hive.lock-enabled=false, set that key to false "
@@ -71,14 +73,26 @@ class HiveRows:
         A table that was given another name in between would stand under neither.
 
         Raises:
-            TimeoutError: That happened each time.
+            PermissionError: That happened each time. It names what was never handed out.
         """
-        rows = until_done(lambda: self._rows_of_all_names(database))
+        missing: set[str] = set()
+
+        def attempt() -> list[Row] | None:
+            nonlocal missing
+            rows, names = self._rows_of_all_names(database)
+            missing = names - {row.table for row in rows}
+            return None if missing else rows
+
+        rows = until_done(attempt)
         if rows is None:
-            raise TimeoutError(f"tables of {database} are given other names all the time")
+            shown = ", ".join(f"{database}.{table}" for table in sorted(missing)[:_SHOWN])
+            raise PermissionError(
+                f"{counted(len(missing), 'table')} stood under a name and had no row each time: "
+                f"{shown}. May this user read them? Or are they given other names all the time?"
+            )
         return rows
 
-    def _rows_of_all_names(self, database: str) -> list[Row] | None:
+    def _rows_of_all_names(self, database: str) -> tuple[list[Row], set[str]]:
         rows: list[Row] = []
         with self._connections.open() as client:
             names = client.get_all_tables(database)
@@ -86,7 +100,7 @@ class HiveRows:
                 batch = names[first : first + _BATCH]
                 tables = client.get_table_objects_by_name(database, batch)
                 rows.extend(_row(table) for table in tables)
-        return rows if {row.table for row in rows} == set(names) else None
+        return rows, set(names)
 
     def row(self, database: str, table: str) -> Row | None:
         with self._connections.open() as client:

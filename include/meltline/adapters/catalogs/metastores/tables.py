@@ -19,7 +19,7 @@ from meltline.adapters.catalogs.metastores.rows import (
     repointed,
 )
 from meltline.adapters.catalogs.metastores.standing import StandingRows
-from meltline.adapters.catalogs.silence import no_answer
+from meltline.adapters.catalogs.silence import no_answer, unlistable
 from meltline.adapters.catalogs.table_commits import (
     always_others,
     commit_edit,
@@ -138,13 +138,7 @@ class MetastoreTables:
         return CatalogEntry(name, row.location)
 
     def _unlistable(self, reason: str) -> CatalogUnlistable:
-        return CatalogUnlistable(
-            f"catalog {self.name} could not be listed completely",
-            object=self.name,
-            expected=_EXPECTED,
-            found=reason,
-            next="nothing is deleted anywhere until it can be listed; look at the catalog",
-        )
+        return unlistable(self.name, _EXPECTED, reason, "look at the catalog")
 
     def location(self, name: TableName) -> str:
         return self._rows.row(name).location

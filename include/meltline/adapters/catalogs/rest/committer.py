@@ -120,10 +120,10 @@ class RestCommitter:
 
     def withdraw(self, plan: Plan) -> bool:
         """Has the commit fail, should it come yet: it asserts that there is no such fence."""
-        protocol = self.protocols[plan.table.catalog]
+        protocol, uuid = self.protocols[plan.table.catalog], self._own_uuid(plan)
 
         def attempt() -> LoadedTable | None:
-            table = self._load(plan)
+            table = self._load(plan, uuid)
             if fence_of(plan) in refs_of(table.metadata):
                 return table
             snapshot = _fenced(table.metadata)
@@ -141,12 +141,21 @@ class RestCommitter:
             self.confirm(plan)
         return True
 
-    def _load(self, plan: Plan) -> LoadedTable:
-        """What has the name of the plan's table now."""
+    def _load(self, plan: Plan, uuid: str = "") -> LoadedTable:
+        """What has the name of the plan's table now; with a UUID, if it is that table."""
         try:
-            return self.protocols[plan.table.catalog].load(plan.table)
+            table = self.protocols[plan.table.catalog].load(plan.table)
         except TableNotFound as missing:
             raise _unproven(plan, "no table of that name: give it its name again") from missing
+        if uuid and table.metadata["table-uuid"] != uuid:
+            raise _unproven(plan, f"another table of that name, {table.metadata['table-uuid']}")
+        return table
+
+    def _own_uuid(self, plan: Plan) -> str:
+        """The table's own; the plan's tells registrations apart, of which two may share a UUID."""
+        with suppress(CommitUnproven):
+            return str(self._read(plan, plan.committed_base)["table-uuid"])
+        return plan.table_uuid  # its base is gone: what has that UUID is it all the same
 
     # --- what was lost, and is put back -----------------------------------------------------
 
@@ -177,10 +186,7 @@ class RestCommitter:
         protocol = self.protocols[plan.table.catalog]
 
         def attempt() -> bool | None:
-            now = self._load(plan)
-            # Not the plan's own: that one tells registrations apart, of which two may share a UUID.
-            if now.metadata["table-uuid"] != before["table-uuid"]:
-                raise _unproven(plan, f"another table of that name, {now.metadata['table-uuid']}")
+            now = self._load(plan, before["table-uuid"])
             refs = refs_of(now.metadata)
             back = {name: ref for name, ref in lost.items() if name not in refs}
             if not back:
