@@ -111,6 +111,30 @@ def test_a_tag_that_people_dropped_before_the_commit_does_not_come_back(table: R
     assert table.refs().keys() >= {"main", "kept"} and "audit" not in table.refs()
 
 
+@pytest.mark.parametrize("snapshots", [[1, 2, 3], []], ids=["with its snapshot", "alone"])
+@pytest.mark.parametrize("dies", [False, True], ids=["", "a run that dies"])
+def test_a_tag_that_was_to_go_and_is_kept_longer_meanwhile_stays(
+    table: RacedTable, snapshots: list[int], dies: bool
+) -> None:
+    """Where a ref stands can be asserted, how long it stays cannot."""
+    table.tag("old", 3)
+    table.tag("over", 2)
+    plan = table.plan(snapshots, refs=["old", "over"])
+    longer = {**set_ref("old", 3), "max-ref-age-ms": 10**12}
+    table.before_commit = lambda: table.commit(longer)
+    if dies:
+        table.after_commit = die
+        with pytest.raises(Died):
+            table.committer.expire(plan, plan.base_location)
+        outcome = table.committer.confirm(plan)
+    else:
+        outcome = table.committer.expire(plan, plan.base_location)
+    assert outcome is not None and outcome.restored == ("old",)
+    ref = table.load().metadata["refs"]["old"]
+    assert (ref["snapshot-id"], ref["max-ref-age-ms"]) == (3, 10**12)
+    assert "over" not in table.refs()
+
+
 def test_a_name_that_somebody_has_used_again_is_theirs(table: RacedTable) -> None:
     plan = table.plan([1, 2, 3])
     table.before_commit = lambda: table.tag("audit", 3)

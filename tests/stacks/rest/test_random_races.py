@@ -28,10 +28,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergServer]:
 
 @dataclass
 class People:
-    """Somebody who tags, branches and drops, and remembers what the server said yes to."""
+    """Somebody who tags, branches and drops, and remembers what the server said yes to.
+
+    Attributes:
+        ending: Tags that a plan is to remove, and what each is on: some are kept longer.
+    """
 
     table: RacedTable
     chance: random.Random
+    ending: dict[str, int]
     refs: dict[str, int] = field(default_factory=dict)
 
     def act(self, times: int) -> None:
@@ -42,6 +47,11 @@ class People:
                 if self.refs and self.chance.random() < 0.15:
                     self.table.untag(gone := self.chance.choice(sorted(self.refs)))
                     del self.refs[gone]
+                elif self.chance.random() < 0.2:
+                    name = self.chance.choice(sorted(self.ending))
+                    longer = {"max-ref-age-ms": 10**12 + number}
+                    self.table.commit({**set_ref(name, self.ending[name]), **longer})
+                    self.refs[name] = self.ending[name]
                 else:
                     self.table.commit(set_ref(name, snapshot, kind))
                     self.refs[name] = snapshot
@@ -63,8 +73,12 @@ def test_no_ref_that_the_server_said_yes_to_is_lost(server: IcebergServer) -> No
 
 def _race(table: RacedTable, chance: random.Random, pool: ThreadPoolExecutor) -> int:
     """One table's race; returns how many refs a commit had lost."""
-    people = People(table, random.Random(chance.random()))
-    plan = table.plan(sorted(chance.sample(range(1, _SNAPSHOTS), chance.randint(2, 5))))
+    ending = {name: chance.randint(1, _SNAPSHOTS - 1) for name in ("old", "older")}
+    for name, snapshot in ending.items():
+        table.tag(name, snapshot)
+    people = People(table, random.Random(chance.random()), ending)
+    snapshots = chance.sample(range(1, _SNAPSHOTS), chance.randint(2, 5))
+    plan = table.plan(sorted(snapshots), sorted(ending))
     forced = chance.random() < 0.5
     if forced:
         table.before_commit = lambda: people.act(chance.randint(1, 4))

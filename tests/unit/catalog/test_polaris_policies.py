@@ -81,6 +81,14 @@ def test_a_server_that_does_not_list_the_endpoint_is_not_asked() -> None:
         assert Asking(server).store.of([T]) == {} and server.asked == []
 
 
+def test_a_server_that_has_them_elsewhere_is_not_one_without_policies() -> None:
+    """A release of tomorrow: what applies there nobody knows, so the table is left alone."""
+    with polaris_server(endpoints=["GET /v2/{prefix}/applicable-policies"]) as server:
+        server.refuses[T.name] = (404, "")
+        (stated,) = Asking(server).store.of([T]).values()
+        assert isinstance(stated, PolicyUnread) and "404" in stated.found
+
+
 @pytest.mark.parametrize(
     ("said", "days"),
     [(2, 2), ("2", 2), (0, 0), (2.0, 2), (10**9, 10**9), (None, None)],

@@ -19,13 +19,16 @@ from tests.lives.watched_lake import WatchedLake
 from tests.seeds import beginnings, examples
 from tests.unit.lives.test_random_lifecycles import LATER, some
 
+_TAGS = 20
+
 
 @dataclass
 class Comers:
     """Those who tag just before the server carries out a commit; and a run that dies at it.
 
     Attributes:
-        numbers: Which snapshot each of the next commits' comers tags; empty is nobody.
+        numbers: Which snapshot each of the next commits' comers tags; empty is nobody. One above
+            `_TAGS` keeps a tag that is there for ever instead.
         followers: How many commits of others come right after ours, before its answer.
         process: The run that dies when its next commit is made, before the answer comes.
         tagged: The tags that were made so, by table, and what each is on.
@@ -54,11 +57,19 @@ class RestLifecycles(UnluckyLifecycles):
 
     def _somebody_comes(self, name: TableName) -> None:
         table = Table(self.lake, name)
-        if self.comers.numbers and table.snapshots:  # one that was started over has none
-            tag = f"late{next(self.comers.names)}"
-            snapshot = table.snapshots[self.comers.numbers.pop() % len(table.snapshots)]
-            table.tag(tag, snapshot, **{"max-ref-age-ms": FOREVER_MS})
-            self.comers.tagged[name, tag] = snapshot
+        if not self.comers.numbers or not table.snapshots:  # one that was started over has none
+            return
+        number = self.comers.numbers.pop()
+        tag = f"late{next(self.comers.names)}"
+        snapshot = table.snapshots[number % len(table.snapshots)]
+        tags = [
+            n for n, ref in sorted(table.refs.items()) if ref["type"] == "tag" and "__" not in n
+        ]
+        if number > _TAGS and tags:
+            tag = tags[number % len(tags)]
+            snapshot = table.refs[tag]["snapshot-id"]
+        table.tag(tag, snapshot, **{"max-ref-age-ms": FOREVER_MS})
+        self.comers.tagged[name, tag] = snapshot
 
     def _somebody_follows(self, name: TableName) -> None:
         followers, self.comers.followers = self.comers.followers, 0
@@ -71,7 +82,7 @@ class RestLifecycles(UnluckyLifecycles):
 
     @rule(
         span=LATER,
-        numbers=st.lists(st.integers(0, 20), min_size=1, max_size=4),
+        numbers=st.lists(st.integers(0, 2 * _TAGS), min_size=1, max_size=4),
         followers=st.integers(0, 2),
         dies=st.booleans(),
         actions=some(*WRITES, *OTHERS),

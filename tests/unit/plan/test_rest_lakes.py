@@ -1,7 +1,7 @@
 """The chain on a catalog whose server writes the metadata: what comes meanwhile is never lost."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -17,6 +17,7 @@ from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CommitUnproven, UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.policy import FOREVER_MS
 from meltline.testing.rest_protocol import MemoryProtocol
 from tests.lake.lake import Lake, Table
 from tests.lives.kills import Killed
@@ -110,6 +111,29 @@ def test_a_tag_that_comes_during_the_commit_keeps_its_snapshot_and_only_that() -
     assert set(table.snapshots) == {first, table.head} and table.document["refs"]["audit"]
     assert second not in table.snapshots and not needed & lake.waiting().keys()
     assert_nothing_departed_as_planned(lake)
+    over(lake)
+    assert needed <= lake.paths() and not any("f1" in path for path in lake.paths())
+    lake.check_nothing_is_missing()
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_tag_that_is_kept_longer_as_it_is_to_go_stays_with_its_snapshot(dies: bool) -> None:
+    lake, table, _ = rest_lake()
+    first = table.snapshots[0]
+    table.tag("old", first, **{"max-ref-age-ms": 1})
+    needed = {path for path in lake.paths() if "f0" in path}
+
+    def keep_longer(name: TableName) -> None:
+        if table.refs.get("old", {}).get("max-ref-age-ms") == 1:
+            table.tag("old", first, **{"max-ref-age-ms": FOREVER_MS})
+
+    lake.interrupt = keep_longer
+    with pytest.raises(Killed) if dies else nullcontext():
+        lake.run(services=dying_at_its_answer(lake) if dies else None)
+    lake.interrupt = lambda name: None
+    lake.on(12 + HOUR).run()
+    assert table.refs["old"] == {"snapshot-id": first, "type": "tag", "max-ref-age-ms": FOREVER_MS}
+    assert not needed & lake.waiting().keys()
     over(lake)
     assert needed <= lake.paths() and not any("f1" in path for path in lake.paths())
     lake.check_nothing_is_missing()

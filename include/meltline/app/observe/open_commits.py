@@ -27,14 +27,14 @@ def unproven_commits(
         states: The tables as they stand; of one that was not read all is kept in any case.
         concluded: Plans whose commit was proven just now, and not recorded yet.
     """
-    remaining = {state.uuid: state.snapshots.keys() for state in states}
+    standing = {state.uuid: state for state in states}
     return {
         plan.table_uuid: f"{plan.table}: it is not known yet which refs came while plan {plan.id} "
         "was committed; the next run finds out"
         for plan in plans.find(states=[PlanState.APPLYING])
         if plan.id not in concluded
         and _needs_proof(plan, catalogs)
-        and not remaining.get(plan.table_uuid, frozenset()) >= set(plan.snapshots)
+        and not _is_untouched(plan, standing.get(plan.table_uuid))
     }
 
 
@@ -53,5 +53,12 @@ def unprovable_tables(
 
 def _needs_proof(plan: Plan, catalogs: Mapping[str, CatalogConfig]) -> bool:
     catalog = catalogs.get(plan.table.catalog)
-    is_expiration = plan.kind is PlanKind.EXPIRE and bool(plan.snapshots)
+    is_expiration = plan.kind is PlanKind.EXPIRE and bool(plan.snapshots or plan.refs)
     return is_expiration and (catalog is None or catalog.server_commits)
+
+
+def _is_untouched(plan: Plan, state: TableMetadata | None) -> bool:
+    """Whether a table has all that was to go: a commit is made wholly or not at all."""
+    if state is None:
+        return False
+    return state.snapshots.keys() >= set(plan.snapshots) and state.refs.keys() >= set(plan.refs)

@@ -6,7 +6,7 @@ put back in one commit more. A run that died before that leaves its mark in the 
 finds the same file by it (decision 048).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -113,7 +113,7 @@ class RestCommitter:
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
         """Finds the commit by its mark, and puts back what went with it. See the port."""
-        if not plan.snapshots:  # nothing that a ref could have needed
+        if not plan.snapshots and not plan.refs:  # nothing that could have been lost
             return CommitOutcome(plan.committed_base, "")
         first = self._first_marked(plan, self._load(plan))
         return None if first is None else self._concluded(plan, first)
@@ -171,15 +171,26 @@ class RestCommitter:
         """
         if not done.replaced:
             raise _unproven(plan, "the catalog names no metadata file before it")
-        before = before or self._read(plan, done.replaced)
+        to_go: Collection[str] = plan.refs
+        if before is None:
+            before = self._read(plan, done.replaced)
+            to_go = self._still_to_go(plan, before)
         surplus = snapshot_ids(before) - snapshot_ids(done.metadata) - set(plan.snapshots)
         if surplus:
             shown = ", ".join(map(str, sorted(surplus)[:3]))
             raise _unproven(plan, f"the catalog removed more than was asked: {shown}")
-        lost = lost_refs(before, done.metadata, plan.refs)
+        lost = lost_refs(before, done.metadata, to_go)
         if lost:
             self._restore(plan, before, lost)
         return CommitOutcome(done.replaced, done.metadata_location, tuple(sorted(lost)))
+
+    def _still_to_go(self, plan: Plan, before: Json) -> Collection[str]:
+        """Refs that are as they were planned: one that was set anew since is to stay longer.
+
+        What a ref is on can be asserted in a commit, how long it stays cannot.
+        """
+        planned = refs_of(self._read(plan, plan.committed_base)) if plan.refs else {}
+        return [name for name in plan.refs if refs_of(before).get(name) == planned.get(name)]
 
     def _restore(self, plan: Plan, before: Json, lost: Mapping[str, Json]) -> None:
         """One commit; of a name that somebody has used again since, that one decides."""

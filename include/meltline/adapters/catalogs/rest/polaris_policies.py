@@ -18,7 +18,7 @@ from meltline.domain.retention.stated_policies import Stated, StatedPolicy, Tabl
 
 Json = Mapping[str, Any]
 
-_ENDPOINT = "GET /polaris/v1/{prefix}/applicable-policies"
+_ENDPOINT = "applicable-policies"  # where it is elsewhere than we ask, we hear that it is not here
 _LEVELS = "\x1f"
 _EXPIRY, _REMOVAL = "system.snapshot-expiry", "system.orphan-file-removal"
 _VERSIONS = ("2025-02-03",)
@@ -69,7 +69,8 @@ class PolarisPolicies:
         return answers
 
     def _is_there(self) -> bool:
-        return _ENDPOINT in map(str, self._protocol.catalog._supported_endpoints)
+        endpoints = map(str, self._protocol.catalog._supported_endpoints)
+        return any(_ENDPOINT in endpoint for endpoint in endpoints)
 
     def _recent(self, name: TableName, since: float) -> Stated | None:
         at, stated = self._known.get(name, (since, None))

@@ -62,6 +62,7 @@ class RestProbe:
         yield "namespaces keep properties", True, self._namespace_properties
         yield "it commits, and names the metadata file that it started from", True, self._commits
         yield "a ref that has moved stops a commit", True, self._refuses_moved_refs
+        yield "another table of the name stops a commit", True, self._refuses_another_table
         yield "a ref that comes meanwhile can be given its snapshot again", True, self._restores
         yield "a table can be renamed", True, self._renames
         yield "a drop leaves the files, and they can be registered", True, self._registers
@@ -108,12 +109,20 @@ class RestProbe:
         self._set_ref("moved", 4)
         old = {"type": "assert-ref-snapshot-id", "ref": "moved", "snapshot-id": 3}
         absent = {"type": "assert-ref-snapshot-id", "ref": "moved", "snapshot-id": None}
-        change = {"action": "set-properties", "updates": {"probed": "true"}}
         for requirement in (old, absent):
-            with suppress(CommitRaced):
-                self.tables.protocol.commit(self._name, [requirement], [change])
-                raise _No(f"it took a commit that asserts {requirement['snapshot-id']}")
+            self._require_refused(requirement, f"that asserts {requirement['snapshot-id']}")
         return ""
+
+    def _refuses_another_table(self) -> str:
+        another = {"type": "assert-table-uuid", "uuid": str(uuid4())}
+        self._require_refused(another, "for a table of another UUID")
+        return ""
+
+    def _require_refused(self, requirement: Json, words: str) -> None:
+        change = {"action": "set-properties", "updates": {"probed": "true"}}
+        with suppress(CommitRaced):
+            self.tables.protocol.commit(self._name, [requirement], [change])
+            raise _No(f"it took a commit {words}")
 
     def _restores(self) -> str:
         """A tag is set between what a committer knows and its commit."""

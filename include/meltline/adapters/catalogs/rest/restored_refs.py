@@ -33,18 +33,18 @@ def refs_of(metadata: Json) -> Mapping[str, Json]:
 
 
 def lost_refs(before: Json, after: Json, refs_to_go: Collection[str]) -> dict[str, Json]:
-    """Refs of a metadata file that its successor has not, and whose snapshots it has not.
+    """Refs of a metadata file that its successor has not, or whose snapshots it has not.
 
     Args:
         before: What the server started from.
         after: What it made of that.
-        refs_to_go: Refs that it was asked to remove.
+        refs_to_go: Refs that it was rightly asked to remove.
     """
     removed = snapshot_ids(before) - snapshot_ids(after)
     return {
         name: ref
         for name, ref in refs_of(before).items()
-        if ref["snapshot-id"] in removed and name not in refs_to_go
+        if (ref["snapshot-id"] in removed or name not in refs_of(after)) and name not in refs_to_go
     }
 
 
