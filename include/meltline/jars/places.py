@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meltline.domain.errors import SetupMissing
+from meltline.jars.listed import own_jars
 
 _NEEDED = ("iceberg-spark-runtime-", "spark-avro_", "sqlite-jdbc-", "postgresql-")
 
@@ -25,7 +26,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The jars every Meltline app needs.
+    """The jars every Meltline app needs; of several versions the one that was tested.
 
     Raises:
         SetupMissing: One is not there.
@@ -33,7 +34,7 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
     folder = jar_folder(environ)
     paths: list[str] = []
     for prefix in _NEEDED:
-        jars = sorted(folder.glob(f"{prefix}*.jar"))
+        jars = _jar(folder, prefix)
         if not jars:
             raise SetupMissing(
                 f"the jar {prefix}*.jar is missing",
@@ -42,10 +43,17 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
                 found=", ".join(sorted(jar.name for jar in folder.glob("*.jar"))) or "no jars",
                 next="`meltline jars fetch`, or set MELTLINE_JARS to the folder that has them",
             )
-        paths.append(str(jars[-1]))
+        paths += jars
     for cloud in _CLOUDS:  # fetched only where a store of it is used
-        paths += map(str, sorted(folder.glob(f"iceberg-{cloud}-bundle-*.jar"))[-1:])
+        paths += _jar(folder, f"iceberg-{cloud}-bundle-")
     return tuple(paths)
+
+
+def _jar(folder: Path, prefix: str) -> list[str]:
+    """The jar of a name, or none; a folder of a site's own may have another version alone."""
+    tested = {jar.name for jar in own_jars()}
+    jars = sorted(folder.glob(f"{prefix}*.jar"), key=lambda jar: (jar.name in tested, jar.name))
+    return [str(jar) for jar in jars[-1:]]
 
 
 def java_options() -> str:

@@ -130,6 +130,18 @@ def test_the_list_that_is_shipped_has_what_every_app_needs(tmp_path: Path) -> No
     assert {jar.feature for jar in own_jars()} == {"", "s3", "azure", "gcp"}
 
 
+def test_of_several_versions_the_tested_one_is_taken_and_one_alone_is_taken_as_it_is(
+    tmp_path: Path,
+) -> None:
+    for jar in wanted(own_jars(), []):
+        (tmp_path / jar.name).touch()
+    (tmp_path / "sqlite-jdbc-9.9.9.jar").touch()
+    (tmp_path / "iceberg-gcp-bundle-9.9.9.jar").touch()
+    names = [Path(path).name for path in jar_paths({"MELTLINE_JARS": str(tmp_path)})]
+    tested = [jar.name for jar in wanted(own_jars(), [])]
+    assert names == [*tested, "iceberg-gcp-bundle-9.9.9.jar"]
+
+
 def test_the_command_lists_the_jars_and_says_which_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
+from meltline.app.storage.explain import explain_path, explain_table
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import PolicyUnread
 from meltline.domain.iceberg.objects import ObjectKind
@@ -128,6 +129,17 @@ def test_what_is_turned_off_or_not_understood_expires_no_snapshot_and_no_ref(
     assert len(stated.table.snapshots) == DAYS and "old" in stated.table.refs
     assert summary.exit_code == 0, "it is as somebody wants it"
     assert stated.shown() == ("infinite", "Polaris policy p")
+
+
+def test_explain_names_the_policy_by_which_nothing_expires(stated: Stated) -> None:
+    stated.store.now["t"] = expiry(1, enabled=False)
+    stated.run()
+    services = stated.services()
+    oldest = stated.table.snapshots[0]
+    (snapshot,) = explain_table(services, stated.table.name, oldest)
+    assert "turned off by Polaris policy p" in snapshot.keep_reasons
+    path = next(path for path in stated.lake.paths() if "/t0." in path)
+    assert "turned off by Polaris policy p" in explain_path(services, path).keep_reasons
 
 
 def test_a_policy_that_is_not_understood_is_found_by_the_doctor(stated: Stated) -> None:

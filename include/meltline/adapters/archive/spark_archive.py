@@ -123,7 +123,10 @@ class SparkCrew:
             return self._here.rewrite(manifests, may_go_on, replaced)
         entries = sum(manifest.entries for manifest in manifests)
         work = self._work_of(manifests)
-        needs = self._spread(work, read_needs(self._stores), NEEDS).persist(StorageLevel.DISK_ONLY)
+        spread_needs = self._spread(work, read_needs(self._stores), NEEDS)
+        # Held without its lineage: were a lost executor's part read anew, a manifest that could not
+        # be read the first time would count as done whose files nobody has brought.
+        needs = spread_needs.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         present = self._cold_files(replaced if is_worth_reading(manifests, self._few) else ())
         brought: list[DataFrame] = []
         try:
@@ -134,7 +137,7 @@ class SparkCrew:
                 brought.append(self._brought(needs, present, portion, portions))
             return self._finished(manifests, work, needs, brought)
         finally:
-            self._release(needs, present)
+            self._release(present)
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
         return self._here.prove(files)

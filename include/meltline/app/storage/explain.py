@@ -1,6 +1,6 @@
 """Explain: why a file or snapshot is kept, and until when."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -173,7 +173,7 @@ def _snapshot(
     state, keeps = target.state, target.keeps
     end = keeps.superseded_at[snapshot_id]
     refs = [name for name, ref in state.refs.items() if ref.snapshot_id == snapshot_id]
-    reasons = tuple(str(reason) for reason in keeps.reasons.get(snapshot_id, ()))
+    reasons = tuple(_words_of(target, snapshot_id))
     marks = needs.of([snapshot_id])
     return Explanation(
         path=f"{state.name}@{snapshot_id}",
@@ -237,11 +237,15 @@ def _retentions(context: ReadContext) -> Mapping[str, Sequence[TableRetention]]:
 
 
 def _reasons(retentions: Mapping[str, Sequence[TableRetention]], key: SnapshotKey) -> set[str]:
-    return {
-        str(reason)
-        for target in retentions.get(key.table_uuid, ())
-        for reason in target.keeps.reasons.get(key.snapshot_id, ())
-    }
+    targets = retentions.get(key.table_uuid, ())
+    return {words for target in targets for words in _words_of(target, key.snapshot_id)}
+
+
+def _words_of(target: TableRetention, snapshot_id: int) -> Iterator[str]:
+    """Why a table keeps a snapshot; of a policy that no level of ours has, which one it is."""
+    for reason in target.keeps.reasons.get(snapshot_id, ()):
+        is_stated = reason is KeepReason.TURNED_OFF
+        yield f"{reason} by {target.retention.source}" if is_stated else str(reason)
 
 
 def _times(
