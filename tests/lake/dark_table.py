@@ -2,6 +2,7 @@
 
 from meltline.app.catalog.management import attach, detach
 from meltline.domain.iceberg.names import TableName
+from meltline.testing.files import MemoryLedgerReader
 from tests.lake.lake import Table
 from tests.lives.oracle import Story
 from tests.lives.watched_lake import WatchedLake
@@ -27,10 +28,17 @@ class DarkTable:
             self._hide(made)
 
     def is_replaced(self, source: Table) -> None:
-        """An engine drops it and puts another one there, over files of a table that is there."""
+        """An engine drops it and puts another one there, over files of a table that is there.
+
+        Nothing is purged while it stands. Of what it needed nobody ever knew: what had departed
+        does not wait anew once it is gone.
+        """
         if self._at:
-            name = self._names[0]
+            name, needs = self._names[0], self._lake.walk.of_table(self._at)
             self._lake.catalogs["lake"].drop(name)
+            for departure in MemoryLedgerReader(self._lake.file_tables).departures():
+                if departure.path in needs:
+                    self._lake.last_needed[departure.path] = departure.departed_at
             self._lake.mend(self._at, self._content)
             self._hide(self._lake.clone(source, str(name)))
 

@@ -25,6 +25,20 @@ REST = (
         LAKES,
     ),
     Mutation(
+        "rest: of a table that has another name by now nobody asks what a commit came to",
+        "app/expire/plan_checks.py",
+        "                return replace(plan, table=entry.name)\n",
+        "                return plan\n",
+        LAKES,
+    ),
+    Mutation(
+        "rest: a commit on its way to a renamed table may come yet",
+        "app/expire/plan_checks.py",
+        "                self.committer.withdraw(begun)\n",
+        "                pass\n",
+        LAKES,
+    ),
+    Mutation(
         "rest: a tag that is kept longer meanwhile goes as it was planned",
         COMMITTER,
         "            to_go = self._still_to_go(plan, before)\n",

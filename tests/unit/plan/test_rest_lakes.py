@@ -8,7 +8,9 @@ import pytest
 
 from meltline.adapters.catalogs.rest.committer import RestCommitter
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable
+from meltline.app.catalog.dropped import dropped_tables
 from meltline.app.doctor.doctor import examine
+from meltline.app.drop.drop import drop
 from meltline.app.expire.abandon import abandon
 from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.observe.observe import observe
@@ -314,3 +316,39 @@ def test_another_table_that_takes_the_name_of_a_dead_runs_table_is_not_fenced() 
         lake.services().committer.withdraw(plan)
     assert "another table of that name" in refused.value.found
     assert Table(lake, table.name).document == before
+
+
+@pytest.mark.parametrize("renamed", [False, True], ids=["dropped", "renamed by somebody"])
+def test_what_came_of_a_commit_is_told_under_the_name_that_the_table_has_now(renamed: bool) -> None:
+    lake, table, others = rest_lake()
+    first = table.snapshots[0]
+    others.name, others.snapshot = "audit", first
+    with pytest.raises(Killed):
+        lake.run(services=dying_at_its_answer(lake))
+    assert "audit" not in table.refs
+    if renamed:
+        standing = lake.catalogs["lake"]._tables
+        moved = Table(lake, replace(table.name, name="moved"))
+        standing[moved.name] = standing.pop(table.name)
+    else:
+        drop(lake.services(), str(table.name))
+        (dropped,) = dropped_tables(lake.services(), lake.catalogs["lake"].listing())
+        moved = Table(lake, dropped.state.name)
+    lake.on(12 + HOUR).run()
+    assert moved.refs["audit"]["snapshot-id"] == first
+    assert not lake.control.plans.find(states=[PlanState.APPLYING])
+    assert lake.on(13).run().exit_code == 0
+    lake.check_nothing_is_missing()
+
+
+def test_a_commit_that_is_on_its_way_to_a_renamed_table_never_comes() -> None:
+    lake, table, _ = rest_lake()
+    with pytest.raises(Killed):
+        lake.run(services=lake.services(committer=Fatal()))
+    (plan,) = lake.control.plans.find(states=[PlanState.APPLYING])
+    standing = lake.catalogs["lake"]._tables
+    moved = Table(lake, replace(table.name, name="moved"))
+    standing[moved.name] = standing.pop(table.name)
+    lake.on(12 + HOUR).run()
+    assert f"fence__{plan.id}" in moved.refs
+    assert lake.control.plans.get(plan.id).state is PlanState.STALE

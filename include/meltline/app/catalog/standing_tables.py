@@ -32,6 +32,11 @@ class StandingTables:
         """
         return load_tables(self._context, entries)
 
+    def names_of(self, uuid: str) -> Sequence[TableName]:
+        """Every name under which a registration was ever seen."""
+        known = self._context.control.registrations.all()
+        return [table.name for table in known if table.uuid == uuid]
+
     def observed(self, state: TableMetadata, listing: CatalogListing) -> ObservedTable:
         """A table with the properties around it, and with what a policy store says of it now."""
         return observed_table(self._context, state, listing, anew=True)

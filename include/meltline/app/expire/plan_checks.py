@@ -179,7 +179,7 @@ class PlanChecks:
         if isinstance(standing, MeltlineError):
             return standing
         try:
-            state = self._planned(plan, standing)
+            state = self._planned(plan, listing, standing)
             remaining = [sid for sid in plan.snapshots if sid in state.snapshots]
             if not remaining and not any(name in state.refs for name in plan.refs):
                 return self._already_gone(plan)
@@ -189,15 +189,28 @@ class PlanChecks:
         except MeltlineError as stop:
             return stop
 
-    def _planned(self, plan: Plan, standing: TableMetadata | None) -> TableMetadata:
+    def _planned(
+        self, plan: Plan, listing: CatalogListing, standing: TableMetadata | None
+    ) -> TableMetadata:
         if standing is not None and standing.uuid == plan.table_uuid:
             return standing
         problem = f"no table {plan.table}"
         if standing is not None:
             problem = f"another one, of {standing.metadata_location}, under that name"
         if plan.state is PlanState.APPLYING:
-            self.committer.confirm(plan)  # which raises where it cannot be told
+            begun = self._under_its_name(plan, listing)
+            if self.committer.confirm(begun) is None:  # both raise where it cannot be told
+                self.committer.withdraw(begun)
         raise self.plans.stale(plan, f"the planned table is gone: {problem}")
+
+    def _under_its_name(self, plan: Plan, listing: CatalogListing) -> Plan:
+        """The plan by the name that its table has now: it may have been renamed, or dropped."""
+        names = self.tables.names_of(plan.table_uuid)
+        entries = [entry for name in names if (entry := listing.of(name)) is not None]
+        for entry, state in self.tables.load(entries).items():
+            if isinstance(state, TableMetadata) and state.uuid == plan.table_uuid:
+                return replace(plan, table=entry.name)
+        return plan
 
     def _already_gone(self, plan: Plan) -> Committed:
         """The planned ids are gone: committed by us before a kill, by another, or there were none.

@@ -115,7 +115,7 @@ class RestCommitter:
         """Finds the commit by its mark, and puts back what went with it. See the port."""
         if not plan.snapshots and not plan.refs:  # nothing that could have been lost
             return CommitOutcome(plan.committed_base, "")
-        first = self._first_marked(plan, self._load(plan))
+        first = self._first_marked(plan, self._load(plan, self._own_uuid(plan)))
         return None if first is None else self._concluded(plan, first)
 
     def withdraw(self, plan: Plan) -> bool:
