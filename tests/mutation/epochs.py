@@ -147,13 +147,6 @@ EPOCHS = (
         "if moment.microsecond else",
         ("tests/unit/iceberg/test_quantities.py",),
     ),
-    Mutation(
-        "a simulated time is finer than what is kept of it",
-        "domain/clock.py",
-        "        return to_the_millisecond(self.moment)\n",
-        "        return self.moment\n",
-        ("tests/unit/safety/test_clock.py",),
-    ),
 )
 
 CLOCK_TESTS = ("tests/unit/safety/test_wrong_clocks.py",)

@@ -35,7 +35,8 @@ class WallClock:
 
     def now(self) -> datetime:
         """The present instant, in UTC, to the millisecond as Iceberg keeps it."""
-        return to_the_millisecond(datetime.now(UTC))
+        moment = datetime.now(UTC)
+        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,8 @@ class FixedClock:
     simulated: bool = True
 
     def now(self) -> datetime:
-        """The instant it was set to, to the millisecond as a ledger keeps it."""
-        return to_the_millisecond(self.moment)
-
-
-def to_the_millisecond(moment: datetime) -> datetime:
-    """What Iceberg and the ledgers keep of an instant: never more than what is read back."""
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        """The instant it was set to."""
+        return self.moment
 
 
 def resolve_as_of(requested: datetime | None, now: datetime, *, dry_run: bool) -> datetime:

@@ -53,7 +53,3 @@ def test_a_fixed_clock_stands_still_and_says_that_it_is_made_up() -> None:
     clock: Clock = FixedClock(NOW)
     assert clock.now() == clock.now() == NOW
     assert clock.simulated
-
-
-def test_a_fixed_clock_too_says_nothing_that_a_ledger_would_cut() -> None:
-    assert FixedClock(NOW + timedelta(microseconds=412)).now() == NOW
