@@ -1,6 +1,6 @@
 """Where the jars lie, and which of them every app needs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from meltline.domain.errors import SetupMissing
@@ -32,9 +32,10 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
         SetupMissing: One is not there.
     """
     folder = jar_folder(environ)
+    tested = {jar.name for jar in own_jars()}
     paths: list[str] = []
     for prefix in _NEEDED:
-        jars = _jar(folder, prefix)
+        jars = _jar(folder, prefix, tested)
         if not jars:
             raise SetupMissing(
                 f"the jar {prefix}*.jar is missing",
@@ -45,13 +46,12 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
             )
         paths += jars
     for cloud in _CLOUDS:  # fetched only where a store of it is used
-        paths += _jar(folder, f"iceberg-{cloud}-bundle-")
+        paths += _jar(folder, f"iceberg-{cloud}-bundle-", tested)
     return tuple(paths)
 
 
-def _jar(folder: Path, prefix: str) -> list[str]:
+def _jar(folder: Path, prefix: str, tested: Collection[str]) -> list[str]:
     """The jar of a name, or none; a folder of a site's own may have another version alone."""
-    tested = {jar.name for jar in own_jars()}
     jars = sorted(folder.glob(f"{prefix}*.jar"), key=lambda jar: (jar.name in tested, jar.name))
     return [str(jar) for jar in jars[-1:]]
 

@@ -242,6 +242,33 @@ def test_executors_ask_for_no_file_that_replaced_manifests_name(tiers: Tiers) ->
     assert not Path(lost).exists()
 
 
+def test_what_executors_have_listed_is_never_listed_anew(
+    tiers: Tiers,
+) -> None:
+    """What an executor has read may be lost with it, and be read anew: here by a cleared cache."""
+    merge_on_read.create(tiers.hot, "twice", 2)
+    merge_on_read.insert(tiers.hot, "twice", 0, 10)
+    merge_on_read.insert(tiers.hot, "twice", 10, 20)
+    folder = tiers.hot.folder / SPACE / "twice" / "metadata"
+    (manifest,) = sorted(folder.glob("*-m0.avro"), key=lambda path: path.stat().st_mtime_ns)[:1]
+    hidden = manifest.rename(manifest.with_suffix(".hidden"))
+
+    asked = count()
+
+    def come_back() -> bool:
+        if next(asked) == 1:  # first before anything is read, then before files are brought
+            tiers.hot.spark.catalog.clearCache()
+            hidden.rename(manifest)
+        return True
+
+    request = tiers.request("twice", ())
+    ((_, done),) = tiers.archive(few=0).hand_off([request], come_back)
+    assert manifest.name in done.error and manifest.exists()
+    assert not list(tiers.cold.folder.glob(f"{SPACE}/twice/**/*.parquet"))
+    (again,) = tiers.hand_off("twice", few=0)
+    assert not again.error and again.files_copied == again.files
+
+
 def test_executors_bring_and_read_files_as_this_process_does(tiers: Tiers, tmp_path: Path) -> None:
     files = []
     for number in range(9):

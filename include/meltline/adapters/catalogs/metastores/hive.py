@@ -73,7 +73,7 @@ class HiveRows:
         A table that was given another name in between would stand under neither.
 
         Raises:
-            PermissionError: That happened each time. It names what was never handed out.
+            LookupError: That happened each time. It names what was never handed out.
         """
         missing: set[str] = set()
 
@@ -86,7 +86,7 @@ class HiveRows:
         rows = until_done(attempt)
         if rows is None:
             shown = ", ".join(f"{database}.{table}" for table in sorted(missing)[:_SHOWN])
-            raise PermissionError(
+            raise LookupError(
                 f"{counted(len(missing), 'table')} stood under a name and had no row each time: "
                 f"{shown}. May this user read them? Or are they given other names all the time?"
             )
