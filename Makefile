@@ -3,10 +3,12 @@ run := ./setup/run
 compile := uv pip compile --quiet --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock'
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test stacks check measure bench soak pictures pages lock
+all_features := MELTLINE_FEATURES=test,s3,gcp,azure,stacks
+.PHONY: help setup demo up down quick test test-all nightly stacks durations check measure bench \
+	soak mutations pictures pages lock
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 setup:  ## virtual environment, Java and jars, and nothing else
 	@$(run)
@@ -20,12 +22,26 @@ up:  ## start Airflow with the demo loaded, on loopback; prints the address and 
 down:  ## stop exactly what `make up` started
 	@$(run) python -m demo.down
 
-test:  ## run every test that needs no server or cluster of its own
-	@MELTLINE_FEATURES=test $(run) python -m tests.halves
+quick: check  ## check, and run the tests that need neither Java nor a server: 2 minutes
+	@MELTLINE_FEATURES=test $(run) python -m tests.tiers quick
 
-stacks:  ## run the tests on stacks: catalogs, stores, clusters, the package; one of them: make stacks STACKS=azure
-	@MELTLINE_FEATURES=test,s3,gcp,azure,stacks $(run) python -m $(if $(STACKS),pytest -q \
-		$(addprefix tests/stacks/,$(STACKS)),tests.halves stacks)
+test: check  ## check, and run the tests of each feature, with Spark and Airflow: 15 minutes
+	@MELTLINE_FEATURES=test $(run) python -m tests.tiers test
+
+test-all: check  ## check, and run the tests that CI runs, with servers, kills and new seeds: 45 minutes
+	@$(all_features) $(run) python -m tests.tiers all
+
+nightly: check  ## all tests, then the mutations, then random lives and kills for 2 hours
+	@$(all_features) $(run) python -m tests.tiers nightly
+	@$(run) python -m tests.mutation
+	@$(run) python -m tests.soak $(or $(SOAK),--hours 2)
+
+stacks:  ## run the tests on servers and clusters alone; one of them: make stacks STACKS=azure
+	@$(all_features) $(run) python -m pytest -q $(addprefix tests/stacks/,$(or $(STACKS),.))
+
+durations:  ## run the tests that CI runs, store how long each takes, and write the table of docs/develop.md
+	@$(all_features) $(run) python -m tests.tiers all --record
+	@$(run) python -m tests.tiers.durations page
 
 check:  ## format, lint, types, borders between the packages, and the limits of `measure`
 	@$(run) ruff format --check .
@@ -33,6 +49,7 @@ check:  ## format, lint, types, borders between the packages, and the limits of 
 	@$(run) mypy
 	@$(run) lint-imports
 	@$(run) python -m tests.house 0
+	@$(run) python -m tests.tiers.durations check
 
 measure:  ## the house in figures with their limits, and the worst places of each
 	@$(run) python -m tests.house $(PLACES)
@@ -42,6 +59,9 @@ bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH=
 
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
+
+mutations:  ## break the package in one way after another, and show which test notices
+	@$(run) python -m tests.mutation $(MUTATIONS)
 
 pictures:  ## take the pictures of docs/ that show Airflow in a browser
 	@MELTLINE_FEATURES=test MELTLINE_PICTURES=docs/pictures $(run) python -m pytest -q \

@@ -20,7 +20,11 @@ from tests.dags.airflow_home import DAG_ID, new_home
 from tests.dags.busy_writer import BusyWriter, busy_writer, open_table, rows
 from tests.dags.small_lake import TABLES, small_lake
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.slow("three nights with real Spark"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+]
 
 NIGHTS = 3
 

@@ -12,7 +12,11 @@ from tests.dags.airflow_home import DAG_ID, new_home
 from tests.dags.busy_writer import rows
 from tests.dags.small_lake import COMMITS, TABLES, LakeState, small_lake
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.slow("a whole night with real Spark"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+]
 
 
 def archived(lake: Path, table: str) -> list[list[int]]:

@@ -28,13 +28,12 @@ PLANS = {"expire": "plan_expiration", "purge": "plan_purge"}
 HEAVY = ("pyspark", "pyiceberg", "great_expectations", "sqlalchemy_utils", "obstore", "pandas")
 
 _LOAD = """
-import json, runpy, sys, time
+import json, runpy, sys
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable
-before, began = set(sys.modules), time.perf_counter()
+before = set(sys.modules)
 runpy.run_path(sys.argv[1])
-took = time.perf_counter() - began
-print(json.dumps([took, sorted(set(sys.modules) - before), sorted(sys.modules)]))
+print(json.dumps([sorted(set(sys.modules) - before), sorted(sys.modules)]))
 """
 
 
@@ -70,7 +69,7 @@ def test_every_dag_file_loads(bag: "DagBag") -> None:
     assert DAG_ID in bag.dags
 
 
-def test_a_dag_file_loads_quickly_and_without_engines(dag_file: Path, airflow: AirflowHome) -> None:
+def test_a_dag_file_loads_without_engines(dag_file: Path, airflow: AirflowHome) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LOAD, str(dag_file)],
         env=os.environ | airflow.environment,
@@ -78,11 +77,10 @@ def test_a_dag_file_loads_quickly_and_without_engines(dag_file: Path, airflow: A
         text=True,
         check=True,
     )
-    seconds, added, loaded = json.loads(done.stdout.splitlines()[-1])
+    added, loaded = json.loads(done.stdout.splitlines()[-1])
     assert [name for name in added if name.startswith("meltline.orchestration.")]
     assert [name for name in loaded if name.partition(".")[0] in HEAVY] == []
     assert [name for name in added if name.startswith("meltline.adapters")] == []
-    assert seconds < 1
 
 
 def test_a_dag_file_is_three_lines_and_what_they_are_about(dag_file: Path) -> None:

@@ -17,7 +17,11 @@ from tests.dags.airflow_home import RunningAirflow, running_airflow
 from tests.dags.project import TASKS
 from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, built_on, small_lake, today
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.slow("nights by schedule, by hand and by backfill in a real Airflow"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+]
 
 # Every snapshot but the head is superseded, and older than the retention.
 END = LakeState({table: [COMMITS] for table in TABLES}, dict.fromkeys(TABLES, 1))

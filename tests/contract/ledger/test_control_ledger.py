@@ -1,6 +1,5 @@
 """Every control ledger, in memory, on SQLite and on a real Postgres: readiness and time."""
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
@@ -377,9 +376,8 @@ def test_a_reader_of_a_sqlite_ledger_does_not_hold_up_its_writers(
     with engine.connect() as reader:
         reader.exec_driver_sql("BEGIN")
         assert not reader.execute(select(schema.sharing)).all()
-        started = time.monotonic()
+        # A writer that waits for the reader gives up in the end: "database is locked".
         ledger.registrations.add_sharing([("a", "b")])
-        assert time.monotonic() - started < 5
     engine.dispose()
 
 

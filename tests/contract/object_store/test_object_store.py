@@ -380,6 +380,7 @@ def test_where_a_bulk_delete_fails_each_key_is_deleted_on_its_own(tmp_path: Path
         assert listed(store, root) == [f"{root}/stays"]
 
 
+@pytest.mark.slow("a client waits until a dead store times out")
 def test_a_store_that_does_not_answer_is_not_asked_for_every_key() -> None:
     nowhere = {"s3.endpoint": "http://127.0.0.1:9", "s3.region": "r", "s3.anonymous": "true"}
     store = ObjectStores({**nowhere, "s3.connect-timeout": "0.2"})

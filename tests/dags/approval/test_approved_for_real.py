@@ -17,7 +17,11 @@ from tests.dags.airflow_home import RunningAirflow, running_airflow
 from tests.dags.browser.people import Person, chromium, take_picture
 from tests.dags.small_lake import COMMITS, TABLES, LakeState, small_lake
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.slow("three runs of a real Airflow, and a browser"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+]
 
 APPROVAL = "meltline_approval"
 

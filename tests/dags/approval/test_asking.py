@@ -74,6 +74,7 @@ def questions() -> dict[str, dict[str, Any]]:
         return {run.run_id: dict(run.conf) for run in runs}
 
 
+@pytest.mark.slow("several runs of a DAG in Airflow")
 def test_each_plan_that_waits_is_asked_about_once_however_many_runs_find_it(
     dags: Any, project: Project
 ) -> None:

@@ -11,7 +11,7 @@ from tests.dags.browser.people import Form, Person, chromium, take_picture
 from tests.dags.project import Project
 from tests.dags.test_forms import NAME, Lake
 
-pytestmark = [pytest.mark.airflow, pytest.mark.e2e]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow("a real Airflow and a browser")]
 
 FILLED: dict[str, dict[str, str]] = {
     "meltline_lifecycle": {"tables": "lake.air.*", "once": "a first look"},

@@ -14,7 +14,11 @@ from meltline.wiring import Wiring
 from tests.dags.airflow_home import new_home
 from tests.dags.chunks.lake_of_days import OLD, TABLE, YOUNG, day, days_of, lake_of_days
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.slow("both DAGs over chunks with real Spark"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+]
 
 
 def rows_of(today: date, days: tuple[int, ...]) -> list[str]:

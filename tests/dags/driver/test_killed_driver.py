@@ -25,7 +25,7 @@ from meltline.driver.place import DriverPlaces
 from tests.dags.airflow_home import ROOT
 from tests.dags.small_lake import COMMITS, TABLES, LakeState, small_lake, today
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.slow("a run is killed in each of its steps"), pytest.mark.spark]
 
 END = LakeState({table: [COMMITS] for table in TABLES}, dict.fromkeys(TABLES, 1))
 _SECONDS = 30

@@ -12,7 +12,11 @@ from meltline.app.run.steps import STEPS
 from tests.dags.airflow_home import running_airflow
 from tests.dags.small_lake import COMMITS, TABLES, LakeState, small_lake
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.slow("a real scheduler is killed, and another one finishes the run"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+]
 
 _SECONDS = 120  # a driver waits for sixty for the next step
 

@@ -132,6 +132,7 @@ def test_over_a_copy_that_has_gone_from_cold_nothing_is_purged(tmp_path: Path) -
     assert before <= set(hot.disk())
 
 
+@pytest.mark.slow("three nights with Spark")
 def test_a_flipped_bit_is_found_mended_from_the_original_and_only_then_is_that_purged(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,7 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize(("version", "mode"), [(2, "copy-on-write"), (3, "merge-on-read")])
+@pytest.mark.slow("a replication after each of 17 changes")
 def test_after_each_change_of_rows_columns_and_partitions_cold_has_what_hot_has(
     lake: ChunkLake, version: int, mode: str
 ) -> None:

@@ -212,6 +212,7 @@ def _is_drop(snapshot: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.slow("two whole runs")
 def test_a_second_run_in_the_middle_of_the_first_one_drops_nothing_twice(
     lake: ChunkLake, moment: str
 ) -> None:

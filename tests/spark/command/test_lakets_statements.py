@@ -101,6 +101,7 @@ def lake(
     spark.catalog.setCurrentCatalog(before)
 
 
+@pytest.mark.slow("many statements, each a command with Spark")
 def test_the_life_of_a_table_in_the_words_of_the_source(lake: Lake) -> None:
     policy = lake.value("add_tiered_retention_policy('metrics', '7 days', '90 days');")
     assert isinstance(policy, int) and "not synced" in lake.notices[0]  # LT-9
@@ -137,6 +138,7 @@ def test_the_life_of_a_table_in_the_words_of_the_source(lake: Lake) -> None:
     assert lake.value("execute_retention('metrics')") == 0
 
 
+@pytest.mark.slow("many statements, each a command with Spark")
 def test_policies_are_said_in_every_way_of_postgres(lake: Lake) -> None:
     ways = [
         "add_tiering_policy('metrics', '7 days')",

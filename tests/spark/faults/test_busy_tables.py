@@ -53,6 +53,7 @@ class Writer:
             assert {id: known.setdefault(id, found) for id, found in rows.items()} == rows
 
 
+@pytest.mark.slow("several nights beside a busy writer")
 def test_busy_tables_expire_night_for_night_and_every_kept_snapshot_reads_row_for_row(
     tmp_path: Path,
 ) -> None:

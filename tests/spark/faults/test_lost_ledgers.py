@@ -246,6 +246,7 @@ def test_a_purge_cut_short_goes_on_although_a_file_is_needed_again(small: Small)
     assert not needed <= w.disk().keys()
 
 
+@pytest.mark.slow("two runs in processes of their own")
 def test_a_second_run_in_another_process_does_not_get_in_the_way(small: Small) -> None:
     w = small.w
     small.churn()

@@ -214,6 +214,7 @@ def test_a_table_of_format_1_is_read_wholly(w: Warehouse) -> None:
     require_exact(w, "t")
 
 
+@pytest.mark.slow("an index is rebuilt after a long history")
 def test_a_rebuilt_index_begins_its_lines_at_the_oldest_snapshot_that_is_left(w: Warehouse) -> None:
     everything_that_a_line_may_see(w, "t", 2)
     look(w)

@@ -21,7 +21,7 @@ from tests.spark.setups.warehouse import DAY, LEDGER, TODAY, Warehouse, setting
 
 pytestmark = pytest.mark.spark
 
-LIVES = examples(2)
+LIVES = examples(few=1, many=2)
 STEPS, RUN_EVERY = 12, 6
 WINDOW = 7 * DAY
 FORMATS = {"v1": 1, "v2": 2, "v3": 3}
@@ -213,6 +213,7 @@ def life(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Life]:
     yield Life(w, random.Random(seed), TODAY, told=[f"seed {seed}"])
 
 
+@pytest.mark.slow("a random life of real tables")
 def test_a_random_life_keeps_every_promise_and_in_the_end_nothing_is_left_over(life: Life) -> None:
     life.look()
     for number in range(1, STEPS + 1):

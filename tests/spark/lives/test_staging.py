@@ -292,6 +292,7 @@ def test_spark_travels_to_staged_times_and_commits_on(warehouse: Warehouse) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.slow("the demo's warehouse is built")
 def test_the_demos_warehouse_has_the_past_it_promises(warehouse: Warehouse) -> None:
     facts = build(
         warehouse.spark,

@@ -22,7 +22,12 @@ from tests.stacks.airflow.kept_lake import KeptLake
 from tests.stacks.airflow.machines import SCHEDULERS, WORKERS, Machines, running_machines
 from tests.stacks.airflow.redis_server import running_redis
 
-pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark, pytest.mark.postgres]
+pytestmark = [
+    pytest.mark.slow("whole nights on real executors"),
+    pytest.mark.airflow,
+    pytest.mark.spark,
+    pytest.mark.postgres,
+]
 
 EXECUTORS = {"LocalExecutor": 0, "CeleryExecutor": len(WORKERS)}
 """Each executor, and how many workers it has beside the schedulers."""

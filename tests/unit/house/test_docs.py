@@ -163,7 +163,7 @@ def test_every_setting_of_the_environment_on_a_page_is_read_somewhere() -> None:
         for folder in ("include", "setup", "demo", "dags")
         for path in (ROOT / folder).rglob("*.py")
     ]
-    sources.append(ROOT / "tests" / "seeds.py")  # those of the random tests
+    sources += [ROOT / "tests" / "seeds.py", ROOT / "tests" / "tiers" / "declared.py"]
     sources.append(ROOT / "docker-compose.yaml")  # what it asks a site for
     read = set(re.findall(r"MELTLINE_[A-Z_]+", "\n".join(map(text, sources))))
     named = set(re.findall(r"MELTLINE_[A-Z_]+", "\n".join(map(text, PAGES))))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.halves import BY_HAND, ON_STACKS, STACKS, stacks
 from tests.real_parts import MAY_BE_SKIPPED, must_run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,12 +37,3 @@ def test_what_may_be_skipped_is_a_test(name: str) -> None:
     (path,) = (ROOT / "tests").rglob(module)
     assert f"def {test.partition('[')[0]}(" in path.read_text(encoding="utf-8")
     assert not must_run(name, {"CI": "true"})
-
-
-def test_every_stack_runs_in_ci_or_is_named_as_one_that_does_not() -> None:
-    folder = ROOT / "tests" / ON_STACKS
-    with_tests = {path.parent.name for path in folder.rglob("test_*.py")}
-    assert all((folder / name).exists() for name in BY_HAND)
-    whole = {name for name in BY_HAND if "/" not in name}
-    assert {path.name for half in stacks() for [path] in half} == with_tests - whole
-    assert not whole & {name for half in STACKS for name in half}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from meltline.app.run.summary import Summary
@@ -27,7 +28,7 @@ from tests.lake.lake import COLD_WAREHOUSE, DAY, Table, business
 from tests.lives.random_engines import Engines, chosen
 from tests.lives.recorded import live, rule
 from tests.lives.watched_lake import WatchedLake
-from tests.seeds import beginnings, examples
+from tests.seeds import beginnings
 from tests.unit.lives.test_random_lifecycles import NUMBER, RandomLifecycles
 
 
@@ -228,7 +229,8 @@ def refused_for_cold(summary: Summary) -> bool:
     return bool(refused) and all("cold_" in why for why in refused)
 
 
+@pytest.mark.slow("random lives")
 def test_random_lives_keep_every_invariant_and_all_that_cold_should_have() -> None:
     """The same ones each time, as those with copies, while lives of this kind are open."""
-    for begin, lives in beginnings(examples(8), draws_new=False):
+    for begin, lives in beginnings(few=3, many=8, draws_new=False):
         live(RandomArchives, lives=lives, moves=20, begin=begin)

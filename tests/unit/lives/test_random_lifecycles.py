@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
@@ -30,7 +31,7 @@ from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.lives.recorded import RecordedLife, initialize, live, rule
 from tests.lives.watched_lake import WatchedLake
-from tests.seeds import beginnings, examples
+from tests.seeds import beginnings
 
 INSIDE_A_LOOK = (Gap.LISTED, Gap.SIGHTED)
 GAPS = st.sampled_from([gap.name for gap in Gap if gap not in INSIDE_A_LOOK])
@@ -275,11 +276,13 @@ class FollowedLifecycles(RandomLifecycles):
         self.lake.run()
 
 
+@pytest.mark.slow("random lives")
 def test_random_lives_keep_every_invariant() -> None:
-    for begin, lives in beginnings(examples(20)):
+    for begin, lives in beginnings(few=5, many=20):
         live(RandomLifecycles, lives=lives, moves=30, begin=begin)
 
 
+@pytest.mark.slow("random lives")
 def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
-    for begin, lives in beginnings(examples(15)):
+    for begin, lives in beginnings(few=4, many=15):
         live(FollowedLifecycles, lives=lives, moves=30, begin=begin)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
+import pytest
 from hypothesis import strategies as st
 
 from meltline.domain.iceberg.names import TableName
@@ -16,7 +17,7 @@ from tests.lives.random_engines import OTHERS, WRITES, Engines
 from tests.lives.recorded import live, rule
 from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.lives.watched_lake import WatchedLake
-from tests.seeds import beginnings, examples
+from tests.seeds import beginnings
 from tests.unit.lives.test_random_lifecycles import LATER, some
 
 _TAGS = 20
@@ -118,6 +119,7 @@ class RestLifecycles(UnluckyLifecycles):
             assert ref.get("snapshot-id") == snapshot, f"{tag} of {name} is lost"
 
 
+@pytest.mark.slow("random lives")
 def test_no_life_behind_a_server_loses_what_came_while_it_was_committed() -> None:
-    for begin, lives in beginnings(examples(6)):
+    for begin, lives in beginnings(few=2, many=6):
         live(RestLifecycles, lives=lives, moves=30, begin=begin)

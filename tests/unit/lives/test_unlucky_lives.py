@@ -7,16 +7,18 @@ from tests.lives.copied_lives import CopiedLifecycles
 from tests.lives.recorded import live
 from tests.lives.restored_ledgers import RestoredLedgers
 from tests.lives.unlucky_lives import UnluckyLifecycles
-from tests.seeds import beginnings, examples
+from tests.seeds import beginnings
 
 
 @pytest.mark.parametrize("kind", [UnluckyLifecycles, RestoredLedgers, WrongClocks])
+@pytest.mark.slow("random lives")
 def test_lives_with_bad_luck_keep_every_invariant(kind: type[UnluckyLifecycles]) -> None:
-    for begin, lives in beginnings(examples(6)):
+    for begin, lives in beginnings(few=2, many=6):
         live(kind, lives=lives, moves=30, begin=begin)
 
 
+@pytest.mark.slow("random lives")
 def test_lives_with_copies_keep_every_invariant() -> None:
     """The same ones each time, until new seeds seldom find a file that is kept too long."""
-    for begin, lives in beginnings(examples(10), draws_new=False):
+    for begin, lives in beginnings(few=3, many=10, draws_new=False):
         live(CopiedLifecycles, lives=lives, moves=30, begin=begin)

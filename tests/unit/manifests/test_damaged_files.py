@@ -22,14 +22,15 @@ from tests.lake.lake import Lake, Table
 from tests.lake.swept import swept
 from tests.seeds import SEED, examples
 
-FILES = 10_000  # of each kind, and for so many files of a lake one lake
-A_LAKE = 250
+FILES = examples(few=500, many=10_000)  # of each kind
+A_LAKE = 250  # one lake for this number of files
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow("10,000 damaged files in the larger tiers")
 def test_every_damaged_file_is_read_or_refused_by_name(kind: str, tmp_path: Path) -> None:
     progress = tmp_path / "number"
-    asked = [kind, str(SEED), str(examples(FILES)), str(progress)]
+    asked = [kind, str(SEED), str(FILES), str(progress)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.lake.fuzzing", *asked],
         capture_output=True,
@@ -81,7 +82,7 @@ def accident(sound: Sample, random: Random, *, is_noticed: bool) -> Sample:
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["never read", "read before"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_a_damaged_file_led_to_is_deleted(kind: str, is_indexed: bool) -> None:
-    for number in range(max(1, examples(FILES) // A_LAKE)):
+    for number in range(max(1, FILES // A_LAKE)):
         random = Random(f"{kind} {SEED} {number}")
         lake, table = a_lake(version=1 + number % 3)
         if is_indexed:

@@ -293,6 +293,7 @@ class Writers:
         return {path: table.lake.store.read(path) for path in paths if path.endswith(".parquet")}
 
 
+@pytest.mark.slow("several nights with a commit in every gap")
 def test_busy_tables_expire_night_for_night_and_every_kept_snapshot_reads_as_written() -> None:
     lake = Lake(account=business(retention_days=1, failsafe_days=1))
     writers = Writers([lake.on(0).table(f"t{number}") for number in range(5)])

@@ -321,6 +321,7 @@ def test_a_cold_table_that_somebody_has_registered_in_hot_is_not_taken_from() ->
 # --- killed, or half done -------------------------------------------------------------------------
 
 
+@pytest.mark.slow("a run is killed at each call")
 def test_killed_anywhere_it_is_finished_by_the_next_one() -> None:
     at, ended = 0, False
     while not ended:

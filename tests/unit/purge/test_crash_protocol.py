@@ -168,6 +168,7 @@ def test_the_scene_does_what_it_is_there_for(scene: Scene) -> None:
 @pytest.mark.parametrize("again", ["run", "next"], ids=["retried", "by-the-next-run"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.slow("a run is killed at each call")
 def test_a_run_after_a_kill_at_any_call_ends_where_an_undisturbed_one_does(
     scene: Scene, after: bool, again: str
 ) -> None:
@@ -186,6 +187,7 @@ def test_a_run_after_a_kill_at_any_call_ends_where_an_undisturbed_one_does(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.slow("a run is killed at each call")
 def test_whatever_was_killed_the_days_after_purge_the_same_files_and_then_nothing_is_left_to_do(
     after: bool,
 ) -> None:

@@ -317,7 +317,7 @@ def test_the_gate_finds_what_a_consumer_has_still_to_read_by_itself() -> None:
 
 
 @seed(SEED)
-@settings(max_examples=examples(200), deadline=None, database=None)
+@settings(max_examples=examples(few=100, many=200), deadline=None, database=None)
 @given(histories(foreign_expiry=True, most=20), st.floats(0, 40), st.sampled_from([0.0, 3.0]))
 def test_planner_and_gate_agree_on_what_is_still_to_read(
     story: History, after: float, window: float

@@ -17,7 +17,7 @@ from tests.lives import oracle
 from tests.lives.histories import BRANCHING, PLAIN, STEPS, days, history, instant, tell
 from tests.seeds import SEED, examples
 
-EXAMPLES = 10 * examples(100)
+EXAMPLES = 10 * examples(few=50, many=100)
 NIGHTS = ("run", "run", "run", "run past")
 ELSEWHERE = ("expired elsewhere",)
 MANY = settings(

@@ -183,6 +183,7 @@ def test_rewriting_twice_gives_the_same_bytes(file_format: str) -> None:
         ("PUFFIN", puffin(*HOT, kind="apache-datasketches-theta-v1")),
         ("PARQUET", parquet([{"file_path": "s3://lake/a/../b", "pos": 1}])),
     ],
+    ids=["cut", "empty", "cut", "cut", "begins otherwise", "flags", "another blob", "odd path"],
 )
 def test_what_cannot_be_rewritten_surely_is_refused(file_format: str, content: bytes) -> None:
     with pytest.raises((ValueError, EOFError, OSError)):

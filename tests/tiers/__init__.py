@@ -1,0 +1,1 @@
+"""Test tiers: what `make quick`, `make test`, `make test-all` and `make nightly` run."""
