@@ -2,7 +2,8 @@
 
     python -m tests.tiers quick|test|all|nightly [--record] [OPTIONS OF PYTEST]
 
-`--record` stores what the run measured in `durations.json`. Exits with pytest's highest exit code.
+`--record` stores what a run of `all` or `nightly` measured in `durations.json`: a smaller tier
+leaves out cases of the same files. Exits with pytest's highest exit code, or 2 for wrong arguments.
 """
 
 import os
@@ -39,7 +40,7 @@ class PytestRun:
     def command(self, options: Sequence[str]) -> list[str]:
         spread = ["-n", str(self.workers), "--dist", "loadgroup", "--no-loadscope-reorder"]
         return [
-            *(sys.executable, "-m", "pytest", "-q"),
+            *(sys.executable, "-m", "pytest"),
             *(spread if self.workers else ()),
             *options,
             *map(str, self.paths),
@@ -96,6 +97,9 @@ def main(words: Sequence[str]) -> int:
     environment = os.environ | {TIER_VARIABLE: words[0], DRAWN_VARIABLE: str(new_seed())}
     if "--record" not in words:
         return run(tier, options, environment)
+    if tier < Tier.ALL:
+        print(f"--record needs all or nightly: {words[0]} runs only a part of some files")
+        return 2
     with TemporaryDirectory(prefix="durations-") as folder:
         code = run(tier, options, environment | {Recorder.VARIABLE: folder})
         store(Path(folder))

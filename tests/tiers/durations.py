@@ -25,7 +25,7 @@ from tests.tiers.declared import PLAIN, Tier, tier_of_case, without_group
 TESTS = Path(__file__).resolve().parents[1]
 STORED = Path(__file__).with_name("durations.json")
 PAGE = TESTS.parent / "docs" / "develop.md"
-_BEGIN, _END = "<!-- durations -->\n", "\n<!-- end of durations -->"
+_BEGIN, _END = "<!-- durations -->", "<!-- end of durations -->"
 SLOW_SECONDS = 10
 """A test that takes longer than this needs `slow("reason")`."""
 _LISTED_SECONDS = 1
@@ -187,9 +187,9 @@ def _minutes(seconds: float) -> str:
 
 def with_table(page: str, table: str) -> str:
     """Returns the page with the table between its two marks."""
-    before, _, rest = page.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}{table}{_END}{after}"
+    before, rest = page.split(_BEGIN)
+    _, after = rest.split(_END)
+    return f"{before}{_BEGIN}\n{table}\n{_END}{after}"
 
 
 def main(words: list[str]) -> int:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.seeds import beginnings, chosen_seed, examples
-from tests.tiers.__main__ import PytestRun, processes
+from tests.tiers.__main__ import PytestRun, main, processes
 from tests.tiers.declared import FILES, Tier, part_of, tier_of_case, tier_of_file
 from tests.tiers.durations import (
     FileDurations,
     as_table,
     read,
     stored,
+    with_table,
     without_reason,
     write,
 )
@@ -82,6 +83,10 @@ def test_a_run_with_workers_keeps_the_groups_together() -> None:
     spread = PytestRun((TESTS,), 2).command(["-x"])
     assert "loadgroup" in spread and spread[-2:] == ["-x", str(TESTS)]
     assert "-n" not in PytestRun((TESTS,), 0).command([])
+
+
+def test_a_tier_that_runs_parts_of_files_stores_no_durations() -> None:
+    assert main(["test", "--record"]) == 2
 
 
 # --- seeds and sizes -----------------------------------------------------------------------------
@@ -153,6 +158,12 @@ def test_durations_that_are_written_are_read_again(tmp_path: Path) -> None:
     durations = {"unit/test_a.py": FileDurations({"plain": (3, 1.5)}, {"test_b": 12.5})}
     write(tmp_path / "durations.json", durations)
     assert read(tmp_path / "durations.json") == durations
+
+
+def test_a_page_keeps_what_is_around_its_table() -> None:
+    page = "before\n<!-- durations -->\nold\n<!-- end of durations -->\nafter\n"
+    assert with_table(page, "new") == page.replace("old", "new")
+    assert with_table(page.replace("old\n", ""), "old") == page
 
 
 def test_the_page_has_the_table_of_the_stored_durations() -> None:
