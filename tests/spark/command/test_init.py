@@ -56,6 +56,7 @@ def test_folders_of_a_catalog_and_of_a_warehouse_are_made(tmp_path: Path, tier: 
     assert tier == "hot" or has_tables_of_an_archive(lake)
 
 
+@pytest.mark.slow("a Postgres server, and commands in processes of their own")
 def test_in_an_empty_database_of_postgres_the_tables_of_a_catalog_are_made(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

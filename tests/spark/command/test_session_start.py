@@ -37,6 +37,7 @@ def test_a_session_that_starts_imports_a_driver_alone_so_that_another_thread_may
     assert [module for module in modules if not module.startswith(driver)] == []
 
 
+@pytest.mark.slow("a command that starts Spark")
 def test_a_command_that_starts_spark_says_nothing_but_its_own_progress(tmp_path: Path) -> None:
     home = make_home(tmp_path)
     command = [sys.executable, "-c", "from meltline.cli.main import main; main()"]

@@ -44,6 +44,7 @@ def day(number: int) -> str:
     return f"{MIDNIGHT + timedelta(days=number - 45):%Y-%m-%d}"
 
 
+@pytest.mark.slow("the demo's weather is replicated and dropped by age")
 def test_old_days_are_in_cold_alone_and_both_sides_together_have_every_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

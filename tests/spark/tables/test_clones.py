@@ -94,6 +94,7 @@ def test_engines_refuse_to_purge_what_a_clone_needs(lake: Warehouse) -> None:
             lake.sql(f"CALL expire_snapshots(table => '{SPACE}.{table}', retain_last => 1)")
 
 
+@pytest.mark.slow("several nights with Spark")
 def test_a_clone_outlives_its_source_and_the_last_one_lets_the_files_go(lake: Warehouse) -> None:
     lake.create("origin", version=3)
     lake.append("origin", 0, 10, 20)

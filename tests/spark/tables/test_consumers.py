@@ -38,6 +38,7 @@ def stand(w: Warehouse, table: str, snapshot: int, now: timedelta, keep: timedel
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.slow("a streaming reader over many commits")
 def test_spark_reads_on_from_where_a_consumer_stands_whatever_has_expired(
     tmp_path: Path, version: int
 ) -> None:

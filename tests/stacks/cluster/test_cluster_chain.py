@@ -36,6 +36,7 @@ def lake(on_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
             gc.collect()  # what was left open is told here, and not among the tests of others
 
 
+@pytest.mark.slow("a chain with a kill in each step")
 def test_a_table_is_expired_and_purged_though_each_step_is_killed_once(lake: Stack) -> None:
     lives_through_kills(lake)
 

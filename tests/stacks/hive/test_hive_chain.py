@@ -25,6 +25,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             yield whole
 
 
+@pytest.mark.slow("a chain with a kill in each step")
 def test_a_table_on_hive_is_expired_and_purged_though_each_step_is_killed_once(
     lake: Stack,
 ) -> None:

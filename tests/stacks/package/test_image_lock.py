@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.stacks.package.environments import EXTRAS, ROOT, Environment, uv, with_extras
 from tests.stacks.package.test_extras import require_imports
 
 LOCK = ROOT / "deploy" / "requirements.txt"
 
 
+@pytest.mark.slow("an environment is installed")
 def test_the_lock_of_the_image_lacks_nothing_and_every_module_works(
     wheel: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def run_of(
     return code, out + err
 
 
+@pytest.mark.slow("an environment with Airflow is installed")
 def test_the_dags_and_the_plugin_are_there_and_a_run_goes_by_another_python(
     airflow: Environment,
     settings: Mapping[str, str],

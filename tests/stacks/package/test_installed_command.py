@@ -28,6 +28,7 @@ def test_help_the_example_and_doctor(meltline: Environment, tmp_path: Path) -> N
     assert (code, codes) == (1, ["not_initialised"]), err
 
 
+@pytest.mark.slow("an environment with Spark is installed")
 def test_a_lake_is_looked_at_rehearsed_and_run(meltline: Environment, lake: Path) -> None:
     def document(*words: str) -> object:
         return meltline.answer("meltline", *words, "--json", cwd=lake)
@@ -66,6 +67,7 @@ def test_the_jars_are_fetched_by_their_coordinates(meltline: Environment, tmp_pa
     ],
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
 )
+@pytest.mark.slow("environments are installed")
 def test_an_extra_that_is_missing_is_named_and_no_trace_is_shown(
     extras: tuple[str, ...],
     words: tuple[str, ...],
@@ -85,6 +87,7 @@ def test_an_extra_that_is_missing_is_named_and_no_trace_is_shown(
     assert f"meltline[{named}]" in error["next"] and "Traceback" not in out + err
 
 
+@pytest.mark.slow("environments are installed")
 def test_without_great_expectations_nothing_is_judged_and_nothing_destroyed(
     environment: Environments, lake: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_whichever_extra_has_either_spark_wants_the_same_versions_of_both() -> N
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.slow("the dependencies are resolved for each Python")
 def test_for_the_pythons_it_is_not_run_on_a_set_is_found(version: str, tmp_path: Path) -> None:
     lock = tmp_path / "lock.txt"
     words = ("--quiet", "--all-extras", "--python-version", version, "--no-header")

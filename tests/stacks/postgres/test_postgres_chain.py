@@ -20,6 +20,7 @@ def lake(
         yield whole
 
 
+@pytest.mark.slow("a chain with a kill in each step")
 def test_a_table_on_postgres_is_expired_and_purged_though_each_step_is_killed_once(
     lake: PostgresStack,
 ) -> None:

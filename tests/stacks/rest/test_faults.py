@@ -152,6 +152,7 @@ def lives(way: Way, fault: Fault, chance: random.Random, counts: Counts) -> None
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.slow("many commits through a proxy that fails")
 def test_no_ref_is_lost_and_the_outcome_is_known_in_the_end(way: Way, fault: Fault) -> None:
     chance, counts = random.Random(f"{fault.name}{SEED}"), Counts()
     before = way.proxy.counts[fault.name]

@@ -50,6 +50,7 @@ def age(days: int) -> dict[str, object]:
     return {"version": "2025-02-03", "enable": True, "config": {"max_snapshot_age_days": days}}
 
 
+@pytest.mark.slow("several nights over REST")
 def test_a_table_lives_by_the_policies_of_its_store(
     governed: Governed, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_table_lives_by_the_policies_of_its_store(
     assert governed.snapshots() == 1 and lake.count() == 4
 
 
+@pytest.mark.slow("two sweeps over REST")
 def test_a_sweep_leaves_the_orphans_of_a_table_where_the_store_says_so(governed: Governed) -> None:
     lake, polaris = governed.lake, governed.polaris
     polaris.attach((), "orphans", {"enable": False}, REMOVAL)

@@ -57,6 +57,7 @@ class People:
                     self.refs[name] = snapshot
 
 
+@pytest.mark.slow("random races")
 def test_no_ref_that_the_server_said_yes_to_is_lost(server: IcebergServer) -> None:
     chance = random.Random(SEED)
     endangered = 0

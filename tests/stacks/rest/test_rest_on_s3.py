@@ -57,6 +57,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vending]:
                 yield Vending(whole, vendor, server)
 
 
+@pytest.mark.slow("a chain with a kill in each step")
 def test_a_table_is_expired_and_purged_by_vended_keys_though_each_step_is_killed_once(
     lake: Vending,
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_table_is_expired_and_purged_by_vended_keys_though_each_step_is_killed
     assert len(used) > 5, "keys were asked for again and again"
 
 
+@pytest.mark.slow("vended keys end while a run goes on")
 def test_keys_that_end_in_mid_purge_are_asked_for_again(lake: Vending) -> None:
     spark, vendor = lake.stack.spark, lake.vendor
     for start in range(4):
@@ -82,6 +84,7 @@ def test_keys_that_end_in_mid_purge_are_asked_for_again(lake: Vending) -> None:
     assert lake.stack.count() == counted
 
 
+@pytest.mark.slow("several nights over REST and S3")
 def test_nothing_of_a_table_departs_while_it_is_not_known_what_its_commit_came_to(
     lake: Vending,
 ) -> None:

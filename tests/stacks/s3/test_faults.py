@@ -81,6 +81,7 @@ def assert_only_what_is_needed_is_there(made: BucketLake) -> None:
 
 
 @pytest.mark.parametrize("fault", OF_STORES, ids=lambda fault: fault.name)
+@pytest.mark.slow("a store that fails by chance")
 def test_a_purge_goes_through_a_store_that_fails_by_chance(
     moto: Moto, proxy: FaultProxy, fault: Fault
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_purge_goes_through_all_faults_at_once(moto: Moto, proxy: FaultProxy) 
     print(f"all: {dict(proxy.counts)}, {runs} runs")
 
 
+@pytest.mark.slow("a token ends while a run goes on")
 def test_a_token_that_ends_while_files_are_deleted_is_named_and_the_next_run_goes_on(
     moto: Moto, proxy: FaultProxy
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_token_that_ends_while_files_are_deleted_is_named_and_the_next_run_goe
     assert_only_what_is_needed_is_there(made)
 
 
+@pytest.mark.slow("many keys are deleted one by one")
 def test_an_error_for_every_second_key_of_a_bulk_delete_stops_none_of_them(
     moto: Moto, proxy: FaultProxy
 ) -> None:

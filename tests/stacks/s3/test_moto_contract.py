@@ -9,6 +9,8 @@ from tests.contract.object_store.contract import contract_tests
 from tests.contract.object_store.test_object_store import Place
 from tests.stacks.s3.moto import ROLE, Moto
 
+pytestmark = pytest.mark.slow("thousands of keys are written to a server")
+
 globals().update(contract_tests())
 
 
