@@ -87,10 +87,15 @@ class BucketWidth:
         return _month(total - (total - ORIGIN.year * 12) % self.months)
 
     def after(self, start: datetime) -> datetime:
-        """When the next bucket begins: no later than the calendar ends."""
+        """When the next bucket begins: no later than the calendar ends.
+
+        The first bucket may begin before the calendar, so its length is not counted from there.
+        """
         if not self.months:
-            return start + self.span if _LAST - start >= self.span else _LAST
-        return _month(start.year * 12 + start.month - 1 + self.months)
+            left = self.span - (start - ORIGIN) % self.span
+            return start + left if _LAST - start >= left else _LAST
+        total = start.year * 12 + start.month - 1
+        return _month(total - (total - ORIGIN.year * 12) % self.months + self.months)
 
     def around(self, times: TimeRange) -> TimeRange:
         """The whole buckets into which some times reach."""

@@ -66,6 +66,12 @@ def test_every_moment_lies_in_exactly_its_bucket(width: BucketWidth, moment: dat
     assert width.floor(end - timedelta(microseconds=1)) == start
 
 
+def test_a_bucket_that_begins_before_the_calendar_ends_where_the_next_one_begins() -> None:
+    width = BucketWidth(months=132)
+    start = width.floor(datetime(8, 1, 1, tzinfo=UTC))
+    assert (start.year, width.after(start).year) == (1, 9)
+
+
 @given(WIDTHS, USUAL)
 def test_the_next_bucket_begins_where_one_ends(width: BucketWidth, moment: datetime) -> None:
     end = width.after(width.floor(moment))
