@@ -8,7 +8,7 @@ all_features := MELTLINE_FEATURES=test,s3,gcp,azure,stacks
 	soak mutations pictures pages lock
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 setup:  ## virtual environment, Java and jars, and nothing else
 	@$(run)
