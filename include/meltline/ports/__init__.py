@@ -17,6 +17,7 @@ from meltline.ports.archive import (
 )
 from meltline.ports.catalogs import (
     NOT_REGISTERED,
+    VIEW,
     Catalog,
     CatalogEditor,
     CatalogEntry,
@@ -25,6 +26,7 @@ from meltline.ports.catalogs import (
     CommitOutcome,
     Committer,
     NewTable,
+    OtherOwner,
     PolicyStore,
     TableEdit,
     TableMove,
@@ -70,6 +72,9 @@ from meltline.ports.control.decisions import (
     Decisions,
     DisownedTime,
     EpochLedger,
+    GuardKind,
+    GuardReader,
+    GuardRecord,
     VouchedFile,
     VouchedReader,
 )
@@ -96,6 +101,8 @@ from meltline.ports.control.runs import (
     SwitchLedger,
 )
 from meltline.ports.control.tables import (
+    ForeignOwnerLedger,
+    ForeignOwnerReader,
     KnownTable,
     PlaceLedger,
     PlaceReader,
@@ -158,6 +165,8 @@ from meltline.ports.storage import UsageQuery, UsageTotals, UsedFile
 from meltline.ports.stores import (
     DeleteOutcome,
     Deleter,
+    FolderReader,
+    Level,
     MetadataFiles,
     ObjectReader,
     ObjectRemover,
@@ -172,6 +181,7 @@ from meltline.ports.sweep import Listing, Sweeper
 __all__ = [
     "NOT_REGISTERED",
     "SPANNING",
+    "VIEW",
     "Approval",
     "ApprovalReader",
     "Archive",
@@ -219,7 +229,13 @@ __all__ = [
     "EpochLedger",
     "FileLedger",
     "FileReferences",
+    "FolderReader",
+    "ForeignOwnerLedger",
+    "ForeignOwnerReader",
     "GateEngine",
+    "GuardKind",
+    "GuardReader",
+    "GuardRecord",
     "GuardedWriter",
     "HandedOver",
     "HandoffRequest",
@@ -238,6 +254,7 @@ __all__ = [
     "LedgerDatabase",
     "LedgerReader",
     "LedgerUpkeep",
+    "Level",
     "ListedCopy",
     "Listing",
     "Lock",
@@ -255,6 +272,7 @@ __all__ = [
     "ObjectWriter",
     "ObservationLedger",
     "Original",
+    "OtherOwner",
     "PastView",
     "PathResolver",
     "PlaceLedger",

@@ -51,6 +51,27 @@ class CatalogListing:
         return {listed.name: listed for listed in self.entries}
 
 
+@dataclass(frozen=True)
+class OtherOwner:
+    """A view, or a table of another format, that a listing of tables passes over.
+
+    Attributes:
+        kind: `view`, or the format that the catalog says it has.
+        location: The folder that it owns; empty where only its metadata file says.
+        metadata_location: Its metadata file; empty where it has none.
+        uuid: Its UUID; empty where the catalog does not say.
+    """
+
+    name: TableName
+    kind: str
+    location: str = ""
+    metadata_location: str = ""
+    uuid: str = ""
+
+
+VIEW = "view"
+"""The kind of an Iceberg view: its metadata files are all that it owns."""
+
 NOT_REGISTERED = (
     NameConflict,
     CatalogReadOnly,
@@ -117,6 +138,14 @@ class Catalog(Protocol):
 
         Raises:
             CatalogUnlistable: Any part of it could not be listed.
+        """
+        ...
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Views and tables of other formats: they own their locations, too.
+
+        Raises:
+            CatalogUnlistable: Any of them could not be listed.
         """
         ...
 

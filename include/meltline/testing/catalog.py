@@ -28,6 +28,7 @@ from meltline.ports import (
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -66,6 +67,7 @@ class MemoryCatalog:
         self._edits = 0
         self.unlistable = ""  # why a part of it cannot be listed, while it cannot
         self.half_seen: tuple[str, ...] = ()  # where its tables lie, if it shows only a part
+        self.others: list[OtherOwner] = []  # its views, and its tables of other formats
         self.unholdable = ""  # why no table can be changed, while none can
 
     @property
@@ -100,6 +102,10 @@ class MemoryCatalog:
             for depth in range(1, len(listed.name.namespace) + 1):
                 namespaces.setdefault(listed.name.namespace[:depth], {})
         return CatalogListing(tuple(entries), namespaces, half_seen=self.half_seen)
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """What tests have put in. See the port."""
+        return list(self.others)
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata and swaps it in. See the port."""

@@ -30,6 +30,9 @@ class Refused(Exception):
         self.kind = kind
 
 
+VIEW_UUID = "7f000000-0000-4000-8000-00000000aaaa"
+
+
 @dataclass
 class RestCatalogServer:
     """Tables and namespaces of one catalog."""
@@ -39,13 +42,15 @@ class RestCatalogServer:
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     guard: RLock = field(default_factory=RLock)
     views: set[tuple[str, str]] = field(default_factory=set)
+    has_views: bool = False
+    view_folder: str = "file:///w/air"
     uri: str = ""
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         with self.guard:
             match [unquote(part) for part in urlsplit(path).path.split("/")[2:]]:
                 case ["config"]:
-                    return {"defaults": {}, "overrides": {}}
+                    return {"defaults": {}, "overrides": {}, **self._endpoints()}
                 case ["namespaces"]:
                     return self._namespaces(method, body, urlsplit(path).query)
                 case ["namespaces", namespace] if method == "DELETE":
@@ -63,6 +68,11 @@ class RestCatalogServer:
                     return {"identifiers": [{"namespace": [namespace], "name": n} for n in names]}
                 case ["namespaces", namespace, "views", view] if method == "HEAD":
                     return self._view((namespace, view))
+                case ["namespaces", namespace, "views"]:
+                    names = sorted(name for within, name in self.views if within == namespace)
+                    return {"identifiers": [{"namespace": [namespace], "name": n} for n in names]}
+                case ["namespaces", namespace, "views", view]:
+                    return self._loaded_view((namespace, view))
                 case ["namespaces", namespace, "tables", table]:
                     return self._table(method, (namespace, table), body)
         raise Refused(404, "NoSuchPath")
@@ -111,6 +121,46 @@ class RestCatalogServer:
             raise Refused(409, "AlreadyExistsException")
         self.tables[name] = at
         return self._table("GET", name, None)
+
+    def _endpoints(self) -> dict[str, list[str]]:
+        """What a server says that it can do; one without views says nothing of them."""
+        if not self.has_views:
+            return {}
+        below = "/v1/{prefix}/namespaces"
+        return {
+            "endpoints": [
+                f"GET {below}",
+                f"GET {below}/{{namespace}}",
+                f"GET {below}/{{namespace}}/tables",
+                f"GET {below}/{{namespace}}/tables/{{table}}",
+                f"GET {below}/{{namespace}}/views",
+                f"GET {below}/{{namespace}}/views/{{view}}",
+            ]
+        }
+
+    def _loaded_view(self, name: tuple[str, str]) -> Any:
+        self._view(name)
+        schema = {"type": "struct", "schema-id": 0, "fields": []}
+        version = {
+            "version-id": 1,
+            "timestamp-ms": 0,
+            "schema-id": 0,
+            "summary": {},
+            "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+            "default-namespace": [name[0]],
+        }
+        location = f"{self.view_folder}/{name[1]}"
+        metadata = {
+            "view-uuid": VIEW_UUID,
+            "format-version": 1,
+            "location": location,
+            "schemas": [schema],
+            "current-version-id": 1,
+            "versions": [version],
+            "version-log": [{"timestamp-ms": 0, "version-id": 1}],
+            "properties": {},
+        }
+        return {"metadata-location": f"{location}/metadata/0.metadata.json", "metadata": metadata}
 
     def _view(self, name: tuple[str, str]) -> Any:
         if name not in self.views:

@@ -45,10 +45,12 @@ from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
+    VIEW,
     CatalogEntry,
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -155,6 +157,18 @@ class SqlTables:
             for depth in range(1, len(listed.name.namespace) + 1):
                 namespaces.setdefault(listed.name.namespace[:depth], {})
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Its views. See the port."""
+        try:
+            with self._begin() as connection:
+                tables, _ = reflect(connection)
+                ours = select(tables).where(tables.c.catalog_name == self._config.catalog_name)
+                rows = connection.execute(ours).mappings().all()
+        except SQLAlchemyError as error:
+            raise self._silent(error) from error
+        views = [self._catalog_entry(row) for row in rows if not is_table(row)]
+        return [OtherOwner(v.name, VIEW, metadata_location=v.metadata_location) for v in views]
 
     def _silent(self, error: Exception) -> CatalogUnlistable:
         return no_answer(self.name, _EXPECTED, getattr(error, "orig", None) or error)

@@ -189,11 +189,13 @@ class PurgeRecheck:
     def require_no_hold(self, owner: str) -> None:
         """Refuses while a hold lies on a table or on one that shares files with it.
 
-        Tells what the last call of `still_needed` saw.
+        Refuses also where the table's owner forbids deletions. Tells what the last call of
+        `still_needed` saw.
 
         Raises:
             HoldInForce: Which table is held.
         """
+        self._require_no_guard(owner)
         members = self._groups.members(owner)
         if members not in self._held:
             self._held[members] = next(self._held_of(members), None)
@@ -205,6 +207,17 @@ class PurgeRecheck:
                 found="a hold in force",
                 next="`meltline hold list` says who holds it and why; its files wait",
             )
+
+    def _require_no_guard(self, owner: str) -> None:
+        for name, state in self._states.get(owner, {}).items():
+            if setting := self._inputs.tables.owner_guard(state):
+                raise HoldInForce(
+                    f"the owner of {name} forbids deletions",
+                    object=str(name),
+                    expected=f"a table without {setting}=false",
+                    found=f"{setting}=false",
+                    next="`meltline doctor` says what it keeps and how to override it",
+                )
 
     def _held_of(self, members: Iterable[str]) -> Iterator[TableName]:
         for state in (state for uuid in members for state in self._states.get(uuid, {}).values()):

@@ -169,7 +169,10 @@ def _pattern(like: Row | Document) -> tuple[Row | None, Document | None]:
 
 
 def _row(database: str, table: Mapping[str, Any]) -> Row:
-    return Row(database, str(table["Name"]), dict(table.get("Parameters") or {}), table)
+    is_view = table.get("TableType") == "VIRTUAL_VIEW"
+    folder = "" if is_view else (table.get("StorageDescriptor") or {}).get("Location", "")
+    parameters = dict(table.get("Parameters") or {})
+    return Row(database, str(table["Name"]), parameters, table, folder)
 
 
 def _columns(document: Document) -> list[dict[str, Any]]:

@@ -258,7 +258,9 @@ def _lock_request(database: str, table: str) -> Any:
 
 
 def _row(table: Any) -> Row:
-    return Row(table.dbName, table.tableName, dict(table.parameters or {}), table)
+    # A view of Hive's own may have a location all the same, which no file of it lies in.
+    folder = "" if table.tableType == "VIRTUAL_VIEW" or not table.sd else table.sd.location
+    return Row(table.dbName, table.tableName, dict(table.parameters or {}), table, folder or "")
 
 
 def _changed(

@@ -28,12 +28,20 @@ class Row:
 
     Attributes:
         entity: What the metastore's own client calls it, with every field that we do not know.
+        folder: Where its files lie, as the metastore has it; empty where it does not say.
     """
 
     database: str
     table: str
     parameters: Mapping[str, str]
     entity: Any
+    folder: str = ""
+
+    @property
+    def format(self) -> str:
+        """The format that it says it has, for people."""
+        says = (self.parameters.get(TABLE_TYPE), self.parameters.get("spark.sql.sources.provider"))
+        return f"{next(filter(None, says), 'Hive').lower()} table"
 
     @property
     def is_table(self) -> bool:

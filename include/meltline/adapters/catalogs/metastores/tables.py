@@ -39,10 +39,12 @@ from meltline.domain.clock import WallClock
 from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable, NameConflict, TableNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
+    VIEW,
     CatalogEntry,
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -112,11 +114,7 @@ class MetastoreTables:
         Raises:
             CatalogUnlistable: Any part could not be listed.
         """
-        try:
-            namespaces = self._databases.properties()
-            rows = [row for database in namespaces for row in self._metastore.rows(database)]
-        except Exception as error:
-            raise no_answer(self.name, _EXPECTED, error) from error
+        namespaces, rows = self._all_rows()
         entries = [self._entry(row) for row in rows if row.is_table]
         self._require_different(str(entry.name) for entry in entries)
         self._require_different(".".join(levels_of(database)) for database in namespaces)
@@ -124,6 +122,24 @@ class MetastoreTables:
             tuple(sorted(entries, key=lambda entry: entry.name)),
             {levels_of(database): texts for database, texts in namespaces.items()},
         )
+
+    def _all_rows(self) -> tuple[Mapping[str, Mapping[str, str]], list[Row]]:
+        """The databases' properties, and all rows in them."""
+        try:
+            namespaces = self._databases.properties()
+            return namespaces, [r for db in namespaces for r in self._metastore.rows(db)]
+        except Exception as error:
+            raise no_answer(self.name, _EXPECTED, error) from error
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Its views and its tables of other formats. See the port."""
+        return [self._other(row) for row in self._all_rows()[1] if not row.is_table]
+
+    def _other(self, row: Row) -> OtherOwner:
+        name = table_name(self.name, row.database, row.table)
+        if row.is_view:
+            return OtherOwner(name, VIEW, metadata_location=row.location)
+        return OtherOwner(name, row.format, row.folder)
 
     def _require_different(self, names: Iterable[str]) -> None:
         """Refuses rows that would be taken for one: the other's files would look like nobody's."""

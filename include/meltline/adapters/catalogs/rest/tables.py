@@ -19,6 +19,7 @@ from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
 from meltline.adapters.catalogs.rest.renames import rename, under_another_name
 from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
+from meltline.adapters.catalogs.rest.views import is_view, views_of
 from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     a_view,
@@ -53,6 +54,7 @@ from meltline.ports import (
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -128,20 +130,18 @@ class RestTables:
         half_seen = self.half_seen()
         return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
 
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Its views; none of a server that has no views. See the port."""
+        return views_of(self.name, self._catalog)
+
     def location(self, name: TableName) -> str:
         try:
             table = self.protocol.load(name, refs_only=True)
         except TableNotFound as missing:
-            raise (a_view(name) if self._is_view(name) else missing) from missing
+            raise (a_view(name) if is_view(self._catalog(), name) else missing) from missing
         if self._vended is not None:
             self._vended.note(credentials_of(table), TableVendor(self._config, name))
         return table.metadata_location
-
-    def _is_view(self, name: TableName) -> bool:
-        try:
-            return bool(self._catalog().view_exists((*name.namespace, name.name)))
-        except Exception:  # few catalogs know views, and one that does not may say so in any way
-            return False
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table; the server writes the metadata. See the port."""
