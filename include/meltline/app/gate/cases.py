@@ -11,7 +11,7 @@ from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.foreign_owners import NamedFiles
+from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
 from meltline.app.safety.protected_files import protected_among
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan
@@ -59,10 +59,8 @@ class Surroundings:
 
     def contested(self, paths: Sequence[str]) -> list[str]:
         """Those of some files that owners may need whom no catalog shows."""
-        roots = {path: self.owners.prefix_of(path) for path in paths}
         check = NamedFiles(self.sources.folders, self.sources.owners, self.now)
-        contested = check.contested(set(roots.values()))
-        return [path for path, root in roots.items() if root in contested]
+        return list(contested_paths(check, self.owners, paths))
 
     def is_held(self, state: TableMetadata) -> bool:
         """Whether a hold lies on a table, or on what it stands in."""

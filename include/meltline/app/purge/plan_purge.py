@@ -15,7 +15,7 @@ from meltline.app.observe.held_back import leading_out, needed_elsewhere, note_w
 from meltline.app.observe.observe import Observation
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
-from meltline.app.safety.foreign_owners import NamedFiles, first_look
+from meltline.app.safety.foreign_owners import NamedFiles, contested_paths, first_look
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
@@ -237,13 +237,10 @@ def _contested(
     """
     if not paths:
         return {}
-    roots = {path: observation.owners.prefix_of(path) for path in paths}
-    first = first_look(context, set(roots.values()))
+    first = first_look(context, {observation.owners.prefix_of(path) for path in paths})
     if is_stored and first:
         context.control.owners.save_signs({sign.root for sign in first}, first)
-    check = NamedFiles(context.folders, context.control.owners, context.clock.now())
-    contested = check.contested(set(roots.values()), () if is_stored else first)
-    return {path: contested[root] for path, root in roots.items() if root in contested}
+    return contested_paths(NamedFiles.of(context), observation.owners, paths, first)
 
 
 def _without(

@@ -22,7 +22,7 @@ from meltline.domain.deletion.foreign_owners import (
     tells_owner,
 )
 from meltline.domain.errors import MeltlineError
-from meltline.domain.iceberg.locations import Ownership, claim_prefix
+from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
@@ -104,6 +104,11 @@ class NamedFiles:
     ledger: ForeignOwnerReader
     now: datetime
 
+    @classmethod
+    def of(cls, context: RunContext) -> "NamedFiles":
+        """By what a step has."""
+        return cls(context.folders, context.control.owners, context.clock.now())
+
     def contested(
         self, roots: Collection[str], first: Sequence[ForeignSign] = ()
     ) -> Mapping[str, str]:
@@ -130,6 +135,25 @@ class NamedFiles:
         except (MeltlineError, OSError):
             return [ForeignSign(root, root, SignKind.OTHER_FORMAT, root, root, self.now)]
         return [sign for sign in marker_signs(root, folders, self.now) if sign.stops_named_files]
+
+
+def contested_paths(
+    check: NamedFiles,
+    owners: OwnerIndex,
+    paths: Sequence[str],
+    first: Sequence[ForeignSign] = (),
+) -> dict[str, str]:
+    """Those of some files that owners may need whom no catalog shows, and who, by path.
+
+    Args:
+        check: What looks for such owners.
+        owners: Which tables own which folders.
+        paths: The files.
+        first: What a first look has found that is not stored yet.
+    """
+    roots = {path: owners.prefix_of(path) for path in paths}
+    contested = check.contested(set(roots.values()), first)
+    return {path: contested[root] for path, root in roots.items() if root in contested}
 
 
 def marker_signs(root: str, folders: Iterable[str], now: datetime) -> list[ForeignSign]:
