@@ -63,8 +63,7 @@ class Engines:
 
     def act(self, action: str, table: int, number: int) -> None:
         """One action on one of the tables there are."""
-        others = (self._commands, self._strangers)
-        actor = next((actor for actor in others if hasattr(actor, action)), self)
+        actor = next((a for a in (self._commands, self._strangers) if hasattr(a, action)), self)
         if action in WITHOUT_A_TABLE:
             getattr(actor, action)(number)
         elif tables := self.lake.tables():
@@ -445,7 +444,6 @@ class Engines:
         self._dark.is_replaced(table)
 
     def unlist(self, table: Table, number: int) -> None:
-        """The other catalog cannot be listed for a while."""
         self.lake.catalogs["theirs"].unlistable = "no answer"
 
     def list_again(self, number: int) -> None:

@@ -12,11 +12,16 @@ from meltline.domain.deletion.foreign_owners import SignKind
 from meltline.domain.iceberg.files import FileKind
 from meltline.ports import VIEW, OtherOwner
 from tests.lake.lake import Lake, Table
+from tests.lives.watched_changes import is_forbidden
 from tests.lives.watched_lake import WatchedLake
 
-STRANGE = ("strange_table", "strange_view", "listed_view", "strange_log", "strange_format")
+STRANGE = (
+    "strange_table", "strange_view", "listed_view", "strange_log", "strange_format",
+    "owner_forbids", "owner_forbids", "owner_allows",
+)  # fmt: skip
 LOGS = ("_delta_log/0.json", ".hoodie/hoodie.properties")
 FORMATS = ("snapshot/snapshot-1", "schema/schema-0", "data/{}.lance", "_versions/1.manifest")
+GUARDS = ("gc.enabled", "meltline.owner-gc")
 UNLISTED = "dark"
 
 
@@ -63,6 +68,17 @@ class Strangers:
         self._write(f"{table.location}/{marker}", b"x")
         self._write(f"{table.location}/{self.new_file()}.orc", b"theirs")
 
+    def owner_forbids(self, table: Table, number: int) -> None:
+        """The owner of a table says that others need its files, though nobody of ours sees them."""
+        key = GUARDS[number % len(GUARDS)]
+        table.edit(lambda document: document["properties"].update({key: "false"}))
+
+    def owner_allows(self, table: Table, number: int) -> None:
+        """What the owner has forbidden is allowed again."""
+        if is_forbidden(table.document["properties"]):
+            for key in GUARDS:
+                table.unset(key)
+
     def _write(self, path: str, content: bytes) -> str:
         self.lake.store.write(path, content)
         self.lake.foreign.add(path)
@@ -80,6 +96,8 @@ class Strangers:
         lake.catalogs["lake"].others.clear()  # type: ignore[attr-defined]
         lake.store.delete(sorted(self.own - lake.needs()))
         self.own.clear()
+        for table in lake.registered():
+            self.owner_allows(table, 0)
 
 
 def allow_the_gone(lake: Lake) -> bool:

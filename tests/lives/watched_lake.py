@@ -40,6 +40,7 @@ from tests.lives.watched_changes import (
     WatchedDeleter,
     applying,
     is_dropped,
+    is_forbidden,
     place_of,
 )
 
@@ -89,8 +90,7 @@ class WatchedLake(Lake):
         contents: What each file held when it was first there.
         strays: Files that writers left without committing them, and when.
         rewritten: Paths under which a new object was put, and when.
-        sizes: What the objects under such a path have measured: the ledgers know the one that was
-            there when a commit named it, and of a later one nothing until a purge looks at it.
+        sizes: What the objects under such a path have measured, the first one too.
         looks: How often all that anything needs was held against what is there.
         is_stopped: Whether a person has stopped everything, and not said go since.
         is_denied: Whether somebody took back a word for a table that nobody can read.
@@ -190,7 +190,8 @@ class WatchedLake(Lake):
         return path.startswith((f"{WAREHOUSE}/", *(f"{root}/" for root in self.storage_roots)))
 
     def is_managed(self, table: Table) -> bool:
-        enabled = table.document["properties"].get(ENABLED, "true") == "true"
+        properties = table.document["properties"]
+        enabled = properties.get(ENABLED, "true") == "true" and not is_forbidden(properties)
         return table.name.catalog == "lake" and enabled
 
     def window(self, table: Table) -> timedelta:
