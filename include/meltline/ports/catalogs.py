@@ -51,6 +51,25 @@ class CatalogListing:
         return {listed.name: listed for listed in self.entries}
 
 
+@dataclass(frozen=True)
+class OtherOwner:
+    """A view, or a table of another format, that a catalog has and a listing of tables passes over.
+
+    Attributes:
+        name: Its name.
+        kind: `view`, `materialized view`, or the format that the catalog says it has.
+        location: The folder that it owns; empty where only its metadata file says.
+        metadata_location: Its current metadata file; empty where it has none.
+        uuid: Its UUID as its metadata has it; empty where the catalog does not say.
+    """
+
+    name: TableName
+    kind: str
+    location: str = ""
+    metadata_location: str = ""
+    uuid: str = ""
+
+
 NOT_REGISTERED = (
     NameConflict,
     CatalogReadOnly,
@@ -118,6 +137,10 @@ class Catalog(Protocol):
         Raises:
             CatalogUnlistable: Any part of it could not be listed.
         """
+        ...
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Views and tables of other formats: they own their locations. Raises CatalogUnlistable."""
         ...
 
     def location(self, name: TableName) -> str:

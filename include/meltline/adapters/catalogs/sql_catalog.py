@@ -49,6 +49,7 @@ from meltline.ports import (
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -142,9 +143,7 @@ class SqlTables:
         try:
             with self._begin() as connection:
                 tables, properties = reflect(connection)
-                rows = connection.execute(
-                    select(tables).where(tables.c.catalog_name == self._config.catalog_name)
-                ).mappings()
+                rows = self._rows(connection, tables)
                 entries = [self._catalog_entry(row) for row in rows if is_table(row)]
                 namespaces = self._namespaces(connection, properties)
         except MeltlineError:
@@ -155,6 +154,29 @@ class SqlTables:
             for depth in range(1, len(listed.name.namespace) + 1):
                 namespaces.setdefault(listed.name.namespace[:depth], {})
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """The views of Java's clients, in the rows of the tables. See the port."""
+        try:
+            with self._begin() as connection:
+                tables, _ = reflect(connection)
+                rows = self._rows(connection, tables)
+                return [self._other_owner(row) for row in rows if not is_table(row)]
+        except MeltlineError:
+            raise
+        except Exception as error:
+            raise self._silent(error) from error
+
+    def _rows(self, connection: Connection, tables: Table) -> Sequence[Mapping[Any, Any]]:
+        ours = select(tables).where(tables.c.catalog_name == self._config.catalog_name)
+        return connection.execute(ours).mappings().all()
+
+    def _other_owner(self, row: Mapping[Any, Any]) -> OtherOwner:
+        kind = str(row["iceberg_type"]).lower()
+        return OtherOwner(self._name_of(row), kind, "", row["metadata_location"] or "")
+
+    def _name_of(self, row: Mapping[Any, Any]) -> TableName:
+        return TableName(self.name, tuple(row["table_namespace"].split(".")), row["table_name"])
 
     def _silent(self, error: Exception) -> CatalogUnlistable:
         return no_answer(self.name, _EXPECTED, getattr(error, "orig", None) or error)
@@ -171,8 +193,7 @@ class SqlTables:
         return self._engine.begin()
 
     def _catalog_entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
-        namespace = tuple(row["table_namespace"].split("."))
-        name = TableName(self.name, namespace, row["table_name"])
+        name = self._name_of(row)
         if not row["metadata_location"]:
             raise self._unlistable(f"no metadata location for {name}")
         return CatalogEntry(name, row["metadata_location"])

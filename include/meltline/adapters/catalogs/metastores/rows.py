@@ -9,6 +9,12 @@ LOCATION = "metadata_location"
 PREVIOUS = "previous_metadata_location"
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
+STORAGE_TABLE = "storage_table"
+SPARK_PATH = "path"
+"""Where Spark says that its own tables are: their location can be a placeholder."""
+_COMMENT, _TRINO_MATERIALIZED = "comment", "Presto Materialized View"
+_VIEWS, _MATERIALIZED = {"VIRTUAL_VIEW"}, "MATERIALIZED_VIEW"
+_FORMATS = (TABLE_TYPE, "spark.sql.sources.provider", "classification")
 _MOVING = "MELTLINE-MOVING"
 _MOVING_TO = "meltline.moving-to"
 _MOVING_FROM = "meltline.moving-from"
@@ -28,12 +34,16 @@ class Row:
 
     Attributes:
         entity: What the metastore's own client calls it, with every field that we do not know.
+        kind: The metastore's type of it: `VIRTUAL_VIEW`, `EXTERNAL_TABLE` and others.
+        folder: Where its storage descriptor says that its files are; empty for most views.
     """
 
     database: str
     table: str
     parameters: Mapping[str, str]
     entity: Any
+    kind: str = ""
+    folder: str = ""
 
     @property
     def is_table(self) -> bool:
@@ -44,6 +54,19 @@ class Row:
     def is_view(self) -> bool:
         """Whether it is an Iceberg view."""
         return self.parameters.get(TABLE_TYPE, "").upper() == "ICEBERG-VIEW"
+
+    @property
+    def other_kind(self) -> str:
+        """The kind of a row that is no Iceberg table: a view, or the format of a table."""
+        parameters = self.parameters
+        is_trino = parameters.get(_COMMENT) == _TRINO_MATERIALIZED or STORAGE_TABLE in parameters
+        is_stored = not self.is_view and LOCATION in parameters
+        if self.is_view or self.kind.upper() in _VIEWS:
+            return "materialized view" if is_trino or is_stored else "view"
+        if self.kind.upper() == _MATERIALIZED:
+            return "materialized view"
+        named = (parameters.get(key, "") for key in _FORMATS)
+        return next(filter(None, named), "table").lower()
 
     @property
     def is_moving(self) -> bool:

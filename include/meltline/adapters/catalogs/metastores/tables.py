@@ -43,6 +43,7 @@ from meltline.ports import (
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -112,11 +113,7 @@ class MetastoreTables:
         Raises:
             CatalogUnlistable: Any part could not be listed.
         """
-        try:
-            namespaces = self._databases.properties()
-            rows = [row for database in namespaces for row in self._metastore.rows(database)]
-        except Exception as error:
-            raise no_answer(self.name, _EXPECTED, error) from error
+        namespaces, rows = self._everything()
         entries = [self._entry(row) for row in rows if row.is_table]
         self._require_different(str(entry.name) for entry in entries)
         self._require_different(".".join(levels_of(database)) for database in namespaces)
@@ -124,6 +121,24 @@ class MetastoreTables:
             tuple(sorted(entries, key=lambda entry: entry.name)),
             {levels_of(database): texts for database, texts in namespaces.items()},
         )
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Every row that is no Iceberg table. See the port."""
+        _, rows = self._everything()
+        return [self._other_owner(row) for row in rows if not row.is_table]
+
+    def _everything(self) -> tuple[Mapping[str, Mapping[str, str]], Sequence[Row]]:
+        """All databases with their properties, and all rows. Raises CatalogUnlistable."""
+        try:
+            namespaces = self._databases.properties()
+            rows = [row for database in namespaces for row in self._metastore.rows(database)]
+        except Exception as error:
+            raise no_answer(self.name, _EXPECTED, error) from error
+        return namespaces, rows
+
+    def _other_owner(self, row: Row) -> OtherOwner:
+        name = table_name(self.name, row.database, row.table)
+        return OtherOwner(name, row.other_kind, row.folder, row.location)
 
     def _require_different(self, names: Iterable[str]) -> None:
         """Refuses rows that would be taken for one: the other's files would look like nobody's."""

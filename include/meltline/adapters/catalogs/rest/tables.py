@@ -1,6 +1,6 @@
 """REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
@@ -53,6 +53,7 @@ from meltline.ports import (
     CatalogListing,
     MetadataFiles,
     NewTable,
+    OtherOwner,
     TableEdit,
     TableMove,
 )
@@ -115,10 +116,7 @@ class RestTables:
         catalog = self._catalog()
         namespaces: dict[tuple[str, ...], Mapping[str, str]] = {}
         names: list[TableName] = []
-        waiting = list(catalog.list_namespaces())
-        while waiting:
-            namespace = tuple(waiting.pop())
-            waiting.extend(catalog.list_namespaces(namespace))
+        for namespace in self._namespaces():
             namespaces[namespace] = catalog.load_namespace_properties(namespace)
             tables = catalog.list_tables(namespace)
             names += [TableName(self.name, namespace, table[-1]) for table in tables]
@@ -127,6 +125,27 @@ class RestTables:
         entries = tuple(map(CatalogEntry, names, locations))
         half_seen = self.half_seen()
         return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
+
+    def _namespaces(self) -> Iterator[tuple[str, ...]]:
+        """The namespaces of every level."""
+        waiting = list(self._catalog().list_namespaces())
+        while waiting:
+            namespace = tuple(waiting.pop())
+            waiting.extend(self._catalog().list_namespaces(namespace))
+            yield namespace
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """The views of a server that has them: one load per view. See the port."""
+        try:
+            views = [view for space in self._namespaces() for view in self.protocol.views(space)]
+            return list(thread_map(self._view, sorted(views)))
+        except Exception as error:
+            raise no_answer(self.name, "every view", error) from error
+
+    def _view(self, name: TableName) -> OtherOwner:
+        view = self.protocol.load_view(name)
+        folder, uuid = (str(view.metadata.get(key) or "") for key in ("location", "view-uuid"))
+        return OtherOwner(name, "view", folder, view.metadata_location, uuid)
 
     def location(self, name: TableName) -> str:
         try:
