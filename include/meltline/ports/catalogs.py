@@ -35,12 +35,15 @@ class CatalogListing:
         server: What tells one server from another, where one stands behind the catalog.
         half_seen: Where its tables may lie, if it shows only a part of them, as Nessie does of one
             of its own branches; none where it shows all.
+        hidden: Tables without a name of their own, under that of the materialized view that they
+            store. They are observed, never changed.
     """
 
     entries: tuple[CatalogEntry, ...]
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
     server: str = ""
     half_seen: tuple[str, ...] = ()
+    hidden: frozenset[TableName] = frozenset()
 
     def of(self, name: TableName) -> CatalogEntry | None:
         """The table of that name; a run over many tables asks for each of them."""

@@ -66,6 +66,7 @@ class MemoryCatalog:
         self._guard = RLock()
         self._edits = 0
         self.others: dict[TableName, OtherOwner] = {}  # views and tables of other formats
+        self.hidden: set[TableName] = set()  # tables that store materialized views
         self.unlistable = ""  # why a part of it cannot be listed, while it cannot
         self.half_seen: tuple[str, ...] = ()  # where its tables lie, if it shows only a part
         self.unholdable = ""  # why no table can be changed, while none can
@@ -94,7 +95,8 @@ class MemoryCatalog:
         for listed in entries:
             for depth in range(1, len(listed.name.namespace) + 1):
                 namespaces.setdefault(listed.name.namespace[:depth], {})
-        return CatalogListing(tuple(entries), namespaces, half_seen=self.half_seen)
+        hidden = frozenset(self.hidden)
+        return CatalogListing(tuple(entries), namespaces, half_seen=self.half_seen, hidden=hidden)
 
     def other_owners(self) -> Sequence[OtherOwner]:
         """Views and tables of other formats that a test put in. See the port."""

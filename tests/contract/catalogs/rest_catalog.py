@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import RLock, Thread
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import uuid4
 
 from meltline.domain.clock import WallClock
@@ -38,7 +38,9 @@ class RestCatalogServer:
     tables: MutableMapping[tuple[str, str], str] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     guard: RLock = field(default_factory=RLock)
-    views: set[tuple[str, str]] = field(default_factory=set)
+    views: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    views_answer: int = 200
+    """What a request for views is answered with; 200 where there are views."""
     uri: str = ""
 
     def answer(self, method: str, path: str, body: Any) -> Any:
@@ -61,7 +63,9 @@ class RestCatalogServer:
                 case ["namespaces", namespace, "tables"]:
                     names = [name for within, name in self.tables if within == namespace]
                     return {"identifiers": [{"namespace": [namespace], "name": n} for n in names]}
-                case ["namespaces", namespace, "views", view] if method == "HEAD":
+                case ["namespaces", namespace, "views"]:
+                    return self._list_views(namespace, urlsplit(path).query)
+                case ["namespaces", namespace, "views", view]:
                     return self._view((namespace, view))
                 case ["namespaces", namespace, "tables", table]:
                     return self._table(method, (namespace, table), body)
@@ -112,10 +116,24 @@ class RestCatalogServer:
         self.tables[name] = at
         return self._table("GET", name, None)
 
+    def _list_views(self, namespace: str, query: str) -> Any:
+        """One view on each page."""
+        if self.views_answer != 200:
+            raise Refused(self.views_answer, "UnsupportedOperationException")
+        names = sorted(name for within, name in self.views if within == namespace)
+        at = int(dict(parse_qsl(query)).get("pageToken", "0"))
+        shown = [{"namespace": [namespace], "name": name} for name in names[at : at + 1]]
+        token = str(at + 1) if at + 1 < len(names) else None
+        return {"identifiers": shown, "next-page-token": token}
+
     def _view(self, name: tuple[str, str]) -> Any:
         if name not in self.views:
             raise Refused(404, "NoSuchViewException")
-        return {}
+        view = self.views[name]
+        return {
+            "metadata-location": f"{view['location']}/metadata/0.metadata.json",
+            "metadata": view,
+        }
 
     def _table(self, method: str, name: tuple[str, str], body: Any) -> Any:
         if name not in self.tables:

@@ -49,6 +49,6 @@ def test_a_view_of_a_sql_catalog_is_told_from_nothing(tmp_path: Path, store: obj
 def test_a_view_of_a_rest_catalog_is_told_from_nothing(store: object) -> None:
     with rest_catalog(store) as server:  # type: ignore[arg-type]
         server.namespaces["air"] = {}
-        server.views.add(("air", "v"))
+        server.views["air", "v"] = {"location": "file:///w/air/v"}
         config = CatalogConfig("lake", "rest", server.uri, "", "", False, {})
         check(RestTables(config, store))  # type: ignore[arg-type]

@@ -9,11 +9,10 @@ LOCATION = "metadata_location"
 PREVIOUS = "previous_metadata_location"
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
-STORAGE_TABLE = "storage_table"
 SPARK_PATH = "path"
 """Where Spark says that its own tables are: their location can be a placeholder."""
 _COMMENT, _TRINO_MATERIALIZED = "comment", "Presto Materialized View"
-_VIEWS, _MATERIALIZED = {"VIRTUAL_VIEW"}, "MATERIALIZED_VIEW"
+_VIEW, _MATERIALIZED = "VIRTUAL_VIEW", "MATERIALIZED_VIEW"
 _FORMATS = (TABLE_TYPE, "spark.sql.sources.provider", "classification")
 _MOVING = "MELTLINE-MOVING"
 _MOVING_TO = "meltline.moving-to"
@@ -58,15 +57,26 @@ class Row:
     @property
     def other_kind(self) -> str:
         """The kind of a row that is no Iceberg table: a view, or the format of a table."""
-        parameters = self.parameters
-        is_trino = parameters.get(_COMMENT) == _TRINO_MATERIALIZED or STORAGE_TABLE in parameters
-        is_stored = not self.is_view and LOCATION in parameters
-        if self.is_view or self.kind.upper() in _VIEWS:
-            return "materialized view" if is_trino or is_stored else "view"
-        if self.kind.upper() == _MATERIALIZED:
+        if self._is_materialized or self.kind.upper() == _MATERIALIZED:
             return "materialized view"
-        named = (parameters.get(key, "") for key in _FORMATS)
+        if self.is_view or self.kind.upper() == _VIEW:
+            return "view"
+        named = (self.parameters.get(key, "") for key in _FORMATS)
         return next(filter(None, named), "table").lower()
+
+    @property
+    def _is_materialized(self) -> bool:
+        """Whether it is a materialized view of Trino."""
+        is_trino = self.parameters.get(_COMMENT) == _TRINO_MATERIALIZED
+        return is_trino and self.kind.upper() == _VIEW
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether it points at the hidden table of a materialized view, which has no other row.
+
+        Older releases of Trino gave that table a row and a name: it is listed as any table is.
+        """
+        return self._is_materialized and bool(self.location)
 
     @property
     def is_moving(self) -> bool:

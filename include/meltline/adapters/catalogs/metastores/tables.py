@@ -114,18 +114,19 @@ class MetastoreTables:
             CatalogUnlistable: Any part could not be listed.
         """
         namespaces, rows = self._everything()
-        entries = [self._entry(row) for row in rows if row.is_table]
+        entries = [self._entry(row) for row in rows if row.is_table or row.is_storage]
         self._require_different(str(entry.name) for entry in entries)
         self._require_different(".".join(levels_of(database)) for database in namespaces)
         return CatalogListing(
             tuple(sorted(entries, key=lambda entry: entry.name)),
             {levels_of(database): texts for database, texts in namespaces.items()},
+            hidden=frozenset(self._name_of(row) for row in rows if row.is_storage),
         )
 
     def other_owners(self) -> Sequence[OtherOwner]:
         """Every row that is no Iceberg table. See the port."""
         _, rows = self._everything()
-        return [self._other_owner(row) for row in rows if not row.is_table]
+        return [self._other_owner(row) for row in rows if not (row.is_table or row.is_storage)]
 
     def _everything(self) -> tuple[Mapping[str, Mapping[str, str]], Sequence[Row]]:
         """All databases with their properties, and all rows. Raises CatalogUnlistable."""
@@ -137,8 +138,10 @@ class MetastoreTables:
         return namespaces, rows
 
     def _other_owner(self, row: Row) -> OtherOwner:
-        name = table_name(self.name, row.database, row.table)
-        return OtherOwner(name, row.other_kind, row.folder, row.location)
+        return OtherOwner(self._name_of(row), row.other_kind, row.folder, row.location)
+
+    def _name_of(self, row: Row) -> TableName:
+        return table_name(self.name, row.database, row.table)
 
     def _require_different(self, names: Iterable[str]) -> None:
         """Refuses rows that would be taken for one: the other's files would look like nobody's."""
@@ -147,7 +150,7 @@ class MetastoreTables:
             raise self._unlistable(f"two rows that are both called {twice[0]} here")
 
     def _entry(self, row: Row) -> CatalogEntry:
-        name = table_name(self.name, row.database, row.table)
+        name = self._name_of(row)
         if not row.location:
             raise self._unlistable(f"no metadata location for {name}")
         return CatalogEntry(name, row.location)
@@ -156,13 +159,14 @@ class MetastoreTables:
         return unlistable(self.name, _EXPECTED, reason, "look at the catalog")
 
     def location(self, name: TableName) -> str:
-        return self._rows.row(name).location
+        return self._rows.row(name, hidden=True).location
 
     # --- what catalogs say of tables -------------------------------------------------------------
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
         self._require_editable()
+        self._rows.row(name)  # the hidden table of a materialized view has a location all the same
         return commit_edit(self, self._store, name, edit, WallClock(), pause=self._pause)
 
     def set_table_properties(
