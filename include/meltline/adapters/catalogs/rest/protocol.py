@@ -26,6 +26,7 @@ _SECONDS = (10, 120)  # to connect, and between two bytes of an answer: a half-o
 _SIGN_IN_AGAIN = (HTTPStatus.UNAUTHORIZED, 419)
 _SHOWN = 300
 _NAMES = "identifiers"
+_UNREGISTER = "/tables/{table}/unregister"
 _NO_NAMESPACE = {HTTPStatus.NOT_FOUND}
 _NO_VIEWS = {
     HTTPStatus.BAD_REQUEST,
@@ -176,6 +177,21 @@ class RestProtocol:
         path = catalog._split_identifier_for_path((*name.namespace, name.name), IdentifierKind.VIEW)
         url = catalog.url(Endpoints.load_view, prefixed=True, **path)
         return _table(_require_ok(self._get(url, name, {}), name))
+
+    def drop(self, name: TableName) -> None:
+        """Takes a table out of the catalog and leaves its files: unregisters it where it can.
+
+        Raises:
+            TableNotFound: There is none of that name; so does NoSuchTableError.
+        """
+        catalog = self.catalog
+        if not any(str(one).endswith(_UNREGISTER) for one in catalog._supported_endpoints):
+            catalog.drop_table((*name.namespace, name.name))
+            return
+        answer = self._send("POST", f"{self._url(name)}/unregister")
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            raise no_table(self.name, name)
+        _require_ok(answer, name)
 
     def _get(self, url: str, subject: TableName | str, params: Mapping[str, str]) -> Response:
         try:

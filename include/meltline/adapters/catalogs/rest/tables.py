@@ -346,7 +346,7 @@ class RestTables:
             with under_another_name(self._catalog(), name) as aside:
                 if self.location(aside) != metadata_location:
                     return False
-                self._catalog().drop_table((*aside.namespace, aside.name))
+                self.protocol.drop(aside)
         except (TableNotFound, NoSuchTableError):
             return False
         return True
