@@ -13,7 +13,9 @@ from benchmarks.fleet import Fleet, build
 from benchmarks.lakes import Lake
 from benchmarks.results import Figure, Outcome, seconds_of
 from benchmarks.sides import BARE, PROCEDURE, Run, run_meltline, run_procedure
-from meltline.app.doctor.probe import probe_catalog
+from meltline.app.ground.probe import probe_catalog
+from meltline.app.ground.servers import SECOND_CHECK_AFTER
+from meltline.domain.clock import FixedClock
 
 _ROWS_OF = "rest_backend"
 """The catalog's name that the server looks for in its rows."""
@@ -57,10 +59,11 @@ def _serve(servers: ExitStack, twin: Lake) -> None:
 
 
 def _probe(lake: Lake) -> None:
-    wiring = lake.wiring(lambda line: None)
-    context = wiring.ledgers()
-    probed = probe_catalog(context, wiring.server_probes(context.catalogs), lake.name)
-    assert not probed.reason, probed.sentence
+    context = lake.wiring(lambda line: None).ledgers()
+    assert not probe_catalog(context, lake.name).verdict.reason
+    later = replace(context, clock=FixedClock(context.clock.now() + SECOND_CHECK_AFTER))
+    probed = probe_catalog(later, lake.name)
+    assert not probed.verdict.reason and not probed.waits_until, probed.sentence
 
 
 def _run(bench: Bench, fleet: Fleet, side: str, lake: Lake) -> Run:

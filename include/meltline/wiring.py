@@ -12,7 +12,7 @@ from typing import Any
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
 from meltline.adapters.archive.permanent_store import DeepCopies
-from meltline.adapters.catalogs.catalogs import open_catalog, policy_stores
+from meltline.adapters.catalogs.catalogs import open_catalog, policy_stores, server_probes
 from meltline.adapters.gx.engine import GreatExpectationsEngine, imported_meanwhile
 from meltline.adapters.object_store.cloud_objects import STORAGE_CLASS
 from meltline.adapters.object_store.deleter import StoreDeleter
@@ -42,7 +42,6 @@ from meltline.ports import (
     LedgerReader,
     ManifestReader,
     ObjectReader,
-    ServerProbe,
     SessionEngine,
     SnapshotReader,
     SqlEngine,
@@ -128,6 +127,7 @@ class Wiring:
             cold_chunk_files=None if cold is None else late(partial(_chunk_files, cold.store)),
             deep=self._deep(),
             policy_stores=policy_stores(self.config, catalogs),
+            probes=server_probes(self.config, catalogs, self.store),
         )
 
     def _folders(self) -> FolderStores:
@@ -235,12 +235,6 @@ class Wiring:
         ]
         for catalog in tiers:
             lay_foundation(self.config.catalogs[catalog.name], catalog, self.config.local_access)
-
-    def server_probes(self, catalogs: Mapping[str, Catalog]) -> Mapping[str, ServerProbe]:
-        """What tries out the servers of catalogs that have one."""
-        from meltline.adapters.catalogs.rest.parts import server_probes  # noqa: PLC0415 - PyIceberg
-
-        return server_probes(catalogs, self.store)
 
     def _committer(self, spark: Any, context: ReadContext) -> Committer:
         from meltline.adapters.catalogs.rest.parts import rest_committer  # noqa: PLC0415 - PyIceberg

@@ -185,7 +185,7 @@ class Lake:
     def _arm(self) -> None:
         """A person's word from before the test begins: no decision of it, and no epoch."""
         word = Arming("lake", WAREHOUSE, "first", "tester", "a lake for tests", T0)
-        probed = ServerVerdict("", "", "2026-01-01T00:00:00Z")
+        probed = ServerVerdict("", "", "2026-01-01T00:00:00Z", checked="2026-01-01T00:10:00Z")
         properties = {ARMED: word.written, PROBED: probed.written}
         self.catalogs["lake"].set_namespace_properties(("meltline",), properties)
         self.control.switch.arm(word)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from meltline.app.orphans.allowed_owners import allow
 from meltline.domain.deletion.foreign_owners import SignKind
 from meltline.domain.iceberg.files import FileKind
-from meltline.ports import VIEW, OtherOwner
+from meltline.ports import OtherOwner
 from tests.lake.lake import Lake, Table
 from tests.lives.watched_changes import is_forbidden
 from tests.lives.watched_lake import WatchedLake
@@ -46,8 +46,8 @@ class Strangers:
     def listed_view(self, table: Table, number: int) -> None:
         """A view of our own catalog, under the old name of a table that was renamed, say."""
         path, name = self._view(table), table.name
-        row = OtherOwner(name, VIEW, metadata_location=path)
-        self.lake.catalogs["lake"].others.append(row)
+        row = OtherOwner(name, "view", metadata_location=path)
+        self.lake.catalogs["lake"].add_owner(row)
 
     def _view(self, table: Table) -> str:
         unique = self.new_file()

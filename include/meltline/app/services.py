@@ -33,6 +33,7 @@ from meltline.ports import (
     Replicator,
     RollupEngine,
     RowComparer,
+    ServerProbe,
     Sweeper,
 )
 from meltline.ports.retrieval import DeepStore, Retriever
@@ -95,6 +96,7 @@ class ReadContext:
         run_id: Of which run this is a step; empty for what belongs to none.
         once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
         policy_stores: What keeps policies beside tables' properties, by catalog; few have it.
+        probes: What tries out the servers behind catalogs, by catalog.
         longer_window: What this run keeps of one table beyond its policy; None is nothing.
     """
 
@@ -121,6 +123,7 @@ class ReadContext:
     run_id: str = field(default="", kw_only=True)
     once: str = field(default="", kw_only=True)
     policy_stores: Mapping[str, PolicyStore] = field(default_factory=dict, kw_only=True)
+    probes: Mapping[str, ServerProbe] = field(default_factory=dict, kw_only=True)
     longer_window: LongerWindow | None = field(default=None, kw_only=True)
 
 

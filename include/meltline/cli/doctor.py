@@ -7,7 +7,7 @@ import typer
 
 from meltline.app.doctor.doctor import examine, worst_first
 from meltline.app.doctor.installation import installation_findings
-from meltline.app.doctor.probe import probe_catalog
+from meltline.app.ground.probe import probe_catalog
 from meltline.cli.options import AsJson, ConfigPath, wire
 from meltline.cli.output import answer_rows, print_notes
 from meltline.wiring import Wiring
@@ -38,9 +38,13 @@ def doctor(
 
 
 def _probe(wiring: Wiring, name: str, *, as_json: bool) -> int:
-    context = wiring.ledgers()
-    probed = probe_catalog(context, wiring.server_probes(context.catalogs), name)
-    document = {"catalog": name, "managed": not probed.reason, "facts": probed.facts}
+    probed = probe_catalog(wiring.ledgers(), name)
+    document = {
+        "catalog": name,
+        "managed": not probed.verdict.reason and not probed.waits_until,
+        "waits_until": probed.waits_until,
+        "facts": probed.facts,
+    }
     rows = [
         [
             fact.question,
@@ -53,4 +57,4 @@ def _probe(wiring: Wiring, name: str, *, as_json: bool) -> int:
     columns = ("what was asked", "answer", "", "detail")
     answer_rows(document, columns, rows, as_json=as_json, nothing="")
     print_notes(() if as_json else [f"catalog {name}: {probed.sentence}"])
-    return 1 if probed.reason else 0
+    return 1 if probed.verdict.reason else 0

@@ -17,7 +17,6 @@ from meltline.ports.archive import (
 )
 from meltline.ports.catalogs import (
     NOT_REGISTERED,
-    VIEW,
     Catalog,
     CatalogEditor,
     CatalogEntry,
@@ -181,7 +180,6 @@ from meltline.ports.sweep import Listing, Sweeper
 __all__ = [
     "NOT_REGISTERED",
     "SPANNING",
-    "VIEW",
     "Approval",
     "ApprovalReader",
     "Archive",

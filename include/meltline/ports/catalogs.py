@@ -35,12 +35,15 @@ class CatalogListing:
         server: What tells one server from another, where one stands behind the catalog.
         half_seen: Where its tables may lie, if it shows only a part of them, as Nessie does of one
             of its own branches; none where it shows all.
+        hidden: Tables without a name of their own, under that of the materialized view that they
+            store. They are observed, never changed.
     """
 
     entries: tuple[CatalogEntry, ...]
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]]
     server: str = ""
     half_seen: tuple[str, ...] = ()
+    hidden: frozenset[TableName] = frozenset()
 
     def of(self, name: TableName) -> CatalogEntry | None:
         """The table of that name; a run over many tables asks for each of them."""
@@ -53,13 +56,14 @@ class CatalogListing:
 
 @dataclass(frozen=True)
 class OtherOwner:
-    """A view, or a table of another format, that a listing of tables passes over.
+    """A view, or a table of another format, that a catalog has and a listing of tables passes over.
 
     Attributes:
-        kind: `view`, or the format that the catalog says it has.
+        name: Its name.
+        kind: `view`, `materialized view`, or the format that the catalog says it has.
         location: The folder that it owns; empty where only its metadata file says.
-        metadata_location: Its metadata file; empty where it has none.
-        uuid: Its UUID; empty where the catalog does not say.
+        metadata_location: Its current metadata file; empty where it has none.
+        uuid: Its UUID as its metadata has it; empty where the catalog does not say.
     """
 
     name: TableName
@@ -68,9 +72,6 @@ class OtherOwner:
     metadata_location: str = ""
     uuid: str = ""
 
-
-VIEW = "view"
-"""The kind of an Iceberg view: its metadata files are all that it owns."""
 
 NOT_REGISTERED = (
     NameConflict,
@@ -142,11 +143,7 @@ class Catalog(Protocol):
         ...
 
     def other_owners(self) -> Sequence[OtherOwner]:
-        """Views and tables of other formats: they own their locations, too.
-
-        Raises:
-            CatalogUnlistable: Any of them could not be listed.
-        """
+        """Views and tables of other formats: they own their locations. Raises CatalogUnlistable."""
         ...
 
     def location(self, name: TableName) -> str:

@@ -34,6 +34,22 @@ class ServerProbe(Protocol):
         """
         ...
 
+    def drop_scratch(self) -> str:
+        """Drops a scratch table and leaves its files, for a server that deletes them later.
+
+        Returns:
+            The metadata file of the table.
+        """
+        ...
+
+    def deleted_since(self, metadata_location: str) -> bool:
+        """Whether the server has deleted the dropped table's files; takes them away otherwise.
+
+        Raises:
+            MeltlineError: That cannot be told now.
+        """
+        ...
+
     @property
     def server(self) -> str:
         """What tells this server from another, as `CatalogListing.server`."""

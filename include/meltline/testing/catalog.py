@@ -65,9 +65,10 @@ class MemoryCatalog:
         self._namespaces: dict[tuple[str, ...], dict[str, str]] = {}
         self._guard = RLock()
         self._edits = 0
+        self.others: dict[TableName, OtherOwner] = {}  # views and tables of other formats
+        self.hidden: set[TableName] = set()  # tables that store materialized views
         self.unlistable = ""  # why a part of it cannot be listed, while it cannot
         self.half_seen: tuple[str, ...] = ()  # where its tables lie, if it shows only a part
-        self.others: list[OtherOwner] = []  # its views, and its tables of other formats
         self.unholdable = ""  # why no table can be changed, while none can
 
     @property
@@ -87,6 +88,26 @@ class MemoryCatalog:
 
     def listing(self) -> CatalogListing:
         """All tables and namespaces at one moment. Raises CatalogUnlistable while told to."""
+        self._require_listable()
+        with self._guard:
+            entries = [CatalogEntry(name, at) for name, at in sorted(self._tables.items())]
+            namespaces = {levels: dict(texts) for levels, texts in self._namespaces.items()}
+        for listed in entries:
+            for depth in range(1, len(listed.name.namespace) + 1):
+                namespaces.setdefault(listed.name.namespace[:depth], {})
+        hidden = frozenset(self.hidden)
+        return CatalogListing(tuple(entries), namespaces, half_seen=self.half_seen, hidden=hidden)
+
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Views and tables of other formats that a test put in. See the port."""
+        self._require_listable()
+        return sorted(self.others.values(), key=lambda owner: owner.name)
+
+    def add_owner(self, owner: OtherOwner) -> None:
+        """Puts in a view or a table of another format, in place of one of its name."""
+        self.others[owner.name] = owner
+
+    def _require_listable(self) -> None:
         if self.unlistable:
             raise CatalogUnlistable(
                 f"catalog {self._name} could not be listed completely",
@@ -95,17 +116,6 @@ class MemoryCatalog:
                 found=self.unlistable,
                 next="nothing is deleted anywhere until it can be listed",
             )
-        with self._guard:
-            entries = [CatalogEntry(name, at) for name, at in sorted(self._tables.items())]
-            namespaces = {levels: dict(texts) for levels, texts in self._namespaces.items()}
-        for listed in entries:
-            for depth in range(1, len(listed.name.namespace) + 1):
-                namespaces.setdefault(listed.name.namespace[:depth], {})
-        return CatalogListing(tuple(entries), namespaces, half_seen=self.half_seen)
-
-    def other_owners(self) -> Sequence[OtherOwner]:
-        """What tests have put in. See the port."""
-        return list(self.others)
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata and swaps it in. See the port."""

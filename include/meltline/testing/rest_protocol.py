@@ -54,7 +54,7 @@ class MemoryProtocol:
             if not _holds(requirement, document):
                 raise CommitRaced(str(requirement))
         for update in updates:
-            _APPLY[update["action"]](document, update)
+            APPLY[update["action"]](document, update)
         if self._served.commit(name, table.metadata_location, document) is None:
             raise CommitRaced(str(name))
         self._answering(name)
@@ -95,7 +95,7 @@ def _set_statistics(kind: str) -> Callable[[dict[str, Any], Json], None]:
     return apply
 
 
-_APPLY: Mapping[str, Callable[[dict[str, Any], Json], None]] = {
+APPLY: Mapping[str, Callable[[dict[str, Any], Json], None]] = {
     "set-properties": _set_properties,
     "remove-snapshots": lambda d, u: remove_snapshots(d, frozenset(u["snapshot-ids"])),
     "remove-snapshot-ref": lambda d, u: remove_refs(d, [u["ref-name"]]),

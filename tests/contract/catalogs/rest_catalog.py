@@ -5,20 +5,24 @@ with 409, as PyIceberg expects it. It knows what the client under test sends and
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import RLock, Thread
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import uuid4
 
-from meltline.domain.clock import WallClock
+from pyiceberg.catalog.rest import API_PREFIX, DEFAULT_ENDPOINTS
+
+from meltline.domain.clock import Clock, WallClock
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import SnapshotRef
 from meltline.ports import MetadataFiles
+from meltline.testing.rest_protocol import APPLY
 
 
 class Refused(Exception):
@@ -30,9 +34,6 @@ class Refused(Exception):
         self.kind = kind
 
 
-VIEW_UUID = "7f000000-0000-4000-8000-00000000aaaa"
-
-
 @dataclass
 class RestCatalogServer:
     """Tables and namespaces of one catalog."""
@@ -41,16 +42,30 @@ class RestCatalogServer:
     tables: MutableMapping[tuple[str, str], str] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     guard: RLock = field(default_factory=RLock)
-    views: set[tuple[str, str]] = field(default_factory=set)
-    has_views: bool = False
-    view_folder: str = "file:///w/air"
+    views: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    views_answer: int = 200
+    """What a request for views is answered with; 200 where there are views."""
     uri: str = ""
+    clock: Clock = field(default_factory=WallClock)
+    deletes_after: timedelta | None = None
+    """How long after a drop the server deletes the table's files; never where there is none."""
+    insists_on_purge: bool = False
+    """Whether a drop is refused unless it asks for the files to be deleted."""
+    unregisters: bool = False
+    """Whether the server offers the request that takes a table out and leaves its files."""
+    is_down: bool = False
+    to_delete: list[tuple[datetime, list[str]]] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         with self.guard:
+            self.requests.append(f"{method} {path}")
+            self._delete_what_is_due()
+            if self.is_down:
+                raise Refused(500, "ServiceFailure")
             match [unquote(part) for part in urlsplit(path).path.split("/")[2:]]:
                 case ["config"]:
-                    return {"defaults": {}, "overrides": {}, **self._endpoints()}
+                    return {"defaults": {}, "overrides": {}, "endpoints": self._endpoints()}
                 case ["namespaces"]:
                     return self._namespaces(method, body, urlsplit(path).query)
                 case ["namespaces", namespace] if method == "DELETE":
@@ -64,17 +79,14 @@ class RestCatalogServer:
                 case ["namespaces", namespace, "properties"]:
                     return self._set_properties(namespace, body)
                 case ["namespaces", namespace, "tables"]:
-                    names = [name for within, name in self.tables if within == namespace]
-                    return {"identifiers": [{"namespace": [namespace], "name": n} for n in names]}
-                case ["namespaces", namespace, "views", view] if method == "HEAD":
-                    return self._view((namespace, view))
-                case ["namespaces", namespace, "views"]:
-                    names = sorted(name for within, name in self.views if within == namespace)
-                    return {"identifiers": [{"namespace": [namespace], "name": n} for n in names]}
-                case ["namespaces", namespace, "views", view]:
-                    return self._loaded_view((namespace, view))
+                    return self._tables(method, namespace, body)
+                case ["namespaces", namespace, "views", *view]:
+                    return self._views(namespace, view, urlsplit(path).query)
                 case ["namespaces", namespace, "tables", table]:
-                    return self._table(method, (namespace, table), body)
+                    purges = "purgerequested=true" in urlsplit(path).query.lower()
+                    return self._table(method, (namespace, table), body, purges=purges)
+                case ["namespaces", namespace, "tables", table, "unregister"] if self.unregisters:
+                    return self._table("UNREGISTER", (namespace, table), body)
         raise Refused(404, "NoSuchPath")
 
     def _namespaces(self, method: str, body: Any, query: str) -> Any:
@@ -119,58 +131,73 @@ class RestCatalogServer:
     def _register(self, name: tuple[str, str], at: str) -> Any:
         if name in self.tables:
             raise Refused(409, "AlreadyExistsException")
+        if self.store.size(at) is None:
+            raise Refused(404, "NotFoundException")
         self.tables[name] = at
         return self._table("GET", name, None)
 
-    def _endpoints(self) -> dict[str, list[str]]:
-        """What a server says that it can do; one without views says nothing of them."""
-        if not self.has_views:
-            return {}
-        below = "/v1/{prefix}/namespaces"
-        return {
-            "endpoints": [
-                f"GET {below}",
-                f"GET {below}/{{namespace}}",
-                f"GET {below}/{{namespace}}/tables",
-                f"GET {below}/{{namespace}}/tables/{{table}}",
-                f"GET {below}/{{namespace}}/views",
-                f"GET {below}/{{namespace}}/views/{{view}}",
-            ]
-        }
+    def _tables(self, method: str, namespace: str, body: Any) -> Any:
+        if method == "POST":
+            return self._create((namespace, body["name"]), body)
+        names = [name for within, name in self.tables if within == namespace]
+        return {"identifiers": [{"namespace": [namespace], "name": name} for name in names]}
 
-    def _loaded_view(self, name: tuple[str, str]) -> Any:
-        self._view(name)
-        schema = {"type": "struct", "schema-id": 0, "fields": []}
-        version = {
-            "version-id": 1,
-            "timestamp-ms": 0,
-            "schema-id": 0,
-            "summary": {},
-            "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-            "default-namespace": [name[0]],
-        }
-        location = f"{self.view_folder}/{name[1]}"
-        metadata = {
-            "view-uuid": VIEW_UUID,
-            "format-version": 1,
-            "location": location,
-            "schemas": [schema],
-            "current-version-id": 1,
-            "versions": [version],
-            "version-log": [{"timestamp-ms": 0, "version-id": 1}],
-            "properties": {},
-        }
-        return {"metadata-location": f"{location}/metadata/0.metadata.json", "metadata": metadata}
+    def _views(self, namespace: str, view: Sequence[str], query: str) -> Any:
+        """One view; or all, one on each page."""
+        if view:
+            return self._view((namespace, view[0]))
+        if self.views_answer != 200:
+            raise Refused(self.views_answer, "UnsupportedOperationException")
+        names = sorted(name for within, name in self.views if within == namespace)
+        at = int(dict(parse_qsl(query)).get("pageToken", "0"))
+        shown = [{"namespace": [namespace], "name": name} for name in names[at : at + 1]]
+        token = str(at + 1) if at + 1 < len(names) else None
+        return {"identifiers": shown, "next-page-token": token}
 
     def _view(self, name: tuple[str, str]) -> Any:
         if name not in self.views:
             raise Refused(404, "NoSuchViewException")
+        view = self.views[name]
+        return {
+            "metadata-location": f"{view['location']}/metadata/0.metadata.json",
+            "metadata": view,
+        }
+
+    def _endpoints(self) -> list[str] | None:
+        """What it offers, where that is more than what every server does."""
+        if not self.unregisters:
+            return None
+        return [*map(str, DEFAULT_ENDPOINTS), f"POST {API_PREFIX}{_TABLE}/unregister"]
+
+    def _create(self, name: tuple[str, str], body: Any) -> Any:
+        folder = f"file:///w/{name[0]}/{name[1]}"
+        at = f"{folder}/metadata/00000-{uuid4()}.metadata.json"
+        self.store.write(at, json.dumps(_empty(folder, body["schema"])).encode())
+        return self._register(name, at)
+
+    def _drop(self, name: tuple[str, str], *, purges: bool) -> Any:
+        if self.insists_on_purge and not purges:
+            raise Refused(400, "BadRequestException")
+        at = self.tables.pop(name)
+        log = json.loads(self.store.read(at))["metadata-log"]
+        wait = timedelta(0) if purges else self.deletes_after
+        if wait is not None:
+            files = [at, *(logged["metadata-file"] for logged in log)]
+            self.to_delete.append((self.clock.now() + wait, files))
         return {}
 
-    def _table(self, method: str, name: tuple[str, str], body: Any) -> Any:
+    def _delete_what_is_due(self) -> None:
+        for due, files in [*self.to_delete]:
+            if due <= self.clock.now():
+                self.to_delete.remove((due, files))
+                self.store.delete(files)
+
+    def _table(self, method: str, name: tuple[str, str], body: Any, *, purges: bool = False) -> Any:
         if name not in self.tables:
             raise Refused(404, "NoSuchTableException")
         if method == "DELETE":
+            return self._drop(name, purges=purges)
+        if method == "UNREGISTER":
             del self.tables[name]
             return {}
         if method == "POST":
@@ -185,11 +212,45 @@ class RestCatalogServer:
         for requirement in body["requirements"]:
             if not _holds(requirement, document):
                 raise Refused(409, "CommitFailedException")
-        for update in body["updates"]:
-            _apply(update, document)
+        if any(update["action"] in _OF_SNAPSHOTS for update in body["updates"]):
+            content = dict(json.loads(self.store.read(at)))
+            for update in body["updates"]:
+                APPLY[update["action"]](content, update)
+            document.replace(content)
+        else:
+            for update in body["updates"]:
+                _apply(update, document)
         new = document.successor(str(uuid4()))
         self.store.write(new.location, new.content)
         self.tables[name] = new.location
+
+
+_OF_SNAPSHOTS = ("add-snapshot", "remove-snapshots")
+_TABLE = "/namespaces/{namespace}/tables/{table}"
+
+
+def _empty(folder: str, schema: Any) -> dict[str, Any]:
+    """A table without any snapshot."""
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid4()),
+        "location": folder,
+        "last-sequence-number": 0,
+        "last-updated-ms": 1_000,
+        "last-column-id": 1,
+        "schemas": [{**schema, "schema-id": 0}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "refs": {},
+    }
 
 
 def _holds(requirement: Mapping[str, Any], document: MetadataEditor) -> bool:

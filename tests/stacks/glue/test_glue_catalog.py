@@ -1,6 +1,7 @@
 """The contract of catalogs on Glue, by moto behind a proxy that enforces versions."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from meltline.adapters.catalogs.catalogs import open_catalog
 from meltline.adapters.catalogs.metastores.aws_access import glue_client
 from meltline.adapters.catalogs.metastores.glue import GlueRows
-from meltline.adapters.catalogs.metastores.rows import fenced
+from meltline.adapters.catalogs.metastores.rows import LOCATION, fenced
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, ConfigInvalid, TableNotFound
@@ -93,6 +94,38 @@ def test_fields_that_nobody_here_knows_are_kept(shop: Shop, client: Any) -> None
     assert (after["Description"], after["Owner"], after["Retention"]) == ("theirs", "ann", 3)
     assert (after["Parameters"]["theirs"], after["Parameters"]["owner"]) == ("x", "you")
     assert after["Parameters"]["previous_metadata_location"] == START
+
+
+def put(
+    client: Any, name: str, kind: str, parameters: dict[str, str], folder: str = "", path: str = ""
+) -> None:
+    """A table that others made: a view, or a table of another format."""
+    storage = {"Columns": [], "Location": folder, "SerdeInfo": {"Parameters": {"path": path}}}
+    table = {"Name": name, "TableType": kind, "Parameters": parameters}
+    client.create_table(
+        DatabaseName="air",
+        TableInput={**table, **({"StorageDescriptor": storage} if folder else {})},
+    )
+
+
+def test_views_and_tables_of_other_formats_are_named_with_the_folders_that_they_own(
+    shop: Shop, client: Any
+) -> None:
+    put(client, "logs", "EXTERNAL_TABLE", {"classification": "parquet"}, "s3://b/logs")
+    put(client, "delta", "EXTERNAL_TABLE", {"spark.sql.sources.provider": "delta"},
+        "s3://b/-__PLACEHOLDER__", path="s3://b/delta")  # fmt: skip
+    put(client, "v", "VIRTUAL_VIEW", {})
+    put(client, "mv", "VIRTUAL_VIEW", {"comment": "Presto Materialized View", LOCATION: START})
+    owners = {owner.name.name: owner for owner in shop.catalog.other_owners()}
+    assert {name: (owner.kind, owner.location) for name, owner in owners.items()} == {
+        "logs": ("parquet", "s3://b/logs"),
+        "delta": ("delta", "s3://b/delta"),
+        "v": ("view", ""),
+    }
+    listing = shop.catalog.listing()
+    hidden = replace(NAME, name="mv")
+    assert listing.hidden == {hidden} and {e.name for e in listing.entries} == {hidden, NAME}
+    assert shop.catalog.location(hidden) == START
 
 
 def test_a_commit_whose_answer_is_lost_is_no_conflict_and_its_file_stays(

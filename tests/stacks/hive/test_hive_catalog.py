@@ -1,6 +1,6 @@
 """The contract of catalogs on a Hive metastore, with locks and without."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from hive_metastore import ttypes as hive
 from meltline.adapters.catalogs.catalogs import open_catalog
 from meltline.adapters.catalogs.metastores.hive import HiveRows
 from meltline.adapters.catalogs.metastores.hive_databases import HiveConnections
+from meltline.adapters.catalogs.metastores.rows import LOCATION
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
-from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable
+from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable, TableNotFound
 from meltline.ports import Catalog
 from meltline.testing.store import MemoryStore
 from tests.contract.catalogs import test_catalog, test_registrations
@@ -126,6 +127,65 @@ def test_a_table_under_somebody_elses_lock_is_not_changed(
         client.unlock(hive.UnlockRequest(lockid=held.lockid))
     shop.catalog.set_table_properties(NAME, {"k": "v"})
     assert shop.document()["properties"]["k"] == "v"
+
+
+def put(
+    server: tuple[str, bool],
+    name: str,
+    kind: str,
+    parameters: Mapping[str, str],
+    folder: str | None = None,
+    path: str | None = None,
+) -> None:
+    """A row that others made: a view, or a table of another format."""
+    serde = hive.SerDeInfo(parameters={"path": path} if path else {})
+    row = hive.Table(
+        tableName=name,
+        dbName="air",
+        owner="ann",
+        tableType=kind,
+        parameters=dict(parameters),
+        partitionKeys=[],
+        sd=hive.StorageDescriptor([], folder, serdeInfo=serde),
+    )
+    if kind == "VIRTUAL_VIEW":
+        row.viewOriginalText = row.viewExpandedText = "SELECT 1"
+    with HiveConnections({"uri": server[0]}).open() as client:
+        client.create_table(row)
+
+
+def test_views_and_tables_of_other_formats_are_named_with_the_folders_that_they_own(
+    shop: Shop, server: tuple[str, bool], tmp_path: Path
+) -> None:
+    folder, provider = f"file:{tmp_path}", "spark.sql.sources.provider"  # as it answers
+    put(server, "logs", "EXTERNAL_TABLE", {}, f"{folder}/logs")
+    put(server, "delta", "EXTERNAL_TABLE", {provider: "delta"}, f"{folder}/-__PLACEHOLDER__",
+        path=f"{folder}/delta")  # fmt: skip
+    put(server, "v", "VIRTUAL_VIEW", {})
+    put(server, "iv", "VIRTUAL_VIEW", {"table_type": "ICEBERG-VIEW", LOCATION: f"{folder}/iv.json"})
+    owners = {owner.name.name: owner for owner in shop.catalog.other_owners()}
+    assert {name: (o.kind, o.location, o.metadata_location) for name, o in owners.items()} == {
+        "logs": ("table", f"{folder}/logs", ""),
+        "delta": ("delta", f"{folder}/delta", ""),
+        "v": ("view", "", ""),
+        "iv": ("view", "", f"{folder}/iv.json"),
+    }
+    assert [entry.name for entry in shop.catalog.listing().entries] == [NAME]
+
+
+def test_the_hidden_table_of_a_materialized_view_is_observed_and_never_changed(
+    shop: Shop, server: tuple[str, bool]
+) -> None:
+    view, trino = replace(NAME, name="mv"), {"comment": "Presto Materialized View"}
+    put(server, "mv", "VIRTUAL_VIEW", {**trino, LOCATION: START})
+    put(server, "old", "VIRTUAL_VIEW", {**trino, "storage_schema": "air", "storage_table": "t"})
+    listing = shop.catalog.listing()
+    assert [entry.name for entry in listing.entries] == [view, NAME]
+    assert listing.hidden == {view} and shop.catalog.location(view) == START
+    (owner,) = shop.catalog.other_owners()
+    assert (owner.name.name, owner.kind) == ("old", "materialized view")
+    with pytest.raises(TableNotFound, match="is a view"):
+        shop.catalog.set_table_properties(view, {"k": "v"})  # type: ignore[attr-defined]
 
 
 def test_a_metastore_that_is_away_is_named(store: MemoryStore) -> None:

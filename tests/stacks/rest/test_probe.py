@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pyiceberg.exceptions import BadRequestError
 
 from meltline.adapters.catalogs.rest.probe import RestProbe
 from meltline.adapters.catalogs.rest.protocol import Json, LoadedTable, RestProtocol
@@ -62,6 +64,19 @@ def purging_what_is_dropped(protocol: Lax) -> None:
     catalog.drop_table = purge  # type: ignore[method-assign,assignment]
 
 
+def insisting_on_purge(protocol: Lax) -> None:
+    catalog = protocol.catalog
+    request = catalog._session.request
+
+    def refuse(method: str, url: str, **words: Any) -> Any:
+        purges = str((words.get("params") or {}).get("purgeRequested")).lower() == "true"
+        if method == "DELETE" and "/tables/" in url and not purges:
+            raise BadRequestError("purgeRequested must be true")
+        return request(method, url, **words)
+
+    catalog._session.request = refuse  # type: ignore[method-assign]
+
+
 def keeping_no_properties(protocol: Lax) -> None:
     protocol.catalog.update_namespace_properties = lambda *a, **k: None  # type: ignore[method-assign,assignment]
 
@@ -83,6 +98,7 @@ LIES: Mapping[str, tuple[Callable[[Lax], None], str]] = {
     "no ref counts": (passing_over("assert-ref-snapshot-id"), "a ref that has moved"),
     "no log": (telling_no_log, "names the metadata file"),
     "a drop purges": (purging_what_is_dropped, "a drop leaves the files"),
+    "only with purge": (insisting_on_purge, "a drop leaves the files"),
     "no properties": (keeping_no_properties, "namespaces keep properties"),
 }
 
@@ -95,6 +111,20 @@ def test_what_a_server_does_otherwise_is_found_and_nothing_more_is_tried(
     *before, last = facts_of(server, make)
     assert question in last.question and last.is_needed and not last.is_so, last
     assert all(fact.is_so for fact in before)
+
+
+def test_icebergs_own_server_keeps_the_files_of_a_dropped_table(server: IcebergServer) -> None:
+    store = ObjectStores({})
+    tables = RestTables(CatalogConfig("lake", "rest", server.uri, "", "lake", False, {}), store)
+    probe = RestProbe(tables, store, store, WallClock())
+    dropped = probe.drop_scratch()
+    assert store.size(dropped) is not None
+    assert not probe.deleted_since(dropped)
+    assert store.size(dropped) is None, "it takes away what it has made"
+    again = probe.drop_scratch()
+    Path(urlsplit(again).path).unlink()
+    assert probe.deleted_since(again)
+    assert not [n for n in tables.protocol.catalog.list_namespaces() if "probe" in n[0]]
 
 
 def test_icebergs_own_server_is_fit(server: IcebergServer) -> None:

@@ -41,7 +41,9 @@ def test_nothing_expires_before_the_server_was_probed_and_a_probe_leaves_nothing
 
     assert lake.command("doctor", "--probe-catalog", "lake", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["managed"] and all(f["is_so"] for f in answer["facts"] if f["is_needed"])
+    assert answer["waits_until"] and all(f["is_so"] for f in answer["facts"] if f["is_needed"])
+    assert lake.command("doctor", "--probe-catalog", "lake", "--json", days=1) == 0
+    assert json.loads(capsys.readouterr().out)["managed"]
     spaces = lake.services(0).catalogs["lake"].listing().namespaces
     assert not [space for space in spaces if "probe" in space[0]]
     left = list((lake.folder / "warehouse").rglob("*probe*/**/*.metadata.json"))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,9 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.orphans.allowed_owners import allow, disallow
 from meltline.app.run.gate_step import run_gate
 from meltline.domain.deletion.foreign_owners import AllowedOwner
-from meltline.domain.errors import UsageInvalid
+from meltline.domain.errors import CatalogUnlistable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import VIEW, OtherOwner
+from meltline.ports import OtherOwner
 from tests.lake.lake import Table
 from tests.lake.swept import FIRST, SECOND, Swept, a_lake
 
@@ -135,7 +136,7 @@ def test_a_listed_view_in_the_folder_of_a_table_is_kept_and_the_folder_goes_on()
     swept = Swept()
     view, orphan = a_view_at(swept), swept.leave("orphan")
     name = TableName.parse("lake.air.sv")
-    swept.lake.catalogs["lake"].others.append(OtherOwner(name, VIEW, metadata_location=view))
+    swept.lake.catalogs["lake"].add_owner(OtherOwner(name, "view", metadata_location=view))
     summary = swept.sweep_twice()
     assert (swept.waiting(), summary.exit_code) == ({orphan}, 0)
     assert summary.as_json()["sweep"]["odd"][view] == "view lake.air.sv lies there"
@@ -148,7 +149,7 @@ def test_a_listed_table_of_another_format_in_a_folder_below_keeps_that_folder_al
     orphan, theirs = swept.leave("orphan"), swept.leave(f"{ROOT}/parquet/f.parquet")
     name = TableName.parse("lake.air.plain")
     owner = OtherOwner(name, "parquet table", location=f"{ROOT}/parquet")
-    swept.lake.catalogs["lake"].others.append(owner)
+    swept.lake.catalogs["lake"].add_owner(owner)
     summary = swept.sweep_twice()
     assert (swept.waiting(), summary.exit_code) == ({orphan}, 0)
     assert theirs in swept.lake.paths()
@@ -159,8 +160,27 @@ def test_a_listed_table_of_another_format_in_the_same_folder_stops_it_and_its_na
     swept.leave("orphan")
     swept.table.overwrite("newer")
     owner = OtherOwner(TableName.parse("lake.air.backup"), "hive table", location=ROOT)
-    swept.lake.catalogs["lake"].others.append(owner)
+    swept.lake.catalogs["lake"].add_owner(owner)
     stops(swept, "a table of another format")
+
+
+def test_while_the_views_of_a_catalog_cannot_be_listed_nothing_departs() -> None:
+    swept = Swept()
+    swept.leave("orphan")
+    lake = swept.services().catalogs["lake"]
+
+    class WithoutViews:
+        def other_owners(self) -> list[OtherOwner]:
+            raise CatalogUnlistable("no views", object="lake", expected="", found="503", next="")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lake, name)
+
+    services = swept.services(catalogs={"lake": WithoutViews()})
+    swept.sweep(FIRST, services)
+    summary = swept.sweep(SECOND, services)
+    assert (swept.waiting(), summary.exit_code) == (set(), 4)
+    assert summary.notes == ["nothing departs: no views: 503"]
 
 
 # --- other formats --------------------------------------------------------------------------------

@@ -200,7 +200,9 @@ def test_of_a_run_that_died_after_its_commit_nothing_departs_before_the_tag_is_b
     [
         ("", "never probed"),
         ("{}", "never probed"),
-        (ServerVerdict("", "another", "").written, "not the one that was probed"),
+        (ServerVerdict("", "another", "", checked="2026").written, "not the one that was probed"),
+        (ServerVerdict("", "", "2026-01-12T23:59:00Z", (), "file:///w/m.json").written, "second"),
+        (ServerVerdict("", "", "2026-01-12T23:59:00Z").written, "never probed"),
         (ServerVerdict("it keeps no metadata log", "", "").written, "keeps no metadata log"),
     ],
 )
@@ -211,7 +213,8 @@ def test_behind_a_server_that_was_not_found_fit_nothing_expires(verdict: str, re
     lake.run()
     over(lake)
     assert table.snapshots == before and files <= lake.paths() and not others.seen
-    (finding,) = [f for f in examine(lake.services()) if f.code == "catalog_not_managed"]
+    codes = ("catalog_not_managed", "probe_open")
+    (finding,) = [f for f in examine(lake.services()) if f.code in codes]
     assert reason in finding.message and "--probe-catalog lake" in finding.fix
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import CatalogConfig, Config
-from meltline.ports import Catalog, MetadataFiles, PolicyStore
+from meltline.ports import Catalog, MetadataFiles, PolicyStore, ServerProbe
 
 if TYPE_CHECKING:
     from meltline.adapters.catalogs.metastores.tables import MetastoreTables
@@ -44,3 +44,16 @@ def policy_stores(config: Config, catalogs: Mapping[str, Catalog]) -> Mapping[st
     )
 
     return policy_stores_of({hot: catalogs[hot]})
+
+
+def server_probes(
+    config: Config, catalogs: Mapping[str, Catalog], store: ObjectStores
+) -> Mapping[str, ServerProbe]:
+    """What tries out the servers of those catalogs that have one."""
+    if not any(config.catalogs[name].type == "rest" for name in catalogs):
+        return {}
+    from meltline.adapters.catalogs.rest.parts import (  # noqa: PLC0415 - PyIceberg
+        server_probes_of,
+    )
+
+    return server_probes_of(catalogs, store)

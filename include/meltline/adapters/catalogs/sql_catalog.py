@@ -45,7 +45,6 @@ from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
-    VIEW,
     CatalogEntry,
     CatalogListing,
     MetadataFiles,
@@ -144,9 +143,7 @@ class SqlTables:
         try:
             with self._begin() as connection:
                 tables, properties = reflect(connection)
-                rows = connection.execute(
-                    select(tables).where(tables.c.catalog_name == self._config.catalog_name)
-                ).mappings()
+                rows = self._rows(connection, tables)
                 entries = [self._catalog_entry(row) for row in rows if is_table(row)]
                 namespaces = self._namespaces(connection, properties)
         except MeltlineError:
@@ -159,16 +156,27 @@ class SqlTables:
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
 
     def other_owners(self) -> Sequence[OtherOwner]:
-        """Its views. See the port."""
+        """The views of Java's clients, in the rows of the tables. See the port."""
         try:
             with self._begin() as connection:
                 tables, _ = reflect(connection)
-                ours = select(tables).where(tables.c.catalog_name == self._config.catalog_name)
-                rows = connection.execute(ours).mappings().all()
-        except SQLAlchemyError as error:
+                rows = self._rows(connection, tables)
+                return [self._other_owner(row) for row in rows if not is_table(row)]
+        except MeltlineError:
+            raise
+        except Exception as error:
             raise self._silent(error) from error
-        views = [self._catalog_entry(row) for row in rows if not is_table(row)]
-        return [OtherOwner(v.name, VIEW, metadata_location=v.metadata_location) for v in views]
+
+    def _rows(self, connection: Connection, tables: Table) -> Sequence[Mapping[Any, Any]]:
+        ours = select(tables).where(tables.c.catalog_name == self._config.catalog_name)
+        return connection.execute(ours).mappings().all()
+
+    def _other_owner(self, row: Mapping[Any, Any]) -> OtherOwner:
+        kind = str(row["iceberg_type"]).lower()
+        return OtherOwner(self._name_of(row), kind, "", row["metadata_location"] or "")
+
+    def _name_of(self, row: Mapping[Any, Any]) -> TableName:
+        return TableName(self.name, tuple(row["table_namespace"].split(".")), row["table_name"])
 
     def _silent(self, error: Exception) -> CatalogUnlistable:
         return no_answer(self.name, _EXPECTED, getattr(error, "orig", None) or error)
@@ -185,8 +193,7 @@ class SqlTables:
         return self._engine.begin()
 
     def _catalog_entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
-        namespace = tuple(row["table_namespace"].split("."))
-        name = TableName(self.name, namespace, row["table_name"])
+        name = self._name_of(row)
         if not row["metadata_location"]:
             raise self._unlistable(f"no metadata location for {name}")
         return CatalogEntry(name, row["metadata_location"])

@@ -154,6 +154,7 @@ def _beside_its_properties(
     ours = (
         state.name.catalog == context.config.hot
         and not context.catalogs[state.name.catalog].observe_only
+        and state.name not in listing.hidden
         and not unmanaged_reason(context.config, state.name.catalog, listing)
         and (drop is not None or not dropped)
         and not context.catalogs[state.name.catalog].hindrance  # asked last: it may take a while

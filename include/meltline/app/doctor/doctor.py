@@ -29,7 +29,7 @@ from meltline.app.drop.external_drops import gone_tables
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
-from meltline.app.ground.servers import unmanaged_reason
+from meltline.app.ground.servers import is_probe_open, unmanaged_reason
 from meltline.app.observe.open_commits import unprovable_tables
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
@@ -146,7 +146,14 @@ def _tables(context: ReadContext) -> list[Finding]:
 
 def _catalogs(config: Config, listed: ListedCatalogs, hindrance: str) -> Iterable[Finding]:
     hot = listed.listings.get(config.hot)
-    if hot is not None and (reason := unmanaged_reason(config, config.hot, hot)):
+    reason = "" if hot is None else unmanaged_reason(config, config.hot, hot)
+    if hot is not None and reason and is_probe_open(config, hot):
+        message = f"its tables are read for reachability, never expired: {reason}"
+        fix = (
+            f"the first run after that makes it, or `meltline doctor --probe-catalog {config.hot}`"
+        )
+        yield Finding("warning", "probe_open", config.hot, message, fix)
+    elif reason:
         yield Finding(
             "error",
             "catalog_not_managed",

@@ -27,8 +27,11 @@ from meltline.domain.deletion.foreign_owners import (
     tells_owner,
 )
 from meltline.domain.deletion.orphans import SweptPlaces, is_below
+from meltline.domain.errors import CatalogUnlistable
 from meltline.domain.iceberg.locations import claim_prefix, location_key
-from meltline.ports import VIEW, ObjectReader, OtherOwner
+from meltline.ports import ObjectReader, OtherOwner
+
+_VIEWS = ("view", "materialized view")
 
 
 def leave_foreign(
@@ -40,11 +43,17 @@ def leave_foreign(
 ) -> None:
     """Stops each folder in which a foreign owner shows, and notes the signs.
 
-    Raises:
-        CatalogUnlistable: The views of a catalog, or its tables of other formats, are not known.
+    While a catalog cannot be listed, nothing departs anyway: what is seen is remembered. Where its
+    views alone cannot be listed, nothing is even remembered.
     """
     now = context.clock.now()
-    rows = [row for catalog in context.catalogs.values() for row in catalog.other_owners()]
+    catalogs = [c for name, c in context.catalogs.items() if name in observation.listings]
+    try:
+        rows = [row for catalog in catalogs for row in catalog.other_owners()]
+    except CatalogUnlistable as refused:
+        sifted.candidates.clear()
+        sifted.notes.append(f"nothing departs: {refused.message}: {refused.found}")
+        return
     owners = [_ListedOwner.of(context.store, row) for row in rows]
     _leave_listed(sifted, places, owners, _views_among(context.store, sifted.candidates))
     signs = [
@@ -84,7 +93,7 @@ class _ListedOwner:
     @property
     def is_view(self) -> bool:
         """Whether it is one: its files are metadata alone, and carry its UUID."""
-        return self.row.kind == VIEW
+        return self.row.kind in _VIEWS
 
     @property
     def reason(self) -> str:

@@ -20,6 +20,7 @@ from meltline.app.expire.expire import ExpireResult, apply_expirations, would_de
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_clock, require_datable
+from meltline.app.ground.probe import probe_notices, second_check
 from meltline.app.observe.held_back import contested_notes, kept_back
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.sweep import sweep
@@ -141,6 +142,12 @@ class Run:
         """Looks at everything and notes what could not be read."""
         context, request = self.context, self.request
         observation = self.look()
+        if not request.dry_run:
+            notices = second_check(context, observation.listings)
+            if notices is not None:
+                self.summary.notices += notices
+                observation = self.look_anew()
+        self.summary.notices += probe_notices(context, observation.listings)
         if not request.dry_run:
             for _ in range(_TENDED):
                 if not process_drops(context, observation, request.as_of, request.tables):

@@ -6,7 +6,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from meltline.adapters.catalogs.metastores.columns import columns_of
-from meltline.adapters.catalogs.metastores.rows import Document, Edit, Row
+from meltline.adapters.catalogs.metastores.rows import SPARK_PATH, Document, Edit, Row
 from meltline.adapters.catalogs.table_commits import fate_unknown
 from meltline.adapters.catalogs.table_renames import not_empty
 from meltline.domain.errors import CatalogReadOnly, CommitConflict
@@ -169,10 +169,12 @@ def _pattern(like: Row | Document) -> tuple[Row | None, Document | None]:
 
 
 def _row(database: str, table: Mapping[str, Any]) -> Row:
-    is_view = table.get("TableType") == "VIRTUAL_VIEW"
-    folder = "" if is_view else (table.get("StorageDescriptor") or {}).get("Location", "")
+    storage = table.get("StorageDescriptor") or {}
+    serde = (storage.get("SerdeInfo") or {}).get("Parameters") or {}
+    folder = serde.get(SPARK_PATH) or storage.get("Location") or ""
     parameters = dict(table.get("Parameters") or {})
-    return Row(database, str(table["Name"]), parameters, table, folder)
+    kind = str(table.get("TableType") or "")
+    return Row(database, str(table["Name"]), parameters, table, kind, folder)
 
 
 def _columns(document: Document) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from thrift.transport.TTransport import TTransportException
 
 from meltline.adapters.catalogs.metastores.columns import columns_of
 from meltline.adapters.catalogs.metastores.hive_databases import HiveConnections
-from meltline.adapters.catalogs.metastores.rows import LOCATION, Document, Row
+from meltline.adapters.catalogs.metastores.rows import LOCATION, SPARK_PATH, Document, Row
 from meltline.adapters.catalogs.table_commits import fate_unknown
 from meltline.domain.errors import NameConflict
 from meltline.domain.iceberg.names import TableName
@@ -258,9 +258,11 @@ def _lock_request(database: str, table: str) -> Any:
 
 
 def _row(table: Any) -> Row:
-    # A view of Hive's own may have a location all the same, which no file of it lies in.
-    folder = "" if table.tableType == "VIRTUAL_VIEW" or not table.sd else table.sd.location
-    return Row(table.dbName, table.tableName, dict(table.parameters or {}), table, folder or "")
+    sd = table.sd
+    serde = (sd.serdeInfo.parameters if sd and sd.serdeInfo else None) or {}
+    folder = serde.get(SPARK_PATH) or (sd.location if sd else "") or ""
+    parameters = dict(table.parameters or {})
+    return Row(table.dbName, table.tableName, parameters, table, table.tableType or "", folder)
 
 
 def _changed(

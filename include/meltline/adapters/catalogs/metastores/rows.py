@@ -9,6 +9,11 @@ LOCATION = "metadata_location"
 PREVIOUS = "previous_metadata_location"
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
+SPARK_PATH = "path"
+"""Where Spark says that its own tables are: their location can be a placeholder."""
+_COMMENT, _TRINO_MATERIALIZED = "comment", "Presto Materialized View"
+_VIEW, _MATERIALIZED = "VIRTUAL_VIEW", "MATERIALIZED_VIEW"
+_FORMATS = (TABLE_TYPE, "spark.sql.sources.provider", "classification")
 _MOVING = "MELTLINE-MOVING"
 _MOVING_TO = "meltline.moving-to"
 _MOVING_FROM = "meltline.moving-from"
@@ -28,20 +33,16 @@ class Row:
 
     Attributes:
         entity: What the metastore's own client calls it, with every field that we do not know.
-        folder: Where its files lie, as the metastore has it; empty where it does not say.
+        kind: The metastore's type of it: `VIRTUAL_VIEW`, `EXTERNAL_TABLE` and others.
+        folder: Where its storage descriptor says that its files are; empty for most views.
     """
 
     database: str
     table: str
     parameters: Mapping[str, str]
     entity: Any
+    kind: str = ""
     folder: str = ""
-
-    @property
-    def format(self) -> str:
-        """The format that it says it has, for people."""
-        says = (self.parameters.get(TABLE_TYPE), self.parameters.get("spark.sql.sources.provider"))
-        return f"{next(filter(None, says), 'Hive').lower()} table"
 
     @property
     def is_table(self) -> bool:
@@ -52,6 +53,30 @@ class Row:
     def is_view(self) -> bool:
         """Whether it is an Iceberg view."""
         return self.parameters.get(TABLE_TYPE, "").upper() == "ICEBERG-VIEW"
+
+    @property
+    def other_kind(self) -> str:
+        """The kind of a row that is no Iceberg table: a view, or the format of a table."""
+        if self._is_materialized or self.kind.upper() == _MATERIALIZED:
+            return "materialized view"
+        if self.is_view or self.kind.upper() == _VIEW:
+            return "view"
+        named = (self.parameters.get(key, "") for key in _FORMATS)
+        return next(filter(None, named), "table").lower()
+
+    @property
+    def _is_materialized(self) -> bool:
+        """Whether it is a materialized view of Trino."""
+        is_trino = self.parameters.get(_COMMENT) == _TRINO_MATERIALIZED
+        return is_trino and self.kind.upper() == _VIEW
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether it points at the hidden table of a materialized view, which has no other row.
+
+        Older releases of Trino gave that table a row and a name: it is listed as any table is.
+        """
+        return self._is_materialized and bool(self.location)
 
     @property
     def is_moving(self) -> bool:

@@ -31,10 +31,17 @@ class StandingRows:
         """What moves and removes rows here."""
         return Fences(self.catalog, self.metastore)
 
-    def row(self, name: TableName) -> Row:
-        """A table's row. Raises TableNotFound."""
+    def row(self, name: TableName, *, hidden: bool = False) -> Row:
+        """A table's row. Raises TableNotFound.
+
+        Args:
+            name: The table.
+            hidden: Whether the hidden table of a materialized view counts. It is read, not changed.
+        """
         row = self._at(name)
-        if row is not None and row.is_view:
+        if row is not None and row.is_storage and hidden:
+            return row
+        if row is not None and (row.is_view or row.is_storage):
             raise a_view(name)
         if row is None or not row.is_table:
             raise no_table(self.catalog, name)

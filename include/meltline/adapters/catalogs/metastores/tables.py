@@ -39,7 +39,6 @@ from meltline.domain.clock import WallClock
 from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable, NameConflict, TableNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
-    VIEW,
     CatalogEntry,
     CatalogListing,
     MetadataFiles,
@@ -114,32 +113,35 @@ class MetastoreTables:
         Raises:
             CatalogUnlistable: Any part could not be listed.
         """
-        namespaces, rows = self._all_rows()
-        entries = [self._entry(row) for row in rows if row.is_table]
+        namespaces, rows = self._everything()
+        entries = [self._entry(row) for row in rows if row.is_table or row.is_storage]
         self._require_different(str(entry.name) for entry in entries)
         self._require_different(".".join(levels_of(database)) for database in namespaces)
         return CatalogListing(
             tuple(sorted(entries, key=lambda entry: entry.name)),
             {levels_of(database): texts for database, texts in namespaces.items()},
+            hidden=frozenset(self._name_of(row) for row in rows if row.is_storage),
         )
 
-    def _all_rows(self) -> tuple[Mapping[str, Mapping[str, str]], list[Row]]:
-        """The databases' properties, and all rows in them."""
+    def other_owners(self) -> Sequence[OtherOwner]:
+        """Every row that is no Iceberg table. See the port."""
+        _, rows = self._everything()
+        return [self._other_owner(row) for row in rows if not (row.is_table or row.is_storage)]
+
+    def _everything(self) -> tuple[Mapping[str, Mapping[str, str]], Sequence[Row]]:
+        """All databases with their properties, and all rows. Raises CatalogUnlistable."""
         try:
             namespaces = self._databases.properties()
-            return namespaces, [r for db in namespaces for r in self._metastore.rows(db)]
+            rows = [row for database in namespaces for row in self._metastore.rows(database)]
         except Exception as error:
             raise no_answer(self.name, _EXPECTED, error) from error
+        return namespaces, rows
 
-    def other_owners(self) -> Sequence[OtherOwner]:
-        """Its views and its tables of other formats. See the port."""
-        return [self._other(row) for row in self._all_rows()[1] if not row.is_table]
+    def _other_owner(self, row: Row) -> OtherOwner:
+        return OtherOwner(self._name_of(row), row.other_kind, row.folder, row.location)
 
-    def _other(self, row: Row) -> OtherOwner:
-        name = table_name(self.name, row.database, row.table)
-        if row.is_view:
-            return OtherOwner(name, VIEW, metadata_location=row.location)
-        return OtherOwner(name, row.format, row.folder)
+    def _name_of(self, row: Row) -> TableName:
+        return table_name(self.name, row.database, row.table)
 
     def _require_different(self, names: Iterable[str]) -> None:
         """Refuses rows that would be taken for one: the other's files would look like nobody's."""
@@ -148,7 +150,7 @@ class MetastoreTables:
             raise self._unlistable(f"two rows that are both called {twice[0]} here")
 
     def _entry(self, row: Row) -> CatalogEntry:
-        name = table_name(self.name, row.database, row.table)
+        name = self._name_of(row)
         if not row.location:
             raise self._unlistable(f"no metadata location for {name}")
         return CatalogEntry(name, row.location)
@@ -157,13 +159,14 @@ class MetastoreTables:
         return unlistable(self.name, _EXPECTED, reason, "look at the catalog")
 
     def location(self, name: TableName) -> str:
-        return self._rows.row(name).location
+        return self._rows.row(name, hidden=True).location
 
     # --- what catalogs say of tables -------------------------------------------------------------
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
         self._require_editable()
+        self._rows.row(name)  # the hidden table of a materialized view has a location all the same
         return commit_edit(self, self._store, name, edit, WallClock(), pause=self._pause)
 
     def set_table_properties(

@@ -18,7 +18,7 @@ def rest_committer(hot: Catalog, store: ObjectStores) -> RestCommitter | None:
     return RestCommitter({hot.name: hot.protocol}, store, WallClock())
 
 
-def server_probes(catalogs: Mapping[str, Catalog], store: ObjectStores) -> dict[str, RestProbe]:
+def server_probes_of(catalogs: Mapping[str, Catalog], store: ObjectStores) -> dict[str, RestProbe]:
     """What tries out the servers of those catalogs that have one."""
     return {
         name: RestProbe(catalog, store, store, WallClock())

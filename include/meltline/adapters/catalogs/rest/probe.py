@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from pyiceberg.exceptions import BadRequestError
+
 from meltline.adapters.catalogs.rest.committer import RestCommitter
-from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable
+from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable, refused
 from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan, PlanKind
@@ -23,6 +25,7 @@ from meltline.ports import ObjectReader, ObjectRemover, ProbedFact
 
 _SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 _LONGEST_WORDS = 200
+_DROPS = "a drop leaves the files, and they can be registered"
 
 
 @dataclass
@@ -57,6 +60,38 @@ class RestProbe:
             self._clean_up()
         return facts
 
+    def drop_scratch(self) -> str:
+        """Drops a table without snapshots: what reads manifests to delete would stop at ours.
+
+        See the port.
+        """
+        try:
+            self.tables.protocol.catalog.create_namespace((self.space,))
+            self._create()
+            location = self._load().metadata_location
+            self.tables.protocol.drop(self._name)
+        finally:
+            self._clean_up()
+        return location
+
+    def deleted_since(self, metadata_location: str) -> bool:
+        """Registers the file again: where a server vends the keys to it, only that gives some.
+
+        See the port.
+        """
+        try:
+            self.tables.register(self._name, metadata_location)
+            self.tables.location(self._name)  # takes in the keys
+        except Exception as failure:  # a server may say in any way that the file is gone
+            if self.files.size(metadata_location) is not None:
+                words = f"{type(failure).__name__}: {failure}"[:_LONGEST_WORDS]
+                raise refused(self._name, words) from failure
+            return True
+        else:
+            return self.files.size(metadata_location) is None
+        finally:
+            self._clean_up()
+
     def _questions(self) -> Iterator[tuple[str, bool, Callable[[], str]]]:
         yield "it shows all branches of a table", True, self._shows_everything
         yield "namespaces keep properties", True, self._namespace_properties
@@ -65,7 +100,7 @@ class RestProbe:
         yield "another table of the name stops a commit", True, self._refuses_another_table
         yield "a ref that comes meanwhile can be given its snapshot again", True, self._restores
         yield "a table can be renamed", True, self._renames
-        yield "a drop leaves the files, and they can be registered", True, self._registers
+        yield _DROPS, True, self._registers
         yield "it gives credentials with a table", False, self._vends
         yield "it lets clients sign their own requests", False, self._leaves_signing
         yield "it tells whether a table has moved by its ETag", False, self._tags_answers
@@ -148,7 +183,10 @@ class RestProbe:
 
     def _registers(self) -> str:
         at = self._load().metadata_location
-        self.tables.unregister(self._name, at)
+        try:
+            self.tables.unregister(self._name, at)
+        except BadRequestError as error:
+            raise _No(f"it drops a table only if it may delete its files: {error}") from error
         if self.files.size(at) is None:
             raise _No("a drop without purge deletes metadata files")
         self.tables.register(self._name, at)
@@ -223,18 +261,30 @@ class RestProbe:
 
     def _clean_up(self) -> None:
         """Takes away what was made; what cannot be is said by the server's own listing."""
-        catalog = self.tables.protocol.catalog
         for name in ("t", "t2"):
+            scratch = TableName(self.tables.name, (self.space,), name)
             with suppress(Exception):
-                metadata = self.tables.protocol.load(
-                    TableName(self.tables.name, (self.space,), name)
-                )
-                catalog.drop_table((self.space, name))
-                log = metadata.metadata.get("metadata-log") or []
-                files = [entry["metadata-file"] for entry in log]
-                self.remover.delete([*files, metadata.metadata_location])
+                files = self._files_of(scratch)
+                self._drop(scratch)
+                self.remover.delete(files)
         with suppress(Exception):
-            catalog.drop_namespace((self.space,))
+            self.tables.protocol.catalog.drop_namespace((self.space,))
+
+    def _files_of(self, scratch: TableName) -> Sequence[str]:
+        """The metadata files of a table of the probe; none where it cannot be loaded."""
+        try:
+            table = self.tables.protocol.load(scratch)
+        except MeltlineError:
+            return ()
+        log = table.metadata.get("metadata-log") or []
+        return [*(entry["metadata-file"] for entry in log), table.metadata_location]
+
+    def _drop(self, scratch: TableName) -> None:
+        """Takes a table of the probe out, with its files where the server insists on that."""
+        try:
+            self.tables.protocol.drop(scratch)
+        except BadRequestError:
+            self.tables.protocol.catalog.purge_table((*scratch.namespace, scratch.name))
 
 
 class _No(Exception):

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from pyiceberg.catalog.rest import Endpoints, RestCatalog
+from pyiceberg.catalog.rest import Capability, Endpoints, IdentifierKind, RestCatalog
 from requests import RequestException, Response
 
 from meltline.adapters.catalogs.table_commits import fate_unknown, no_table
@@ -25,6 +25,16 @@ Json = Mapping[str, Any]
 _SECONDS = (10, 120)  # to connect, and between two bytes of an answer: a half-open one ends
 _SIGN_IN_AGAIN = (HTTPStatus.UNAUTHORIZED, 419)
 _SHOWN = 300
+_NAMES = "identifiers"
+_UNREGISTER = "/tables/{table}/unregister"
+_NO_NAMESPACE = {HTTPStatus.NOT_FOUND}
+_NO_VIEWS = {
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.NOT_ACCEPTABLE,
+    HTTPStatus.NOT_IMPLEMENTED,
+}
 _TIMES_BUSY = 3
 _LONGEST_WAIT = 20.0
 
@@ -118,13 +128,8 @@ class RestProtocol:
             RestRefused: The server does not answer, or with an error.
         """
         params = {"warehouse": warehouse} if warehouse else {}
-        try:
-            answer = self._send("GET", f"{uri.rstrip('/')}/v1/config", params=params)
-        except RequestException as failure:
-            raise refused(self.name, type(failure).__name__) from failure
-        if not answer.ok:
-            raise refused(self.name, _problem(answer))
-        document = answer.json()
+        answer = self._get(f"{uri.rstrip('/')}/v1/config", self.name, params)
+        document = _require_ok(answer, self.name).json()
         return {**(document.get("defaults") or {}), **(document.get("overrides") or {})}
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
@@ -139,16 +144,60 @@ class RestProtocol:
             TableNotFound: There is none of that name.
             RestRefused: The server does not answer, or with an error.
         """
-        params = {"snapshots": "refs"} if refs_only else {}
-        try:
-            answer = self._send("GET", self._url(name), params=params)
-        except RequestException as failure:
-            raise refused(name, type(failure).__name__) from failure
+        answer = self._get(self._url(name), name, {"snapshots": "refs"} if refs_only else {})
         if answer.status_code == HTTPStatus.NOT_FOUND:
             raise no_table(self.name, name)
-        if not answer.ok:
-            raise refused(name, _problem(answer))
-        return _table(answer)
+        return _table(_require_ok(answer, name))
+
+    def views(self, namespace: Sequence[str]) -> Sequence[TableName]:
+        """The views of a namespace; none where the server has no such request.
+
+        Raises:
+            RestRefused: The server does not answer, or with an error.
+        """
+        catalog = self.catalog
+        encoded = catalog._encode_namespace_path(tuple(namespace))
+        url = catalog.url(Endpoints.list_views, namespace=encoded)
+        is_offered = Capability.V1_LIST_VIEWS in catalog._supported_endpoints
+        views: list[TableName] = []
+        params: dict[str, str] = {}
+        while True:
+            answer = self._get(url, self.name, params)
+            if answer.status_code in (_NO_NAMESPACE if is_offered else _NO_VIEWS):
+                return views
+            page = _require_ok(answer, self.name).json()
+            views += [TableName(self.name, (*i["namespace"],), i["name"]) for i in page[_NAMES]]
+            params = {"pageToken": str(page.get("next-page-token") or "")}
+            if not params["pageToken"]:
+                return views
+
+    def load_view(self, name: TableName) -> LoadedTable:
+        """A view as it is now. Raises RestRefused."""
+        catalog = self.catalog
+        path = catalog._split_identifier_for_path((*name.namespace, name.name), IdentifierKind.VIEW)
+        url = catalog.url(Endpoints.load_view, prefixed=True, **path)
+        return _table(_require_ok(self._get(url, name, {}), name))
+
+    def drop(self, name: TableName) -> None:
+        """Takes a table out of the catalog and leaves its files: unregisters it where it can.
+
+        Raises:
+            TableNotFound: There is none of that name; so does NoSuchTableError.
+        """
+        catalog = self.catalog
+        if not any(str(one).endswith(_UNREGISTER) for one in catalog._supported_endpoints):
+            catalog.drop_table((*name.namespace, name.name))
+            return
+        answer = self._send("POST", f"{self._url(name)}/unregister")
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            raise no_table(self.name, name)
+        _require_ok(answer, name)
+
+    def _get(self, url: str, subject: TableName | str, params: Mapping[str, str]) -> Response:
+        try:
+            return self._send("GET", url, params=params)
+        except RequestException as failure:
+            raise refused(subject, type(failure).__name__) from failure
 
     def commit(
         self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
@@ -241,6 +290,12 @@ def refused(subject: TableName | str, answer: str) -> CommitConflict:
         found=answer,
         next="look at the server; nothing was changed, run the command again",
     )
+
+
+def _require_ok(answer: Response, subject: TableName | str) -> Response:
+    if not answer.ok:
+        raise refused(subject, _problem(answer))
+    return answer
 
 
 def _table(answer: Response) -> LoadedTable:

@@ -1,6 +1,6 @@
 """REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
@@ -19,7 +19,6 @@ from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
 from meltline.adapters.catalogs.rest.renames import rename, under_another_name
 from meltline.adapters.catalogs.rest.updates import as_updates
 from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
-from meltline.adapters.catalogs.rest.views import is_view, views_of
 from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     a_view,
@@ -117,10 +116,7 @@ class RestTables:
         catalog = self._catalog()
         namespaces: dict[tuple[str, ...], Mapping[str, str]] = {}
         names: list[TableName] = []
-        waiting = list(catalog.list_namespaces())
-        while waiting:
-            namespace = tuple(waiting.pop())
-            waiting.extend(catalog.list_namespaces(namespace))
+        for namespace in self._namespaces():
             namespaces[namespace] = catalog.load_namespace_properties(namespace)
             tables = catalog.list_tables(namespace)
             names += [TableName(self.name, namespace, table[-1]) for table in tables]
@@ -130,18 +126,41 @@ class RestTables:
         half_seen = self.half_seen()
         return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
 
+    def _namespaces(self) -> Iterator[tuple[str, ...]]:
+        """The namespaces of every level."""
+        waiting = list(self._catalog().list_namespaces())
+        while waiting:
+            namespace = tuple(waiting.pop())
+            waiting.extend(self._catalog().list_namespaces(namespace))
+            yield namespace
+
     def other_owners(self) -> Sequence[OtherOwner]:
-        """Its views; none of a server that has no views. See the port."""
-        return views_of(self.name, self._catalog)
+        """The views of a server that has them: one load per view. See the port."""
+        try:
+            views = [view for space in self._namespaces() for view in self.protocol.views(space)]
+            return list(thread_map(self._view, sorted(views)))
+        except Exception as error:
+            raise no_answer(self.name, "every view", error) from error
+
+    def _view(self, name: TableName) -> OtherOwner:
+        view = self.protocol.load_view(name)
+        folder, uuid = (str(view.metadata.get(key) or "") for key in ("location", "view-uuid"))
+        return OtherOwner(name, "view", folder, view.metadata_location, uuid)
 
     def location(self, name: TableName) -> str:
         try:
             table = self.protocol.load(name, refs_only=True)
         except TableNotFound as missing:
-            raise (a_view(name) if is_view(self._catalog(), name) else missing) from missing
+            raise (a_view(name) if self._is_view(name) else missing) from missing
         if self._vended is not None:
             self._vended.note(credentials_of(table), TableVendor(self._config, name))
         return table.metadata_location
+
+    def _is_view(self, name: TableName) -> bool:
+        try:
+            return bool(self._catalog().view_exists((*name.namespace, name.name)))
+        except Exception:  # few catalogs know views, and one that does not may say so in any way
+            return False
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table; the server writes the metadata. See the port."""
@@ -327,7 +346,7 @@ class RestTables:
             with under_another_name(self._catalog(), name) as aside:
                 if self.location(aside) != metadata_location:
                     return False
-                self._catalog().drop_table((*aside.namespace, aside.name))
+                self.protocol.drop(aside)
         except (TableNotFound, NoSuchTableError):
             return False
         return True
