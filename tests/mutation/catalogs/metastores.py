@@ -1,5 +1,7 @@
 """Ways in which a move or an edit in Hive or Glue could lose a table or its newest file."""
 
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
 from tests.mutation.mutation import Mutation
 
 _HIVE_ROWS = ("tests/unit/catalog/test_hive_rows.py",)
@@ -7,7 +9,30 @@ _GLUE = ("tests/unit/catalog/test_glue_rows.py",)
 _MOVES = ("tests/unit/catalog/test_metastore_moves.py",)
 _AT = "adapters/catalogs/metastores"
 
+_OTHERS = ("tests/unit/catalog/test_other_rows.py",)
+
 METASTORES = (
+    Mutation(
+        "metastores: tables of other formats own nothing",
+        f"{_AT}/tables.py",
+        "        return [self._other_owner(row) for row in rows if not (row.is_table or row.is_storage)]\n",
+        "        return [self._other_owner(row) for row in rows if row.is_view]\n",
+        _OTHERS,
+    ),
+    Mutation(
+        "metastores: the hidden table of a materialized view is not looked at",
+        f"{_AT}/tables.py",
+        "for row in rows if row.is_table or row.is_storage]",
+        "for row in rows if row.is_table]",
+        _OTHERS,
+    ),
+    Mutation(
+        "metastores: the hidden table of a materialized view is expired",
+        "app/catalog/tables.py",
+        "        and state.name not in listing.hidden\n",
+        "",
+        ("tests/unit/plan/test_hidden_tables.py",),
+    ),
     Mutation(
         "metastores: a fence is known by the location of its table alone",
         f"{_AT}/moves.py",
