@@ -58,7 +58,7 @@ REST = (
     Mutation(
         "sql: views own nothing",
         "adapters/catalogs/sql_catalog.py",
-        "                return [self._other_owner(row) for row in rows if not is_table(row)]\n",
+        "                return [_owner(self.name, row) for row in rows if not is_table(row)]\n",
         "                return []\n",
         OWNERS,
     ),
