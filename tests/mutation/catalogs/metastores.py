@@ -7,7 +7,30 @@ _GLUE = ("tests/unit/catalog/test_glue_rows.py",)
 _MOVES = ("tests/unit/catalog/test_metastore_moves.py",)
 _AT = "adapters/catalogs/metastores"
 
+_OTHERS = ("tests/unit/catalog/test_other_rows.py",)
+
 METASTORES = (
+    Mutation(
+        "metastores: tables of other formats own nothing",
+        f"{_AT}/tables.py",
+        "            if not (row.is_table or row.is_storage)\n",
+        "            if row.is_view\n",
+        _OTHERS,
+    ),
+    Mutation(
+        "metastores: the hidden table of a materialized view is not looked at",
+        f"{_AT}/tables.py",
+        "for row in rows if row.is_table or row.is_storage]",
+        "for row in rows if row.is_table]",
+        _OTHERS,
+    ),
+    Mutation(
+        "metastores: the hidden table of a materialized view is expired",
+        "app/catalog/tables.py",
+        "        and state.name not in listing.hidden\n",
+        "",
+        ("tests/unit/safety/test_hidden_tables.py",),
+    ),
     Mutation(
         "metastores: a fence is known by the location of its table alone",
         f"{_AT}/moves.py",

@@ -9,7 +9,59 @@ SHORT_LOGS = ("tests/unit/plan/test_short_logs.py",)
 COMMITTER = "adapters/catalogs/rest/committer.py"
 RESTORED = "adapters/catalogs/rest/restored_refs.py"
 
+PROBES = ("tests/contract/catalogs/test_server_probe.py",)
+OWNERS = ("tests/contract/catalogs/test_other_owners.py",)
+
 REST = (
+    Mutation(
+        "rest: a verdict holds before its second check",
+        "app/ground/servers.py",
+        "    if verdict.is_open:\n",
+        "    if False:\n",
+        PROBES,
+    ),
+    Mutation(
+        "rest: files that are gone at the second check are taken for untouched",
+        "app/ground/probe.py",
+        "    is_deleted = context.probes[name].deleted_since(verdict.dropped)\n",
+        "    is_deleted = context.probes[name].deleted_since(verdict.dropped) and False\n",
+        PROBES,
+    ),
+    Mutation(
+        "rest: the second check is made at once",
+        "app/ground/servers.py",
+        "        return parse_instant(self.at) + SECOND_CHECK_AFTER\n",
+        "        return parse_instant(self.at)\n",
+        PROBES,
+    ),
+    Mutation(
+        "rest: a server that unregisters is asked to drop",
+        "adapters/catalogs/rest/protocol.py",
+        "        if not any(str(one).endswith(_UNREGISTER) for one in catalog._supported_endpoints):\n",
+        "        if True:\n",
+        PROBES,
+    ),
+    Mutation(
+        "rest: a server that fails has no views",
+        "adapters/catalogs/rest/protocol.py",
+        "            if answer.status_code in (_NO_NAMESPACE if is_offered else _NO_VIEWS):\n",
+        "            if not answer.ok:\n",
+        OWNERS,
+    ),
+    Mutation(
+        "rest: the first page has all views",
+        "adapters/catalogs/rest/protocol.py",
+        '            params = {"pageToken": str(page.get("next-page-token") or "")}\n',
+        '            params = {"pageToken": ""}\n',
+        OWNERS,
+    ),
+    Mutation(
+        "sql: views own nothing",
+        "adapters/catalogs/sql_catalog.py",
+        "                return [_owner(self.name, row) for row in rows if not is_table(row)]\n",
+        "                return []\n",
+        OWNERS,
+    ),
     Mutation(
         "rest: what is answered is taken for the commit, though another came after it",
         COMMITTER,

@@ -30,7 +30,7 @@ class Renamed:
 
     def get_table_objects_by_name(self, database: str, names: Sequence[str]) -> list[Any]:
         return [
-            SimpleNamespace(dbName=database, tableName=name, parameters={})
+            SimpleNamespace(dbName=database, tableName=name, parameters={}, sd=None, tableType=None)
             for name in names
             if name in self.names
         ]

@@ -161,7 +161,7 @@ class SqlTables:
             with self._begin() as connection:
                 tables, _ = reflect(connection)
                 rows = self._rows(connection, tables)
-                return [self._other_owner(row) for row in rows if not is_table(row)]
+                return [_owner(self.name, row) for row in rows if not is_table(row)]
         except MeltlineError:
             raise
         except Exception as error:
@@ -170,13 +170,6 @@ class SqlTables:
     def _rows(self, connection: Connection, tables: Table) -> Sequence[Mapping[Any, Any]]:
         ours = select(tables).where(tables.c.catalog_name == self._config.catalog_name)
         return connection.execute(ours).mappings().all()
-
-    def _other_owner(self, row: Mapping[Any, Any]) -> OtherOwner:
-        kind = str(row["iceberg_type"]).lower()
-        return OtherOwner(self._name_of(row), kind, "", row["metadata_location"] or "")
-
-    def _name_of(self, row: Mapping[Any, Any]) -> TableName:
-        return TableName(self.name, tuple(row["table_namespace"].split(".")), row["table_name"])
 
     def _silent(self, error: Exception) -> CatalogUnlistable:
         return no_answer(self.name, _EXPECTED, getattr(error, "orig", None) or error)
@@ -193,7 +186,7 @@ class SqlTables:
         return self._engine.begin()
 
     def _catalog_entry(self, row: Mapping[Any, Any]) -> CatalogEntry:
-        name = self._name_of(row)
+        name = _name_of(self.name, row)
         if not row["metadata_location"]:
             raise self._unlistable(f"no metadata location for {name}")
         return CatalogEntry(name, row["metadata_location"])
@@ -360,3 +353,12 @@ class SqlTables:
                 rows.put(EXISTS, "true")
         except IntegrityError as raced:
             raise not_as_expected(dotted(namespace), ", ".join(changes), None, "another") from raced
+
+
+def _name_of(catalog: str, row: Mapping[Any, Any]) -> TableName:
+    return TableName(catalog, tuple(row["table_namespace"].split(".")), row["table_name"])
+
+
+def _owner(catalog: str, row: Mapping[Any, Any]) -> OtherOwner:
+    kind, at = str(row["iceberg_type"]).lower(), str(row["metadata_location"] or "")
+    return OtherOwner(_name_of(catalog, row), kind, metadata_location=at)

@@ -126,7 +126,11 @@ class MetastoreTables:
     def other_owners(self) -> Sequence[OtherOwner]:
         """Every row that is no Iceberg table. See the port."""
         _, rows = self._everything()
-        return [self._other_owner(row) for row in rows if not (row.is_table or row.is_storage)]
+        return [
+            OtherOwner(self._name_of(row), row.other_kind, row.folder, row.location)
+            for row in rows
+            if not (row.is_table or row.is_storage)
+        ]
 
     def _everything(self) -> tuple[Mapping[str, Mapping[str, str]], Sequence[Row]]:
         """All databases with their properties, and all rows. Raises CatalogUnlistable."""
@@ -136,9 +140,6 @@ class MetastoreTables:
         except Exception as error:
             raise no_answer(self.name, _EXPECTED, error) from error
         return namespaces, rows
-
-    def _other_owner(self, row: Row) -> OtherOwner:
-        return OtherOwner(self._name_of(row), row.other_kind, row.folder, row.location)
 
     def _name_of(self, row: Row) -> TableName:
         return table_name(self.name, row.database, row.table)

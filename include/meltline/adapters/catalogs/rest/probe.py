@@ -14,7 +14,13 @@ from uuid import uuid4
 from pyiceberg.exceptions import BadRequestError
 
 from meltline.adapters.catalogs.rest.committer import RestCommitter
-from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable, refused
+from meltline.adapters.catalogs.rest.protocol import (
+    CommitRaced,
+    Json,
+    LoadedTable,
+    RestProtocol,
+    refused,
+)
 from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan, PlanKind
@@ -264,27 +270,29 @@ class RestProbe:
         for name in ("t", "t2"):
             scratch = TableName(self.tables.name, (self.space,), name)
             with suppress(Exception):
-                files = self._files_of(scratch)
-                self._drop(scratch)
+                files = _files_of(self.tables.protocol, scratch)
+                _drop(self.tables.protocol, scratch)
                 self.remover.delete(files)
         with suppress(Exception):
             self.tables.protocol.catalog.drop_namespace((self.space,))
 
-    def _files_of(self, scratch: TableName) -> Sequence[str]:
-        """The metadata files of a table of the probe; none where it cannot be loaded."""
-        try:
-            table = self.tables.protocol.load(scratch)
-        except MeltlineError:
-            return ()
-        log = table.metadata.get("metadata-log") or []
-        return [*(entry["metadata-file"] for entry in log), table.metadata_location]
 
-    def _drop(self, scratch: TableName) -> None:
-        """Takes a table of the probe out, with its files where the server insists on that."""
-        try:
-            self.tables.protocol.drop(scratch)
-        except BadRequestError:
-            self.tables.protocol.catalog.purge_table((*scratch.namespace, scratch.name))
+def _files_of(protocol: RestProtocol, scratch: TableName) -> Sequence[str]:
+    """The metadata files of a table of the probe; none where it cannot be loaded."""
+    try:
+        table = protocol.load(scratch)
+    except MeltlineError:
+        return ()
+    log = table.metadata.get("metadata-log") or []
+    return [*(entry["metadata-file"] for entry in log), table.metadata_location]
+
+
+def _drop(protocol: RestProtocol, scratch: TableName) -> None:
+    """Takes a table of the probe out, with its files where the server insists on that."""
+    try:
+        protocol.drop(scratch)
+    except BadRequestError:
+        protocol.catalog.purge_table((*scratch.namespace, scratch.name))
 
 
 class _No(Exception):

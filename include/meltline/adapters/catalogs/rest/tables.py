@@ -116,7 +116,7 @@ class RestTables:
         catalog = self._catalog()
         namespaces: dict[tuple[str, ...], Mapping[str, str]] = {}
         names: list[TableName] = []
-        for namespace in self._namespaces():
+        for namespace in _namespaces(catalog):
             namespaces[namespace] = catalog.load_namespace_properties(namespace)
             tables = catalog.list_tables(namespace)
             names += [TableName(self.name, namespace, table[-1]) for table in tables]
@@ -126,41 +126,23 @@ class RestTables:
         half_seen = self.half_seen()
         return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
 
-    def _namespaces(self) -> Iterator[tuple[str, ...]]:
-        """The namespaces of every level."""
-        waiting = list(self._catalog().list_namespaces())
-        while waiting:
-            namespace = tuple(waiting.pop())
-            waiting.extend(self._catalog().list_namespaces(namespace))
-            yield namespace
-
     def other_owners(self) -> Sequence[OtherOwner]:
         """The views of a server that has them: one load per view. See the port."""
         try:
-            views = [view for space in self._namespaces() for view in self.protocol.views(space)]
-            return list(thread_map(self._view, sorted(views)))
+            spaces = _namespaces(self._catalog())
+            views = [view for space in spaces for view in self.protocol.views(space)]
+            return list(thread_map(partial(_owner, self.protocol), sorted(views)))
         except Exception as error:
             raise no_answer(self.name, "every view", error) from error
-
-    def _view(self, name: TableName) -> OtherOwner:
-        view = self.protocol.load_view(name)
-        folder, uuid = (str(view.metadata.get(key) or "") for key in ("location", "view-uuid"))
-        return OtherOwner(name, "view", folder, view.metadata_location, uuid)
 
     def location(self, name: TableName) -> str:
         try:
             table = self.protocol.load(name, refs_only=True)
         except TableNotFound as missing:
-            raise (a_view(name) if self._is_view(name) else missing) from missing
+            raise (a_view(name) if _is_view(self._catalog(), name) else missing) from missing
         if self._vended is not None:
             self._vended.note(credentials_of(table), TableVendor(self._config, name))
         return table.metadata_location
-
-    def _is_view(self, name: TableName) -> bool:
-        try:
-            return bool(self._catalog().view_exists((*name.namespace, name.name)))
-        except Exception:  # few catalogs know views, and one that does not may say so in any way
-            return False
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table; the server writes the metadata. See the port."""
@@ -350,3 +332,25 @@ class RestTables:
         except (TableNotFound, NoSuchTableError):
             return False
         return True
+
+
+def _namespaces(catalog: RestCatalog) -> Iterator[tuple[str, ...]]:
+    """The namespaces of every level."""
+    waiting = list(catalog.list_namespaces())
+    while waiting:
+        namespace = tuple(waiting.pop())
+        waiting.extend(catalog.list_namespaces(namespace))
+        yield namespace
+
+
+def _owner(protocol: RestProtocol, name: TableName) -> OtherOwner:
+    view = protocol.load_view(name)
+    folder, uuid = (str(view.metadata.get(key) or "") for key in ("location", "view-uuid"))
+    return OtherOwner(name, "view", folder, view.metadata_location, uuid)
+
+
+def _is_view(catalog: RestCatalog, name: TableName) -> bool:
+    try:
+        return bool(catalog.view_exists((*name.namespace, name.name)))
+    except Exception:  # few catalogs know views, and one that does not may say so in any way
+        return False
