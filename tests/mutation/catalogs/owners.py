@@ -3,6 +3,7 @@
 from tests.mutation.mutation import Mutation
 
 GUARDS = ("tests/unit/clone/test_owner_guards.py",)
+FOREIGN = ("tests/unit/orphans/test_foreign_owners.py",)
 
 OWNERS = (
     Mutation(
@@ -74,5 +75,96 @@ OWNERS = (
         "            context.control.decisions.forget_guard(row.uuid, GuardKind.OVERRIDDEN)\n",
         "            pass\n",
         GUARDS,
+    ),
+    Mutation(
+        "a metadata file of another table is an orphan like any other",
+        "app/orphans/foreign_claims.py",
+        "        *_of_metadata(context, observation, places, sifted.candidates),\n",
+        "",
+        FOREIGN,
+    ),
+    Mutation(
+        "any table's UUID is known in any folder",
+        "app/orphans/foreign_claims.py",
+        "        return uuid in claims[path].table_uuids and folder in known_folders\n",
+        "        return kind is SignKind.TABLE\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "the log of another format stops no sweep",
+        "app/orphans/foreign_claims.py",
+        "        *_of_markers(places, markers, now),\n",
+        "",
+        FOREIGN,
+    ),
+    Mutation(
+        "files of Paimon and Lance stop no sweep",
+        "app/orphans/foreign_claims.py",
+        "        *_of_files(places, sifted.candidates, now),\n",
+        "",
+        FOREIGN,
+    ),
+    Mutation(
+        "a table of another format that a catalog lists owns nothing",
+        "app/orphans/foreign_claims.py",
+        "        *_of_listed(places, owners, now),\n",
+        "",
+        FOREIGN,
+    ),
+    Mutation(
+        "a view that a catalog lists stops the folder, or loses its file",
+        "app/orphans/foreign_claims.py",
+        '        if owner := by_uuid.get(views.get(path, "")) or around:\n',
+        "        if owner := around:\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "what an owner of another format has in a folder inside of a table's departs",
+        "app/orphans/foreign_claims.py",
+        '        if owner := by_uuid.get(views.get(path, "")) or around:\n',
+        '        if owner := by_uuid.get(views.get(path, "")):\n',
+        FOREIGN,
+    ),
+    Mutation(
+        "a table claims all of a data folder that others use too",
+        "app/orphans/orphan_candidates.py",
+        "    return not claim.contexts or was_named or carries(stray.path, claim.contexts)\n",
+        "    return True\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "a purge asks nobody who else may own what a commit named",
+        "app/purge/plan_purge.py",
+        "    return contested_paths(NamedFiles.of(context), observation.owners, paths, first)\n",
+        "    return {}\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "no gate asks who else may own what a commit named",
+        "app/gate/cases.py",
+        "        return list(contested_paths(check, self.owners, paths))\n",
+        "        return []\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "what comes between a gate and its deletes is not looked for",
+        "app/purge/recheck.py",
+        "        elsewhere |= set(self._inputs.contested(paths))\n",
+        "",
+        FOREIGN,
+    ),
+    Mutation(
+        "a folder that no sweep has seen is purged at once",
+        "app/safety/foreign_owners.py",
+        "    new = sorted(set(roots) - seen)\n",
+        "    new: list[str] = []\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "what a person takes back stays allowed",
+        "app/orphans/allowed_owners.py",
+        "    was_allowed = context.control.owners.disallow(id)\n",
+        "    was_allowed = False\n",
+        FOREIGN,
     ),
 )

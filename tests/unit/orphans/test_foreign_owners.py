@@ -8,7 +8,9 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.orphans.allowed_owners import allow, disallow
+from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import run_gate
+from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.foreign_owners import AllowedOwner
 from meltline.domain.errors import CatalogUnlistable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
@@ -260,6 +262,19 @@ def test_a_gate_finds_a_log_that_came_after_the_plan() -> None:
     swept.leave(f"{ROOT}/_delta_log/0.json", day=41)
     (verdict,) = [verdict for _, verdict in run_gate(swept.lake.services(), plans)]
     assert "planned_contested" in {failed.fact for failed in verdict.failed}
+
+
+def test_a_log_that_comes_between_the_gate_and_the_deletes_keeps_the_files_waiting() -> None:
+    swept = Swept()
+    swept.table.overwrite("newer")
+    swept.lake.on(20).run()
+    waiting = swept.waiting()
+    services = swept.lake.on(40).services()
+    planned = Run(services, swept.lake.request()).plan_purge()
+    plans = [plan for plan, _ in run_gate(services, [p.plan for p in planned])]
+    swept.leave(f"{ROOT}/_delta_log/0.json", day=40)
+    apply_purges(swept.lake.services(), plans)
+    assert swept.waiting() == waiting <= swept.lake.paths()
 
 
 # --- folders that many tables use -----------------------------------------------------------------
