@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.object_store.folder_listing import FolderStores, Level
+from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
@@ -25,6 +25,7 @@ from meltline.domain.deletion.orphans import Inventory, OrphanCandidate, SweptPl
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import claim_prefix
+from meltline.ports import Level
 from tests.spark.setups import walk
 from tests.spark.setups.warehouse import DAY, SPACE, TODAY, Warehouse
 
@@ -48,11 +49,18 @@ class Village:
         """The folder of a table."""
         return walk.local(self.w.document(table)["location"])
 
-    def leave(self, path: str, *, age: timedelta = 30 * DAY, orphan: bool = True) -> str:
+    def leave(
+        self,
+        path: str,
+        *,
+        age: timedelta = 30 * DAY,
+        orphan: bool = True,
+        content: bytes = b"left behind",
+    ) -> str:
         """A file that no table refers to; an orphan in the end, or one that stays."""
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"left behind")
+        file.write_bytes(content)
         moment = (TODAY - age).timestamp()
         os.utime(file, (moment, moment))
         (self.orphans if orphan else self.strangers).add(path)
@@ -105,7 +113,8 @@ def litter(v: Village) -> None:
     v.leave(f"{plain}/data/part=7/deep/er/orphan #1 100%?.parquet")
     v.leave(f"{plain}/metadata/leaked-m0.avro")
     v.leave(f"{plain}/metadata/snap-1-1-leaked.avro")
-    v.leave(f"{plain}/metadata/00099-leaked.metadata.json")
+    ours = Path(walk.local(v.w.location("plain"))).read_bytes()
+    v.leave(f"{plain}/metadata/00099-leaked.metadata.json", content=ours)
     v.leave(f"{plain}/data/_temporary/0/attempt_1/part-0.parquet")
     for name in (".trash/f.parquet", "data/_hidden/f.parquet", "data/.f.parquet",
                  "metadata/version-hint.text"):  # fmt: skip
