@@ -110,6 +110,7 @@ class Wiring:
             editors=catalogs,
             registrars=catalogs,
             store=self.store,
+            folders=late(self._folders),
             writer=self.store,
             remover=self.store,
             resolver=self.store,
@@ -128,6 +129,9 @@ class Wiring:
             policy_stores=policy_stores(self.config, catalogs),
             probes=server_probes(self.config, catalogs, self.store),
         )
+
+    def _folders(self) -> FolderStores:
+        return FolderStores(_store_properties(self.config), self.pace, self.store.vended)
 
     def _ledger_reader(self, catalog: Catalog) -> LedgerReader:
         from meltline.adapters.file_index.index_reader import (  # noqa: PLC0415 - Arrow
@@ -213,7 +217,7 @@ class Wiring:
             proofs=SparkProofReader(spark, self.store, book),
             sweeper=SparkSweeper(
                 LedgerTables(*ledger),
-                FolderStores(_store_properties(self.config), self.pace, self.store.vended),
+                self._folders(),
                 self.config.catalogs,
             ),
             gate=self.gate(run_id),

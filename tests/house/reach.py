@@ -15,11 +15,11 @@ from tests.house.structure import Classes, reach
 GATE = "meltline.app.gate"
 
 READS = re.compile(
-    r"active|alive|all|among|audit|count|current|departing|differences|differing"
+    r"active|alive|all|allowed|among|audit|count|current|departing|differences|differing"
     r"|distinct_bytes|find|forgotten_manifests|get|half_seen|identity|in_states|is_link|judge|known|links_among"
-    r"|hindrance|list|listing|lists|live_totals|location|measure|name|newest|now|observe_only|of|other_owners|ownerships"
+    r"|guards|hindrance|level|list|listing|lists|live_totals|location|measure|name|newest|now|observe_only|of|other_owners|ownerships"
     r"|paths|places|prove|reachable_sets|read|read_prefix|real_path|settled|sharing|simulated"
-    r"|size|sizes_before|stats|stream|tips|unequal|unknown|vouched|waiting_in|waiting_plans|withheld"
+    r"|signs|size|sizes_before|stats|stream|tips|unequal|unknown|vouched|waiting_in|waiting_plans|withheld"
     r"|IncidentAlarm\.add"
 )
 """Methods of ports that change nothing, by their names; and the alarm, which keeps files."""

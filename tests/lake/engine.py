@@ -386,3 +386,48 @@ def _add_snapshot(document: dict[str, Any], snapshot: dict[str, Any], ref: str) 
         document["current-snapshot-id"] = snapshot["snapshot-id"]
         entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": snapshot["snapshot-id"]}
         document["snapshot-log"].append(entry)
+
+
+def new_document(version: int, uuid: str, location: str, now: int) -> dict[str, Any]:
+    """The metadata of an empty table with one column.
+
+    Args:
+        version: The format's version.
+        uuid: The table's UUID.
+        location: Its folder.
+        now: When it is made, in milliseconds since 1970.
+    """
+    schema = {
+        "type": "struct",
+        "schema-id": 0,
+        "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
+    }
+    document: dict[str, Any] = {
+        "format-version": version,
+        "table-uuid": uuid,
+        "location": location,
+        "last-updated-ms": now,
+        "last-column-id": 1,
+        "schemas": [schema],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {},
+        "current-snapshot-id": -1,
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "refs": {},
+        "statistics": [],
+        "partition-statistics": [],
+    }
+    if version == 1:
+        document |= {"schema": schema, "partition-spec": []}
+    else:
+        document["last-sequence-number"] = 0
+    if version == 3:
+        document["next-row-id"] = 0
+    return document

@@ -55,7 +55,7 @@ from meltline.testing.rest_protocol import MemoryProtocol
 from meltline.testing.rows import MemoryRowComparer
 from meltline.testing.store import MemoryStore
 from tests.lake.avro_files import FileFacts, Manifest, read_manifests
-from tests.lake.engine import Table
+from tests.lake.engine import Table, new_document
 from tests.lake.plain_gate import PlainGateEngine
 
 __all__ = ["DAY", "MINUTE", "ROOMY", "T0", "WAREHOUSE", "Lake", "Table", "business"]
@@ -137,6 +137,8 @@ class Lake:
     account: AccountPolicy = field(default_factory=business)
     limits: Limits = ROOMY
     other_catalogs: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    """Further catalogs, which the configuration does not list."""
     has_cold: bool = False
     sandbox: bool = True
     is_armed: bool = True
@@ -158,7 +160,8 @@ class Lake:
 
     def __post_init__(self) -> None:
         self.store = self.make_store(self.clock)
-        self.catalogs = {name: self.new_catalog(name) for name in ("lake", *self.other_catalogs)}
+        names = ("lake", *self.other_catalogs, *self.unlisted)
+        self.catalogs = {name: self.new_catalog(name) for name in names}
         self.control = memory_control_ledger(
             self.clock, database=self.clock, lease_time=self.lease_time
         )
@@ -212,7 +215,7 @@ class Lake:
                     catalog.observe_only,
                     {},
                 )
-                for name, catalog in self.catalogs.items()
+                for name, catalog in self.listed.items()
             }
             | {"ice": CatalogConfig("ice", "sql", "sqlite://", COLD_WAREHOUSE, "ice", False, {})},
             account=self.account,
@@ -223,6 +226,10 @@ class Lake:
             stores=self.stores,
         )
 
+    @property
+    def listed(self) -> dict[str, MemoryCatalog]:
+        return {n: catalog for n, catalog in self.catalogs.items() if n not in self.unlisted}
+
     def services(self, **changes: Any) -> RunContext:
         config, chunk_files = self.config(), AvroChunkFiles(self.store)
         everything = {**self.catalogs, "ice": self.cold}
@@ -230,8 +237,9 @@ class Lake:
         built = RunContext(
             config=config,
             clock=self.clock,
-            **of_catalogs(self.catalogs),
+            **of_catalogs(self.listed),
             store=self.store,
+            folders=self.store,
             writer=self.store,
             remover=self.store,
             resolver=self.store,
@@ -328,7 +336,7 @@ class Lake:
         full = TableName.parse(name if "." in name else f"lake.air.{name}")
         at = location or f"{WAREHOUSE}/{'/'.join(full.namespace)}/{full.name}"
         identity = uuid or str(UUID(int=self.next_id(), version=4))
-        document = _new_document(version, identity, at, to_millis(self.clock.now()))
+        document = new_document(version, identity, at, to_millis(self.clock.now()))
         document["properties"] = dict(properties or {})
         return self._create(full, document)
 
@@ -461,40 +469,3 @@ class Lake:
         """Paths in failsafe, and until when."""
         found = self.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
         return {departure.path: departure.due_at for departure in found}
-
-
-def _new_document(version: int, uuid: str, location: str, now: int) -> dict[str, Any]:
-    schema = {
-        "type": "struct",
-        "schema-id": 0,
-        "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
-    }
-    document: dict[str, Any] = {
-        "format-version": version,
-        "table-uuid": uuid,
-        "location": location,
-        "last-updated-ms": now,
-        "last-column-id": 1,
-        "schemas": [schema],
-        "current-schema-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": []}],
-        "default-spec-id": 0,
-        "last-partition-id": 999,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "default-sort-order-id": 0,
-        "properties": {},
-        "current-snapshot-id": -1,
-        "snapshots": [],
-        "snapshot-log": [],
-        "metadata-log": [],
-        "refs": {},
-        "statistics": [],
-        "partition-statistics": [],
-    }
-    if version == 1:
-        document |= {"schema": schema, "partition-spec": []}
-    else:
-        document["last-sequence-number"] = 0
-    if version == 3:
-        document["next-row-id"] = 0
-    return document

@@ -59,6 +59,11 @@ class Swept:
         self.lake.store.write(path, content)
         return path
 
+    @property
+    def ours(self) -> bytes:
+        """What a metadata file of the table holds: one of a commit that failed, for example."""
+        return self.lake.store.read(self.table.metadata_location)
+
     def waiting(self) -> set[str]:
         return set(self.lake.waiting())
 

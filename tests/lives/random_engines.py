@@ -16,6 +16,7 @@ from tests.lake.lake import OUTSIDE, WAREHOUSE, Table
 from tests.lake.streaming import flink_mark, kafka_mark, spark_mark
 from tests.lives.oracle import MAIN, Document, Story, on_branches
 from tests.lives.random_commands import Commands, chosen
+from tests.lives.strangers import Strangers
 from tests.lives.watched_lake import ENABLED, HOLD, WatchedLake
 
 DAY_MS = 86_400_000
@@ -58,10 +59,11 @@ class Engines:
         self._spoilt: dict[str, bytes] = {}
         self._dark = DarkTable(lake)
         self._commands = Commands(lake, self.new_file, self._free_name)
+        self._strangers = Strangers(lake, self.new_file)
 
     def act(self, action: str, table: int, number: int) -> None:
         """One action on one of the tables there are."""
-        actor = self._commands if hasattr(self._commands, action) else self
+        actor = next((a for a in (self._commands, self._strangers) if hasattr(a, action)), self)
         if action in WITHOUT_A_TABLE:
             getattr(actor, action)(number)
         elif tables := self.lake.tables():
@@ -442,7 +444,6 @@ class Engines:
         self._dark.is_replaced(table)
 
     def unlist(self, table: Table, number: int) -> None:
-        """The other catalog cannot be listed for a while."""
         self.lake.catalogs["theirs"].unlistable = "no answer"
 
     def list_again(self, number: int) -> None:
@@ -454,6 +455,7 @@ class Engines:
     def make_peace(self) -> None:
         """Everything readable, nothing held or left out any more."""
         self.mend(0)
+        self._strangers.leave_for_good()
         self.list_again(0)
         self.lake.storage_roots = (OUTSIDE,)
         self.lake.run()  # what engines have dropped stands among the dropped ones from now on

@@ -216,3 +216,11 @@ def _check_gate(lake: Lake, plan: Plan) -> None:
     assert result is not None and not result.failed and not result.error and result.evaluated > 0
     assert result.digest == plan.digest == f"sha256:{digest}", "I-4: the gate saw another plan"
     assert result.ran_at <= lake.clock.now() < result.valid_until, "I-4: the gate is too old"
+
+
+def is_forbidden(properties: Mapping[str, str]) -> bool:
+    """Whether a table's owner forbids deletions: what Meltline sets itself has a mark beside it."""
+    if properties.get("meltline.owner-gc") == "false":
+        return True
+    ours = "meltline.gc-enabled-before" in properties or "meltline.share.of-uuid" in properties
+    return properties.get("gc.enabled") == "false" and not ours

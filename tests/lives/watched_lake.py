@@ -40,6 +40,7 @@ from tests.lives.watched_changes import (
     WatchedDeleter,
     applying,
     is_dropped,
+    is_forbidden,
     place_of,
 )
 
@@ -89,11 +90,11 @@ class WatchedLake(Lake):
         contents: What each file held when it was first there.
         strays: Files that writers left without committing them, and when.
         rewritten: Paths under which a new object was put, and when.
-        sizes: What the objects under such a path have measured: the ledgers know the one that was
-            there when a commit named it, and of a later one nothing until a purge looks at it.
+        sizes: What the objects under such a path have measured, the first one too.
         looks: How often all that anything needs was held against what is there.
         is_stopped: Whether a person has stopped everything, and not said go since.
         is_denied: Whether somebody took back a word for a table that nobody can read.
+        foreign: Files that others need of whom no catalog tells.
     """
 
     stories: dict[TableName, Story] = field(default_factory=dict)
@@ -115,6 +116,7 @@ class WatchedLake(Lake):
     looks: int = 0
     is_stopped: bool = False
     is_denied: bool = False
+    foreign: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         numbers = count(1)
@@ -166,7 +168,7 @@ class WatchedLake(Lake):
     def needs(self) -> set[str]:
         """Every file that a table refers to, or one did that may be registered again."""
         found = [self.walk.of_table(location) for location in self.locations().values()]
-        return set().union(*found, *(name.needs for name in self.gone))
+        return self.foreign.union(*found, *(name.needs for name in self.gone))
 
     def owners(self, path: str) -> list[Table]:
         """The tables in whose folder a file lies, the innermost one."""
@@ -188,7 +190,8 @@ class WatchedLake(Lake):
         return path.startswith((f"{WAREHOUSE}/", *(f"{root}/" for root in self.storage_roots)))
 
     def is_managed(self, table: Table) -> bool:
-        enabled = table.document["properties"].get(ENABLED, "true") == "true"
+        properties = table.document["properties"]
+        enabled = properties.get(ENABLED, "true") == "true" and not is_forbidden(properties)
         return table.name.catalog == "lake" and enabled
 
     def window(self, table: Table) -> timedelta:
@@ -266,7 +269,7 @@ class WatchedLake(Lake):
 
     def looked(self) -> None:
         for catalog in self.catalogs.values():
-            if catalog.unlistable:
+            if catalog.unlistable or catalog.name in self.unlisted:
                 continue
             for name, location in catalog._tables.items():
                 table, needs = Table(self, name), self.walk.of_table(location)

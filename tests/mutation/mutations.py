@@ -4,6 +4,7 @@
 
 from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
 from tests.mutation.catalogs.metastores import METASTORES
+from tests.mutation.catalogs.owners import OWNERS
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
@@ -401,7 +402,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a table that is cloned again counts as one that shares nothing", "app/clone/gc_guard.py",
-        "    decisions.forget_lifted_guard(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
+        "    log.sets(seen.uuid)\n", "", ("tests/unit/clone/test_clone_races.py",),
     ),
     Mutation(
         "a pipe is opened like a file", "adapters/object_store/local.py",
@@ -416,6 +417,7 @@ MUTATIONS = (
     *ARMING,
     *CLOCKS,
     *EPOCHS,
+    *OWNERS,
     *IDENTITY,
     *HALF_SEEN_PLACES,
     *METASTORES,

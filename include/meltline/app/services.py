@@ -20,6 +20,7 @@ from meltline.ports import (
     CopyReader,
     Deleter,
     FileLedger,
+    FolderReader,
     GateEngine,
     LedgerReader,
     ManifestReader,
@@ -80,6 +81,7 @@ class ReadContext:
         editors: The same catalogs, to change what they say of a table.
         registrars: The same, to change which tables they have.
         store: Objects, to be read; the next three are the same store for those who do more.
+        folders: The same store, one folder at a time.
         writer: To be written to.
         remover: To be deleted from at once: what is purged goes by `deleter`.
         resolver: Where names lead.
@@ -116,6 +118,7 @@ class ReadContext:
     copies: CopyReader | None = field(default=None, kw_only=True)
     chunk_files: ChunkFileReader = field(kw_only=True)
     cold_chunk_files: ChunkFileReader | None = field(default=None, kw_only=True)
+    folders: FolderReader = field(kw_only=True)
     deep: DeepStore | None = field(default=None, kw_only=True)
     run_id: str = field(default="", kw_only=True)
     once: str = field(default="", kw_only=True)

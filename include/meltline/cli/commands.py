@@ -160,6 +160,10 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "list": "retention.consumer.consumer_list",
         },
     ),
+    "sweep": (
+        "Say which owners that no catalog shows are known and gone.",
+        {"allow": "run.sweep.sweep_allow", "disallow": "run.sweep.sweep_disallow"},
+    ),
     "jars": (
         "The jars that Spark needs beside its own.",
         {"fetch": "install.jars.fetch", "list": "install.jars.list_jars"},
@@ -191,8 +195,13 @@ def parser(words: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,
         callback=_options,
     )
-    _add(app, COMMANDS, first)
+    # A group of a command's own name, such as `sweep allow`, takes its place where it is meant.
+    hidden = [name for name in GROUPS.keys() & COMMANDS if second not in GROUPS[name][1]]
+    is_group = first in GROUPS and first not in hidden
+    _add(app, {k: v for k, v in COMMANDS.items() if not (is_group and k == first)}, first)
     for name, (purpose, commands) in GROUPS.items():
+        if name in hidden:
+            continue
         group = typer.Typer(help=purpose, no_args_is_help=True)
         if name == first:
             _add(group, commands, second, name)

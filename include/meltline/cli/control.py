@@ -98,12 +98,25 @@ def attach(
     config: ConfigPath = None,
     as_json: AsJson = False,
     dry_run: DryRun = False,
+    despite_guard: Annotated[
+        bool,
+        typer.Option(
+            "--despite-gc-disabled",
+            help="delete in spite of gc.enabled=false, which the table's owner has set",
+        ),
+    ] = False,
+    reason: Annotated[
+        str,
+        typer.Option(
+            "--reason", metavar="TEXT", help="why no other table needs the files; it is recorded"
+        ),
+    ] = "",
 ) -> int:
     """Put a table under Meltline's care again."""
     name = parse_table_name(table)
     context = wire(config).ledgers()
     if not dry_run:
-        attach_table(context, name)
+        attach_table(context, name, reason, despite_guard=despite_guard)
     document = {"table": name, "managed": True, "dry_run": dry_run}
     return answer(document, [f"{name}: attached."], as_json=as_json)
 

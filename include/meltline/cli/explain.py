@@ -64,6 +64,7 @@ def _print(explanations: list[Explanation]) -> None:
     for line in dict.fromkeys(line for e in explanations for line in e.writers):
         console().print(f"writer: {line}")
     print_notes([decision.sentence for e in explanations for decision in e.decisions])
+    print_notes(sorted({guard for e in explanations for guard in e.guards}))
     for sentence in sorted({s for e in explanations for s in e.consumers}):
         console().print(f"{sentence}.", markup=False)
 

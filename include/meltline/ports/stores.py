@@ -79,6 +79,38 @@ class Prefix:
         return len(self.content) == self.bytes
 
 
+@dataclass(frozen=True)
+class Level:
+    """What lies right in a folder.
+
+    Attributes:
+        files: Its files, where the store measures what it lists.
+        names: The last names of its files, where measuring each would cost a request of its own.
+        folders: Its folders' locations, with a slash at the end.
+    """
+
+    files: tuple[StoredObject, ...]
+    names: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    def paths(self, folder: str) -> list[str]:
+        """Its files' paths, by the path of the folder."""
+        base = folder.rstrip("/") + "/"
+        return [*(file.path for file in self.files), *(base + name for name in self.names)]
+
+
+class FolderReader(Protocol):
+    """Lists single folders."""
+
+    def level(self, folder: str) -> Level:
+        """What lies right in a folder; one that is not there is empty.
+
+        Raises:
+            StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
+        """
+        ...
+
+
 class ObjectReader(Protocol):
     """Object storage, read. Must be picklable, as what follows: executors use it too."""
 

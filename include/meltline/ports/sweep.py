@@ -30,6 +30,11 @@ class Listing(Protocol):
         """Folders that could not be listed, and why."""
         ...
 
+    @property
+    def markers(self) -> Sequence[str]:
+        """Folders of logs of other formats, with a slash at the end."""
+        ...
+
     def strays(self) -> Sequence[OrphanCandidate]:
         """The files that nothing in the file ledger keeps, as the ledger is now.
 

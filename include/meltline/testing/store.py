@@ -8,7 +8,7 @@ from typing import NamedTuple
 from meltline.domain.clock import Clock, WallClock
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import SAME_SCHEME, Location, split_location
-from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
+from meltline.ports import DeleteOutcome, Level, ObjectStat, Prefix, StoredObject
 
 _PART = 1024
 
@@ -109,6 +109,14 @@ class MemoryStore:
         for place in sorted(self._objects):
             if place[:2] == folder[:2] and place.path.startswith(folder.path):
                 yield self._objects[place].shown(base + place.path[len(folder.path) :])
+
+    def level(self, folder: str) -> Level:
+        """What lies right in a folder."""
+        base = folder.rstrip("/") + "/"
+        tails = [(stored, stored.path[len(base) :]) for stored in self.list(base)]
+        folders = {base + tail.partition("/")[0] + "/" for _, tail in tails if "/" in tail}
+        files = tuple(stored for stored, tail in tails if "/" not in tail)
+        return Level(files, (), tuple(sorted(folders)))
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
         """The sizes and times of many objects."""

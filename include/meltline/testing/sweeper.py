@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from meltline.domain.deletion.foreign_owners import marker_above
 from meltline.domain.deletion.orphans import (
     Inventory,
     OrphanCandidate,
@@ -34,6 +35,7 @@ class MemoryListing:
     stored: tuple[OrphanCandidate, ...]
     unlisted: Mapping[str, str]
     ledger: MemoryTables
+    markers: Sequence[str] = ()
 
     @property
     def files(self) -> int:
@@ -82,7 +84,8 @@ class MemorySweeper:
                 ]
             except StoreRefused as refused:
                 unlisted[root] = refused.message
-        return MemoryListing(now, _sifted(files, places), unlisted, self._ledger)
+        markers = sorted({marker_above(file.path.rpartition("/")[0]) for file in files} - {""})
+        return MemoryListing(now, _sifted(files, places), unlisted, self._ledger, markers)
 
     def read_inventory(self, inventory: Inventory, places: SweptPlaces) -> MemoryListing:
         """Takes an inventory's word instead."""

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, text
 
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.domain.clock import Clock, FixedClock
@@ -48,8 +49,22 @@ ODD_NAMES = ("lake.air.`t[1]`", "lake.air.`it's`", "lake.`a.b`.c.`d``e`", "lake.
 
 
 _OF_CHUNKS = ("chunks", "chunked_tables", "table_syncs", "chunk_policies")
-SINCE_CHUNKS = (*_OF_CHUNKS, "rollups", "half_seen")
+SINCE_CHUNKS = (
+    *_OF_CHUNKS,
+    "rollups",
+    "half_seen",
+    "guards",
+    "foreign_signs",
+    "allowed_owners",
+)
 """What revision 0021 adds, which adds a column to plans too, and what those after it add."""
+
+
+def forget_newer(connection: Connection, since: str = "chunks") -> None:
+    """Takes away what newer revisions add, from this table on, as if an earlier one were there."""
+    for table in SINCE_CHUNKS[SINCE_CHUNKS.index(since) :]:
+        connection.execute(text(f"DROP TABLE {table}"))
+    connection.execute(text("CREATE TABLE lifted_guards (table_uuid TEXT PRIMARY KEY)"))
 
 
 @dataclass

@@ -28,12 +28,12 @@ from tests.contract.ledger.control_ledgers import (
     HUGE,
     NOW,
     ODD_NAMES,
-    SINCE_CHUNKS,
     SQL,
     OpenSql,
     Shop,
     a_plan,
     add_plan,
+    forget_newer,
     ledger,
     open_sql,
     postgres_server,
@@ -220,8 +220,7 @@ def test_plans_of_a_ledger_that_knew_no_chunks_are_read_as_they_were(
     plans = [add_plan(ledger, a_plan(kind=kind, refs=("q1",))) for kind in PlanKind]
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in SINCE_CHUNKS:
-            connection.execute(text(f"DROP TABLE {table}"))
+        forget_newer(connection)
         connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0020'"))
     engine.dispose()

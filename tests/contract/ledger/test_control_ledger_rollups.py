@@ -18,6 +18,7 @@ from tests.contract.ledger.control_ledgers import (
     SQL,
     OpenSql,
     Shop,
+    forget_newer,
     ledger,
     open_sql,
     postgres_server,
@@ -172,8 +173,7 @@ def test_a_ledger_that_knew_no_rollups_keeps_its_chunks(url: str, open_sql: Open
     track(ledger, a_chunk())
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        for table in ("rollups", "half_seen"):
-            connection.execute(text(f"DROP TABLE {table}"))
+        forget_newer(connection, since="rollups")
         connection.execute(text("UPDATE alembic_version SET version_num = '0021'"))
     engine.dispose()
     old = open_sql(url)

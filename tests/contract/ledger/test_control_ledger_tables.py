@@ -8,6 +8,7 @@ import pytest
 
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
 from meltline.domain.arming import Arming
+from meltline.domain.deletion.foreign_owners import AllowedOwner, ForeignSign, SignKind
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, PlanTotals
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import RunNotFound
@@ -398,3 +399,31 @@ def test_a_days_storage_is_replaced_table_by_table(ledger: ControlLedger) -> Non
     assert list(ledger.storage.of("2026-03-01")) == [later, planes]
     assert list(ledger.storage.of("2026-03-02")) == [planes]
     assert not ledger.storage.of("2026-02-28")
+
+
+def test_signs_of_foreign_owners_are_those_of_the_last_look_at_each_folder(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    root, other = "s3://b/air/t/", "s3://b/air/u/"
+    sign = ForeignSign(root, "uuid-1", SignKind.TABLE, f"{root}metadata/m.json", root, NOW)
+    seen = ForeignSign(other, "", SignKind.SEEN, "", other, NOW)
+    ledger.owners.save_signs({root, other}, [seen, sign, replace(seen, root=root)])
+    stored = shop.handle().owners.signs()
+    assert list(stored) == [sign, replace(seen, root=root), seen]
+    ledger.owners.save_signs({root}, [])
+    assert list(shop.handle().owners.signs()) == [seen]
+
+
+def test_what_a_person_allows_is_kept_by_id_until_it_is_taken_back(
+    shop: Shop, ledger: ControlLedger
+) -> None:
+    first = AllowedOwner("uuid-1", "ana", "it's gone", NOW)
+    for owner in (replace(first, id="s3://b/x/_delta_log/"), first, replace(first, who="bob")):
+        ledger.owners.allow(owner)
+    allowed = shop.handle().owners.allowed()
+    assert list(allowed) == [
+        replace(first, id="s3://b/x/_delta_log/"),
+        replace(first, who="bob"),
+    ]
+    assert ledger.owners.disallow("uuid-1")
+    assert not ledger.owners.disallow("uuid-1")

@@ -1,4 +1,4 @@
-"""Words of people and lifted guards, in every control ledger."""
+"""Words of people and records of guards, in every control ledger."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import ControlLedger, VouchedFile
+from meltline.ports import ControlLedger, GuardKind, GuardRecord, VouchedFile
 from tests.contract.ledger.control_ledgers import (
     ODD_NAMES,
     Shop,
@@ -57,12 +57,16 @@ def test_odd_names_come_back_as_they_were(ledger: ControlLedger, name: str) -> N
     assert ledger.decisions.forget_vouched(word.table)
 
 
-def test_lifted_guards_are_kept_until_a_table_shares_files_again(
+def test_records_of_guards_are_kept_by_table_and_kind_until_they_are_taken_away(
     shop: Shop, ledger: ControlLedger
 ) -> None:
-    for uuid in ("a", "b", "a"):
-        ledger.decisions.save_lifted_guard(uuid)
-    assert shop.handle().decisions.lifted_guards() == {"a", "b"}
-    ledger.decisions.forget_lifted_guard("a")
-    ledger.decisions.forget_lifted_guard("none")
-    assert shop.handle().decisions.lifted_guards() == {"b"}
+    lifted = GuardRecord("a", GuardKind.LIFTED, "ana", "it shares no file any more", AT)
+    made = replace(lifted, kind=GuardKind.SET, reason="it shares files")
+    other = replace(lifted, table_uuid="b")
+    for record in (lifted, made, other, replace(made, who="bob")):
+        ledger.decisions.save_guard(record)
+    assert list(shop.handle().decisions.guards()) == [lifted, replace(made, who="bob"), other]
+    ledger.decisions.forget_guard("a", GuardKind.LIFTED)
+    ledger.decisions.forget_guard("none", GuardKind.LIFTED)
+    ledger.decisions.forget_guard("b", GuardKind.OVERRIDDEN)
+    assert list(shop.handle().decisions.guards()) == [replace(made, who="bob"), other]

@@ -18,7 +18,7 @@ from meltline.domain.errors import CommitConflict, LockLost, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind
 from meltline.domain.time_travel.timetravel import Side, TagPoint, TravelPoint
-from meltline.ports import AuditEntry
+from meltline.ports import AuditEntry, GuardKind, GuardRecord
 from tests.lake.lake import MINUTE, Lake, Table
 from tests.lives.kills import Killed, Process
 
@@ -295,7 +295,9 @@ def test_that_a_guard_was_lifted_is_known_of_the_table_and_not_of_a_name() -> No
         other.uuid,
     }
     lake.control.audit.add(AuditEntry(lake.clock.now(), "x", "lift guard", str(other.name)))
-    lake.control.decisions.save_lifted_guard(one.uuid)
+    lake.control.decisions.save_guard(
+        GuardRecord(one.uuid, GuardKind.LIFTED, "tester", "it shares no file", lake.clock.now())
+    )
     assert may_share(services.control.registrations, services.control.decisions, states) == {
         other.uuid
     }

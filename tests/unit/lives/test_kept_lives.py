@@ -27,7 +27,7 @@ from tests.lives.restored_ledgers import RestoredLedgers
 from tests.lives.shrinking import Move, shrunk
 from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.unit.lives.test_random_archives import RandomArchives
-from tests.unit.lives.test_random_lifecycles import RandomLifecycles
+from tests.unit.lives.test_random_lifecycles import RandomLifecycles, StrangeLifecycles
 from tests.unit.lives.test_random_rest import RestLifecycles
 
 KINDS = (
@@ -42,6 +42,7 @@ KINDS = (
     ChunkLives,
     ReopenedChunkLives,
     RollupLives,
+    StrangeLifecycles,
 )
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}

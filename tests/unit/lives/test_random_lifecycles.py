@@ -30,6 +30,7 @@ from tests.lake.gaps import Gap, with_gaps
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.lives.recorded import RecordedLife, initialize, live, rule
+from tests.lives.strangers import STRANGE, UNLISTED, allow_the_gone
 from tests.lives.watched_lake import WatchedLake
 from tests.seeds import beginnings
 
@@ -227,8 +228,9 @@ class RandomLifecycles(RecordedLife):
         check_sweeps(self.lake)
 
     def night(self, services: RunContext | None = None) -> Summary:
-        """A run in the end, when it must end well."""
-        return self.lake.run(services=services)
+        """A run in the end, when it must end well, once a person has answered what it asks."""
+        summary = self.lake.run(services=services)
+        return self.lake.run() if allow_the_gone(self.lake) else summary
 
     def busy_nights(self) -> None:
         """On time although nobody rests: every table gets a commit in each gap of each night."""
@@ -259,6 +261,28 @@ class RandomLifecycles(RecordedLife):
             assert not night or not left, f"not expired on a busy night: {left}"
 
 
+class StrangeLifecycles(RandomLifecycles):
+    """Lives in which owners whom no catalog shows write into the folders of tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lake = WatchedLake(other_catalogs=("theirs",), unlisted=(UNLISTED,))
+        self.engines = Engines(self.lake)
+
+    @rule(actions=some(*STRANGE), span=LATER)
+    def strangers_come(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
+        self.happens(actions, span)
+
+    @rule(table=TABLE, number=NUMBER, action=st.sampled_from(STRANGE))
+    def a_stranger_comes_and_sweeps_follow(self, table: int, number: int, action: str) -> None:
+        """Chance alone seldom has two sweeps and failsafe follow one."""
+        self.happens([(action, table, number), ("overwrite", table, number)], DAY)
+        for days in (4, 1, 8, 8):
+            self.pass_time(days * DAY)
+            self.lake.sweep()
+            self.lake.run()
+
+
 class FollowedLifecycles(RandomLifecycles):
     """Lives in which readers fall behind: chance alone seldom has one stand for long enough."""
 
@@ -280,6 +304,12 @@ class FollowedLifecycles(RandomLifecycles):
 def test_random_lives_keep_every_invariant() -> None:
     for begin, lives in beginnings(few=5, many=20):
         live(RandomLifecycles, lives=lives, moves=30, begin=begin)
+
+
+@pytest.mark.slow("random lives")
+def test_lives_with_strangers_lose_nothing_of_theirs_and_go_on_purging() -> None:
+    for begin, lives in beginnings(few=5, many=20):
+        live(StrangeLifecycles, lives=lives, moves=20, begin=begin)
 
 
 @pytest.mark.slow("random lives")

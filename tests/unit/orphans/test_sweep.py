@@ -67,8 +67,8 @@ def test_leaked_manifests_lists_and_metadata_of_failed_commits_are_orphans_by_th
         f"{swept.table.location}/data/leaked.avro": FileKind.DATA,
         f"{swept.table.location}/at the top": FileKind.DATA,
     }
-    for path in kinds:
-        swept.leave(path)
+    for path, kind in kinds.items():
+        swept.leave(path, swept.ours if kind is FileKind.METADATA else b"left behind")
     swept.sweep_twice()
     departures = swept.lake.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     assert {d.path: d.kind for d in departures} == kinds

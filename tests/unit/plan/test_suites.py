@@ -24,7 +24,7 @@ COLD_FACTS = {
 }  # fmt: skip
 EXPIRE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_heads", "planned_ref_targets", "planned_main",
-    "planned_young_refs", "planned_held",
+    "planned_young_refs", "planned_held", "planned_guarded",
     "planned_leased", "planned_unread", "planned_in_window", "planned_writer_walks",
     "planned_not_in_metadata",
     "planned_referenced",
@@ -37,7 +37,8 @@ PURGE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_not_due", "planned_not_in_failsafe", "planned_referenced",
     "planned_young_orphans",
     "planned_unowned", "planned_outside_roots", "planned_half_seen",
-    "planned_protected", "planned_held",
+    "planned_protected", "planned_held", "planned_guarded",
+    "planned_contested",
     "planned_claimed", "cold_unproved", "unreadable", "tables_read",
 }  # fmt: skip
 

@@ -1,7 +1,6 @@
 """Object stores that also list one folder: how the listing of a large place is cut into parts."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import obstore
@@ -12,34 +11,11 @@ from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.object_store.trouble import refusing
 from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.domain.iceberg.locations import split_location
-from meltline.ports import StoredObject
+from meltline.ports import FolderReader, Level, StoredObject
 
 
-@dataclass(frozen=True)
-class Level:
-    """What lies right in a folder.
-
-    Attributes:
-        files: Its files, where the store measures what it lists.
-        names: The last names of its files, where measuring each would cost a request of its own.
-        folders: Its folders' locations, with a slash at the end.
-    """
-
-    files: tuple[StoredObject, ...]
-    names: tuple[str, ...]
-    folders: tuple[str, ...]
-
-
-class FolderLister(Protocol):
+class FolderLister(FolderReader, Protocol):
     """Lists folders, level by level or whole. Must be picklable."""
-
-    def level(self, folder: str) -> Level:
-        """What lies right in a folder; one that is not there is empty.
-
-        Raises:
-            StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
-        """
-        ...
 
     def measures(self, folder: str) -> bool:
         """Whether a listing there shows sizes and times at no further cost."""

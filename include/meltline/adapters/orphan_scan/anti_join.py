@@ -23,6 +23,7 @@ from meltline.domain.iceberg.locations import location_key
 _STRAYS = "strays"
 _ROWS_PER_PARTITION = 1_000_000
 _FEW = 200_000  # as many hashes may go to every executor
+_SIGNS = r"\.metadata\.json|/snapshot-\d+$|/schema-\d+$|\.lance$"
 MOST = 500_000
 """How many strays come to the driver at once; the rest is for the next sweep."""
 
@@ -94,7 +95,8 @@ class SweepRows:
             ["path"]
         )
         if count > MOST:  # always the same ones, so that the next listing shows them again
-            unkept = unkept.orderBy("key_hash", "path").limit(MOST)
+            is_sign = F.col("path").rlike(_SIGNS)  # of other owners: none may be left for later
+            unkept = unkept.orderBy(is_sign.desc(), "key_hash", "path").limit(MOST)
         rows = unkept.join(self._departed(hashes).drop("state"), "key_hash", "left")
         strays = rows.select("path", "bytes", "modified_at", "left_at").toArrow().to_pylist()
         return [

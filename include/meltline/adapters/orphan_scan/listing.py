@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.object_store.folder_listing import FolderLister
+from meltline.domain.deletion.foreign_owners import marker_above
 from meltline.domain.deletion.orphans import SweptPlaces, is_passed_over
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import location_key
@@ -47,6 +48,7 @@ class Note(StrEnum):
 
     TO_LIST = "to list"
     UNLISTED = "unlisted"
+    MARKER = "marker"
     COUNTED = "counted"
 
 
@@ -102,6 +104,7 @@ def _list_level(store: FolderLister, folder: str, rows: "_Rows") -> Iterator[pa.
     """Lists the files right in a folder; what lies in its folders is still to be listed."""
     level = store.level(folder)
     for below in level.folders:
+        rows.look_at(below)
         rows.note(Note.TO_LIST, below)
     yield from rows.add_names(folder, level.names)
     for file in level.files:
@@ -169,6 +172,7 @@ class _Rows:
         self._bytes: list[int | None] = []
         self._times: list[datetime | None] = []
         self._notes: list[dict[str, object]] = []
+        self._markers: set[str] = set()
         self._files = 0
 
     def add(
@@ -209,7 +213,16 @@ class _Rows:
             self._places.looks_at(folder + "/"), location_key(folder + "/").rstrip("/") + "/"
         )
         self._folders[folder] = looked_up
+        if not looked_up.looked_at:
+            self.look_at(folder)
         return looked_up
+
+    def look_at(self, folder: str) -> None:
+        """Notes a folder of another format's log, or one that lies in such a folder."""
+        marker = marker_above(folder)
+        if marker and marker not in self._markers:
+            self._markers.add(marker)
+            self.note(Note.MARKER, marker)
 
     def note(self, note: Note, path: str, remark: str = "") -> None:
         """Something that is no file."""

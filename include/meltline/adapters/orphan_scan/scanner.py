@@ -1,6 +1,6 @@
 """The port `Sweeper` on Spark: lists in rounds, or takes an inventory's word."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.tables_io import LedgerTables
-from meltline.adapters.object_store.folder_listing import FolderLister, Level
+from meltline.adapters.object_store.folder_listing import FolderLister
 from meltline.adapters.orphan_scan.anti_join import SweepRows
 from meltline.adapters.orphan_scan.listing import CUT_ABOVE, Note, Part, list_parts, sift_inventory
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
+from meltline.domain.deletion.foreign_owners import marker_above
 from meltline.domain.deletion.orphans import (
     Inventory,
     OrphanCandidate,
@@ -24,6 +25,7 @@ from meltline.domain.deletion.orphans import (
 )
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.iceberg.names import TableName
+from meltline.ports import Level
 
 _THREADS = 16
 _COLUMNS = {
@@ -43,6 +45,7 @@ class SparkListing:
     unkept: DataFrame | None
     rows: SweepRows
     store: FolderLister | None = None
+    markers: Sequence[str] = ()
 
     def strays(self) -> Sequence[OrphanCandidate]:
         """The files that nothing in the file ledger keeps, as the ledger is now."""
@@ -109,7 +112,7 @@ class SparkSweeper:
 
     def list_files(self, places: SweptPlaces, now: datetime) -> SparkListing:
         """Lists every folder that a sweep looks at; done when this returns."""
-        parts, unlisted = self._top(places)
+        parts, unlisted, markers = self._top(places)
         hashes = self._rows.kept_in_parts()
         rounds: list[_Round] = []
         try:
@@ -121,13 +124,17 @@ class SparkSweeper:
                 parts = self._next(places, done, deep=len(rounds) > 1)
         finally:
             hashes.unpersist()
-        return self._listing(now, rounds, unlisted, self._folders)
+        return self._listing(now, rounds, unlisted, self._folders, markers)
 
-    def _top(self, places: SweptPlaces) -> tuple[list[Part], dict[str, str]]:
-        """The first parts: the folders right below each root, looked up here."""
+    def _top(self, places: SweptPlaces) -> tuple[list[Part], dict[str, str], set[str]]:
+        """The first parts: the folders right below each root, looked up here.
+
+        Beside them why a root cannot be listed, and logs of other formats.
+        """
         parts: list[Part] = []
         unlisted: dict[str, str] = {}
         folders: list[str] = []
+        markers: set[str] = set()
         with ThreadPoolExecutor(_THREADS) as pool:
             levels = list(pool.map(self._level, places.roots))
         for root, level in zip(places.roots, levels, strict=True):
@@ -137,7 +144,8 @@ class SparkSweeper:
                 parts.append(Part(root, whole=False))
             else:
                 folders += level.folders
-        return parts + self._parts(places, folders, deep=False), unlisted
+                markers.update(filter(None, map(marker_above, level.folders)))
+        return parts + self._parts(places, folders, deep=False), unlisted, markers
 
     def _level(self, root: str) -> Level | str:
         """What lies right below a root, or why that cannot be listed."""
@@ -170,8 +178,10 @@ class SparkSweeper:
         rounds: Sequence[_Round],
         unlisted: Mapping[str, str],
         store: FolderLister | None,
+        markers: Collection[str] = (),
     ) -> SparkListing:
         frames = [done.files for done in rounds]
+        noted = {path for done in rounds for path, _ in done.remarks(Note.MARKER)}
         return SparkListing(
             listed_at=at,
             files=sum(done.counted for done in rounds),
@@ -179,6 +189,7 @@ class SparkSweeper:
             unkept=reduce(DataFrame.unionByName, frames) if frames else None,
             rows=self._rows,
             store=store,
+            markers=sorted(noted.union(markers)),
         )
 
     # --- inventories ---------------------------------------------------------------------------

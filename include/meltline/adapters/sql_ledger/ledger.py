@@ -23,7 +23,7 @@ from meltline.adapters.sql_ledger.parts.runs import (
     StorageRows,
     SwitchRow,
 )
-from meltline.adapters.sql_ledger.parts.tables import PlaceRows, RegistrationRows
+from meltline.adapters.sql_ledger.parts.tables import ForeignOwnerRows, PlaceRows, RegistrationRows
 from meltline.adapters.sql_ledger.parts.verdicts import VerdictRows
 from meltline.domain.clock import Clock
 from meltline.ports import ControlLedger
@@ -53,6 +53,7 @@ def sql_control_ledger(
         database=database,
         registrations=RegistrationRows(database),
         places=PlaceRows(database),
+        owners=ForeignOwnerRows(database),
         observations=ObservationRows(database),
         policies=PolicyRows(database),
         leases=LeaseRows(database),

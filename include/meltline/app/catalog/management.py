@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meltline.app.catalog.metadata import load_if_readable, load_state
-from meltline.app.catalog.registrations import ENDED
+from meltline.app.catalog.registrations import ENDED, load_standing
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
+from meltline.app.ground.owner_guards import override
 from meltline.app.services import ReadContext
 from meltline.domain.errors import CatalogReadOnly, MeltlineError, TableNotFound, UsageInvalid
 from meltline.domain.grouping import grouped
@@ -24,6 +25,7 @@ from meltline.ports import (
     Catalog,
     CatalogEditor,
     CatalogEntry,
+    GuardKind,
     KnownTable,
     ObjectReader,
     VouchedFile,
@@ -43,12 +45,21 @@ class DetachedTable:
     vouched: VouchedFile | None
 
 
-def attach(context: ReadContext, name: TableName) -> None:
+def attach(
+    context: ReadContext, name: TableName, reason: str = "", *, despite_guard: bool = False
+) -> None:
     """Takes a table back into care; a word for it holds no longer, even if it stays unreadable.
+
+    Args:
+        context: Where it is.
+        name: The table.
+        reason: Why `gc.enabled=false` is overridden; it is recorded.
+        despite_guard: Whether Meltline deletes in spite of the owner's `gc.enabled=false`.
 
     Raises:
         TableNotFound: The catalog has no such table.
         MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
+        UsageInvalid: The owner's setting cannot be overridden, or there is no reason.
     """
     was_vouched = context.control.decisions.forget_vouched(name)
     if was_vouched:
@@ -61,6 +72,8 @@ def attach(context: ReadContext, name: TableName) -> None:
         if was_vouched:
             return
         raise
+    if despite_guard:
+        override(context, load_standing(context, name, pointer.metadata_location), reason)
     if ENABLED in state.properties:
         context.editors[name.catalog].set_table_properties(name, {}, [ENABLED])
     if not was_vouched:
@@ -105,11 +118,19 @@ def _detach(
             raise
     vouched = _vouch(context, pointer.name, at, reason) if never_read else None
     if not dry_run:
+        _end_override(context, pointer.name)
         if vouched:
             raise_epoch(context, "detach")
             context.control.decisions.save_vouched([vouched])
         audit(context, "detach", str(pointer.name), reason, described(vouched) if vouched else "")
     return DetachedTable(pointer.name, vouched)
+
+
+def _end_override(context: ReadContext, name: TableName) -> None:
+    """Has the owner's `gc.enabled=false` count again, once the table is attached again."""
+    for row in context.control.registrations.all():
+        if row.name == name:
+            context.control.decisions.forget_guard(row.uuid, GuardKind.OVERRIDDEN)
 
 
 def _opted_out(

@@ -7,6 +7,7 @@ from datetime import datetime
 from meltline.app.catalog.metadata import Loaded
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import ObservedTable, is_ledger, keep_requests, observed_table
+from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.services import ReadContext
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -40,6 +41,10 @@ class StandingTables:
     def observed(self, state: TableMetadata, listing: CatalogListing) -> ObservedTable:
         """A table with the properties around it, and with what a policy store says of it now."""
         return observed_table(self._context, state, listing, anew=True)
+
+    def owner_guard(self, state: TableMetadata) -> str:
+        """The property by which a table's owner forbids deletions; empty for none."""
+        return OwnerGuards.read(self._context.control.decisions).of(state)
 
     def keep_requests(
         self, tables: Sequence[ObservedTable], as_of: datetime

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
+from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.domain.archive.archive import Validity
@@ -39,7 +40,8 @@ class ObservedTable:
 
     `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
     that has ended ends by itself at the next look. `drop` says, of a dropped one, since when.
-    `opted_out` says of one that is not managed that it would be, had nobody opted it out. `stated`
+    `opted_out` says of one that is not managed that it would be, had nobody opted it out.
+    `owner_guard` is the property by which its owner forbids deletions; empty for none. `stated`
     is what its catalog's policy store says of it; None of one that is not asked for.
     """
 
@@ -49,6 +51,7 @@ class ObservedTable:
     held: bool
     drop: Drop | None = None
     opted_out: bool = False
+    owner_guard: str = ""
     stated: Stated | None = None
 
 
@@ -112,8 +115,9 @@ def observed_tables(
         listings: What their catalogs have.
         anew: Whether policy stores are asked now, for who is about to act on it.
     """
+    guards = OwnerGuards.read(context.control.decisions)
     tables = [
-        _beside_its_properties(context, state, listings[state.name.catalog])
+        _beside_its_properties(context, state, listings[state.name.catalog], guards.of(state))
         for state in sorted(states, key=lambda state: state.name)
     ]
     stated: dict[TableName, Stated] = {}
@@ -138,7 +142,7 @@ def observed_table(
 
 
 def _beside_its_properties(
-    context: ReadContext, state: TableMetadata, listing: CatalogListing
+    context: ReadContext, state: TableMetadata, listing: CatalogListing, owner_guard: str
 ) -> ObservedTable:
     """A table with the properties of its namespaces and of the account."""
     namespace = state.name.namespace
@@ -159,8 +163,15 @@ def _beside_its_properties(
     enabled = is_enabled(levels, default=profile.auto_maintenance)
     now = context.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
+    ours = ours and not owner_guard  # what its owner forbids does not even become unreferenced
     return ObservedTable(
-        state, tuple(levels), ours and enabled, held, drop, opted_out=ours and not enabled
+        state,
+        tuple(levels),
+        ours and enabled,
+        held,
+        drop,
+        opted_out=ours and not enabled,
+        owner_guard=owner_guard,
     )
 
 

@@ -34,6 +34,7 @@ from meltline.app.drop.drop import (
     require_not_ledger,
 )
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.owner_guards import GuardLog
 from meltline.app.ground.purge_vetoes import files_of, group_locks, refuse_claimed
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import (
@@ -305,9 +306,9 @@ def _register(
 
 def _guard(context: ReadContext, parts: Sequence[_Part], back: ExitStack) -> None:
     for part in parts:
-        if set_guard(
-            context.control.decisions, context.editors, part.state, part.source.snapshot_id
-        ):
+        log = GuardLog.of(context)
+        log.sets(part.own.uuid)
+        if set_guard(log, context.editors, part.state, part.source.snapshot_id):
             back.callback(
                 take_back_guard,
                 context.control.registrations,
@@ -348,7 +349,7 @@ def _look_again(context: ReadContext, parts: Sequence[_Part]) -> list[str]:
     for part, state in zip(parts, states, strict=True):
         assert part.word is not None and part.snapshot is not None  # only such parts share files
         if state is not None:
-            set_guard(context.control.decisions, context.editors, part.state)
+            set_guard(GuardLog.of(context), context.editors, part.state)
         if state is not None and part.snapshot.snapshot_id in state.snapshots:
             settled.append(part.word.id)
         elif part.word.id not in standing:

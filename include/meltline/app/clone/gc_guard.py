@@ -13,6 +13,7 @@ from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import is_ledger
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.owner_guards import GuardLog
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals
@@ -27,7 +28,8 @@ from meltline.ports import (
     Catalog,
     CatalogEditor,
     CatalogEntry,
-    Decisions,
+    GuardKind,
+    GuardReader,
     RegistrationReader,
     SnapshotKey,
 )
@@ -36,9 +38,11 @@ CLONED = "clone"
 LIFTED = "lift guard"
 """What the audit calls making a clone, and lifting a guard; only written there."""
 
+_UNSHARED = "it shares no file any more"
+
 
 def set_guard(
-    decisions: Decisions,
+    log: GuardLog,
     editors: Mapping[str, CatalogEditor],
     seen: TableMetadata,
     snapshot_id: int | None = None,
@@ -55,7 +59,7 @@ def set_guard(
         CatalogReadOnly: It cannot be changed from here.
     """
     changed = False
-    decisions.forget_lifted_guard(seen.uuid)
+    log.sets(seen.uuid)
 
     def edit(document: MetadataEditor) -> None:
         nonlocal changed
@@ -148,8 +152,8 @@ def lift_ended_guards(context: ReadContext, history: StorageHistory, totals: Tot
             with group_locks(context, [state.uuid], f"lift the guard of {state.name}"):
                 if _is_all_known(context, history, state):
                     lift_guard(context.editors, state)
-                    context.control.decisions.save_lifted_guard(state.uuid)
-                    audit(context, LIFTED, str(state.name), "it shares no file any more")
+                    GuardLog.of(context).save(state.uuid, GuardKind.LIFTED, _UNSHARED)
+                    audit(context, LIFTED, str(state.name), _UNSHARED)
         except MeltlineError as stop:
             context.progress(f"report: {state.name} stays guarded today: {stop.message}")
 
@@ -209,7 +213,7 @@ def _has_come_since(context: ReadContext, history: StorageHistory, group: Collec
 
 
 def may_share(
-    registrations: RegistrationReader, decisions: Decisions, states: Sequence[TableMetadata]
+    registrations: RegistrationReader, decisions: GuardReader, states: Sequence[TableMetadata]
 ) -> set[str]:
     """Tables, by UUID, that the ledger knows to have shared files, with one that is there.
 
@@ -218,4 +222,5 @@ def may_share(
     uuids = {state.uuid for state in states}
     pairs = [pair for pair in registrations.sharing() if uuids.issuperset(pair)]
     shared = {uuid for pair in pairs for uuid in pair}
-    return (uuids & shared) - decisions.lifted_guards()
+    lifted = {r.table_uuid for r in decisions.guards() if r.kind is GuardKind.LIFTED}
+    return (uuids & shared) - lifted

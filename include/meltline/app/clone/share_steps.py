@@ -11,6 +11,7 @@ from meltline.app.catalog.commit import same_table
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
 from meltline.app.clone.share_tables import SharePart, StandingTable, all_whereabouts
 from meltline.app.drop.drop import busy, drop_for_good
+from meltline.app.ground.owner_guards import GuardLog
 from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.services import ReadContext
@@ -43,6 +44,9 @@ def pin_all(
     pinned = [part for part in parts if part.source.snapshot_id is not None]
     pairs = [sorted((part.source.state.uuid, part.own.uuid)) for part in pinned]
     context.control.registrations.add_sharing(sorted((uuid, sharer) for uuid, sharer in pairs))
+    log = GuardLog.of(context)
+    for uuid in (*(part.own.uuid for part in parts), *(p.source.state.uuid for p in pinned)):
+        log.sets(uuid)
     for part in pinned:
         state = part.source.state
         _pin(context.editors, share, part.source)

@@ -36,8 +36,10 @@ from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
+from meltline.app.safety.foreign_owners import foreign_findings
 from meltline.app.safety.roots import withheld_findings
 from meltline.app.services import ReadContext
+from meltline.app.storage.guarded_tables import guarded_tables
 from meltline.config.load import Config
 from meltline.domain.clone.clones import is_guarded
 from meltline.domain.deletion.plan import PlanState
@@ -135,6 +137,8 @@ def _tables(context: ReadContext) -> list[Finding]:
         *half_seen_findings(context.control.places),
         *withheld_findings(context, [table.state for table in tables if table.managed]),
         *version_findings(context.store, [state.metadata_location for state in states]),
+        *_guarded(context, tables),
+        *foreign_findings(context.control.owners),
         *_without_clones(context.config.account.profile, states, sharing),
         *_who_else_deletes(states, sharing),
     ]
@@ -255,6 +259,12 @@ def _holds(tables: list[ObservedTable], now: datetime) -> Iterable[Finding]:
             hold.notice,
             "`meltline hold add` with a later end, if it must stay",
         )
+
+
+def _guarded(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[Finding]:
+    """Tables whose owners forbid deletions, with what that keeps."""
+    for guard in guarded_tables(context, [table.state for table in tables]):
+        yield Finding("info", "owner_guard", str(guard.name), guard.message, guard.fix)
 
 
 def _without_clones(

@@ -19,7 +19,7 @@ from meltline.domain.errors import CatalogReadOnly, LedgerOutOfStep, NotASandbox
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
-from meltline.ports import Catalog, StopSwitch
+from meltline.ports import Catalog, GuardKind, StopSwitch
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,8 @@ def _forget_permissions(
     words = tuple(word.table for word in control.decisions.vouched())
     for table in words:
         control.decisions.forget_vouched(table)
+    for record in control.decisions.guards():
+        control.decisions.forget_guard(record.table_uuid, GuardKind.OVERRIDDEN)
     return Adopted(
         unknown_since,
         properties.get(EPOCH, ""),

@@ -18,6 +18,7 @@ from meltline.app.catalog.resolve import (
     require_changeable,
 )
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.owner_guards import GuardLog
 from meltline.app.ground.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import copied_properties, guarded, only_snapshot
@@ -119,7 +120,9 @@ def _require_place(context: ReadContext, new: TableName) -> None:
 
 
 def _register(context: ReadContext, description: Description, done: Recovered) -> None:
-    at = _write(context.store, context.writer, description, done)
+    uuid = str(uuid4())
+    GuardLog.of(context).sets(uuid)
+    at = _write(context.store, context.writer, description, done, uuid)
     try:
         context.registrars[done.table.catalog].register(done.table, at)
     except NOT_REGISTERED:  # where nobody knows, the table may stand there
@@ -140,14 +143,17 @@ def _audit_recovery(context: ReadContext, done: Recovered, reason: str) -> None:
 
 
 def _write(
-    store: ObjectReader, writer: ObjectWriter, description: Description, done: Recovered
+    store: ObjectReader,
+    writer: ObjectWriter,
+    description: Description,
+    done: Recovered,
+    uuid: str,
 ) -> str:
-    """Writes the new table's first metadata file. Returns where."""
+    """Writes the new table's first metadata file, with this UUID. Returns where."""
     state = description.state
     content = store.read(state.metadata_location)
     document = parse_json(state.name, state.metadata_location, content)
     assert isinstance(document, dict)  # it was read before
-    uuid = str(uuid4())
     location = f"{state.location.rstrip('/')}-recovered-{uuid}"
     metadata = only_snapshot(document, description.snapshot.snapshot_id)
     copied = copied_properties(state.properties)

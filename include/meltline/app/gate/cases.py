@@ -9,7 +9,9 @@ from typing import TypeAlias
 from meltline.app.archive.cold_facts import ColdFacts
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
+from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
 from meltline.app.safety.protected_files import protected_among
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan
@@ -55,6 +57,11 @@ class Surroundings:
         """The properties that hold for a table, nearest first."""
         return self.proof.world.levels(state, self.sources.config.ledger_namespace)
 
+    def contested(self, paths: Sequence[str]) -> list[str]:
+        """Those of some files that owners may need whom no catalog shows."""
+        check = NamedFiles(self.sources.folders, self.sources.owners, self.now)
+        return list(contested_paths(check, self.owners, paths))
+
     def is_held(self, state: TableMetadata) -> bool:
         """Whether a hold lies on a table, or on what it stands in."""
         return any(is_held(properties, self.now) for _, properties in self.levels(state))
@@ -63,6 +70,11 @@ class Surroundings:
     def held(self) -> frozenset[str]:
         """The tables that are held: many plans ask for them, each for all of its group."""
         return frozenset(state.uuid for state in self.proof.world.states if self.is_held(state))
+
+    @cached_property
+    def guarded(self) -> frozenset[str]:
+        """The tables whose owners forbid deletions."""
+        return OwnerGuards.read(self.sources.guards).among(self.proof.world.states)
 
 
 @dataclass(frozen=True)

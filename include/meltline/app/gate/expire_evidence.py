@@ -136,6 +136,7 @@ _UNKNOWABLE = (
     "planned_heads",
     "planned_ref_targets",
     "planned_held",
+    "planned_guarded",
     "planned_unread",
     "planned_writer_walks",
 )
@@ -168,6 +169,7 @@ def _table_measures(
             name for name in plan.refs if not _is_past_age(state, name, plan, ended=ended)
         ],
         "planned_held": _text(planned) if around.is_held(state) else (),
+        "planned_guarded": sorted(case.owners & around.guarded),
         "planned_unread": _text(planned_unread(state, plan)),
         **(_NOTHING_PROMISED if ended else _promised(case, facts, state)),
         "planned_not_in_metadata": _text(planned - (state.snapshots.keys() & base.snapshots)),

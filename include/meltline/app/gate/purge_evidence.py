@@ -24,6 +24,8 @@ def purge_measures(
         **case.common_measures(refused, case.errors({"", *case.members})),
         **_failsafe_measures(case, departures),
         "planned_held": _held_owners(case),
+        "planned_guarded": case.owners & around.guarded,
+        "planned_contested": around.contested(case.paths),
         "planned_claimed": [p for p in case.paths if claimed.get(p, plan.id) != plan.id],
     }
 

@@ -15,7 +15,10 @@ from meltline.ports import (
     CopyProofReader,
     DepartedFiles,
     FileReferences,
+    FolderReader,
+    ForeignOwnerReader,
     GateEngine,
+    GuardReader,
     IncidentAlarm,
     IndexedSnapshots,
     LeaseReader,
@@ -70,6 +73,9 @@ class GateSources:
     vetoes: VetoReader
     claims: ClaimReader
     vouched: VouchedReader
+    guards: GuardReader
+    owners: ForeignOwnerReader
+    folders: FolderReader
     archived: ArchivedReader
     copies: CopyProofReader
     incidents: IncidentAlarm

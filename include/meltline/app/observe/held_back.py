@@ -87,14 +87,16 @@ def withheld(
         observation: What the tables are called, and own.
         files: Some files that nothing refers to by their own names.
         refused: Why some of them may not go.
-        needed: By what other name something refers to some of them.
+        needed: By what other name something refers to some of them, or which other owner may.
     """
     count, size = Counter[tuple[Why, str, str, str]](), Counter[tuple[Why, str, str, str]]()
     for file in files:
         table = str(observation.names.get(file.owner, file.owner))
         if why := refused.get(file.path):
-            owned = observation.owners.prefix_of(file.path) if why is Why.OUTSIDE else ""
-            row = (why, table, owned or place_of(file.path), "")
+            is_owned = why in (Why.OUTSIDE, Why.FOREIGN)
+            owned = observation.owners.prefix_of(file.path) if is_owned else ""
+            claimant = needed[file.path] if needed and why is Why.FOREIGN else ""
+            row = (why, table, owned or place_of(file.path), claimant)
         elif needed and (needed_path := needed.get(file.path)):
             row = (Why.MAYBE_THE_SAME, table, place_of(file.path), place_of(needed_path))
         else:
@@ -109,6 +111,12 @@ def kept_back(context: ReadContext) -> list[str]:
     places = context.control.places
     by_fix = grouped(places.withheld(), lambda row: row.fix)
     return [*half_seen_notices(places), *(_notice(rows) for _, rows in sorted(by_fix.items()))]
+
+
+def contested_notes(context: ReadContext) -> list[str]:
+    """What the last purge left out since others may own it: that needs a person."""
+    rows = [r for r in context.control.places.withheld() if r.why is Why.FOREIGN]
+    return [f"{row.notice}; {row.fix}" for row in rows if row.step == "purge"]
 
 
 def _notice(rows: Sequence[Withheld]) -> str:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from meltline.app.catalog.metadata import load_concurrently, load_state
 from meltline.app.observe.held_back import leading_out, needed_elsewhere
 from meltline.app.observe.observe import Observation
 from meltline.app.orphans.scan_roots import Claim, Claims
 from meltline.app.services import RunContext
 from meltline.config.load import Config
+from meltline.domain.deletion.foreign_owners import ForeignSign, carries
 from meltline.domain.deletion.orphans import (
     OrphanCandidate,
     SweptPlaces,
@@ -18,13 +18,12 @@ from meltline.domain.deletion.orphans import (
     is_metadata,
     same_file_perhaps,
     same_place,
-    unknown_tables,
 )
-from meltline.domain.errors import MeltlineError
+from meltline.domain.deletion.withheld import Why, Withheld
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import Sweeper
+from meltline.ports import Listing, Sweeper
 
 _FLINK_JOB = "flink.job-id"
 
@@ -52,12 +51,37 @@ class Candidates:
         reasons: Why a file stays although no table refers to it, by path.
         refused: Why nothing of a table departs, by name.
         notes: What else lies about and was not judged.
+        signs: Of owners whom no catalog shows.
+        withheld: What is kept because of such, or because it may be such a one's.
     """
 
     candidates: list[Candidate]
     reasons: dict[str, str] = field(default_factory=dict)
     refused: dict[TableName, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    signs: list[ForeignSign] = field(default_factory=list)
+    withheld: dict[tuple[Why, str, str, str], Withheld] = field(default_factory=dict)
+
+    def withhold(
+        self, why: Why, candidate: Candidate, places: SweptPlaces, claimant: str = ""
+    ) -> None:
+        """Counts a file that is kept for that reason; the caller takes it out."""
+        table, size = str(candidate.owner.name), candidate.stray.bytes or 0
+        root = places.prefix_of(candidate.path.rpartition("/")[0])
+        before = self.withheld.get((why, table, root, claimant))
+        files, total = (before.files, before.bytes) if before else (0, 0)
+        self.withheld[why, table, root, claimant] = Withheld(
+            "sweep", why, table, root, claimant, files=files + 1, bytes=total + size
+        )
+
+    def stop(self, sign: ForeignSign, places: SweptPlaces) -> None:
+        """Takes out everything below what a sign stops."""
+        stopped = [c for c in self.candidates if is_below(c.path, [sign.stops])]
+        for candidate in stopped:
+            self.withhold(Why.FOREIGN, candidate, places, sign.message)
+            self.refused.setdefault(candidate.owner.name, f"not swept: {sign.message}; {sign.fix}")
+        paths = {candidate.path for candidate in stopped}
+        self.candidates = [c for c in self.candidates if c.path not in paths]
 
     def keep(self, reasons: Mapping[str, str]) -> None:
         """Takes files out, each with its reason."""
@@ -78,9 +102,11 @@ def sift(
     context: RunContext,
     observation: Observation,
     claims: Claims,
-    strays: Sequence[OrphanCandidate],
+    places: SweptPlaces,
+    listing: Listing,
 ) -> Candidates:
     """Keeps what is a table's after all, or Meltline's own, or nobody knows whose."""
+    strays = listing.strays()
     own = own_places(context.config)
     keys = Counter(location_key(stray.path) for stray in strays)
     needed = _needed_again(context, observation, strays)
@@ -96,13 +122,19 @@ def sift(
             sifted.reasons[stray.path] = "it is Meltline's own, or a catalog's database"
         elif keys[location_key(stray.path)] > 1:
             sifted.reasons[stray.path] = "another file's name may mean the same file"
+        elif not _is_claimed(stray, claim):
+            sifted.withhold(Why.UNCLAIMED, Candidate(stray, claim.owner, claim), places)
         else:
             sifted.candidates.append(Candidate(stray, claim.owner, claim))
     sifted.notes += [f"{count} files not judged: {why}" for why, count in sorted(refused.items())]
-    _leave_unknown_tables(observation, sifted)
-    _leave_dropped_tables(context, sifted)
     sifted.keep(dict(_of_engines(sifted.candidates)))
     return sifted
+
+
+def _is_claimed(stray: OrphanCandidate, claim: Claim) -> bool:
+    """Whether a commit once named a file, or its path says whose it is, or all there is theirs."""
+    was_named = stray.left_at is not None
+    return not claim.contexts or was_named or carries(stray.path, claim.contexts)
 
 
 def own_places(config: Config) -> tuple[str, ...]:
@@ -124,46 +156,6 @@ def _needed_again(
     """Files that departed before, are there again, and that a snapshot refers to now."""
     again = [stray.path for stray in strays if stray.left_at is not None]
     return context.files.references.among(again, observation.dead) if again else set()
-
-
-def _leave_unknown_tables(observation: Observation, sifted: Candidates) -> None:
-    """A table that no catalog has, inside of one that is swept: all its files look like strays."""
-    folders: set[str] = set()
-    for table in observation.tables:
-        state = table.state
-        files = (state.metadata_location, *state.metadata_log)
-        folders |= {path.rpartition("/")[0] for path in files}
-        folders |= {f"{place.rstrip('/')}/metadata" for place in state.owned_locations}
-        folders.add(state.properties.get("write.metadata.path", state.location))
-    unknown = unknown_tables([candidate.path for candidate in sifted.candidates], folders)
-    if unknown:
-        why = "a table that no catalog has lies there"
-        below = [
-            candidate.path for candidate in sifted.candidates if is_below(candidate.path, unknown)
-        ]
-        sifted.keep(dict.fromkeys(below, why))
-        sifted.notes += [f"not swept, as it holds a table no catalog has: {p}" for p in unknown]
-
-
-def _leave_dropped_tables(context: RunContext, sifted: Candidates) -> None:
-    """Where a dropped table lay too, it may have committed after it was last looked at.
-
-    Then its last metadata file was never read, and nobody knows what it refers to.
-    """
-    metadata_files = [f for f in sifted.candidates if f.claim.ended and is_metadata(f.path)]
-    answers = load_concurrently(lambda candidate: _uuid_in(context, candidate), metadata_files)
-    for candidate, uuid in zip(metadata_files, answers, strict=True):
-        if uuid != candidate.owner.table_uuid:
-            why = f"not swept: a metadata file of another table lies there unread: {candidate.path}"
-            sifted.refuse(candidate.owner.name, why)
-
-
-def _uuid_in(context: RunContext, candidate: Candidate) -> str:
-    """Iceberg's UUID in a metadata file; none where it cannot be read."""
-    try:
-        return load_state(context.store, candidate.owner.name, candidate.path).table_uuid
-    except MeltlineError:
-        return ""
 
 
 def _of_engines(candidates: Iterable[Candidate]) -> Iterable[tuple[str, str]]:

@@ -12,6 +12,7 @@ from meltline.app.catalog.tables import is_ledger
 from meltline.app.expire.plan_expiration import owner_retentions
 from meltline.app.observe.observe import Observation, registrations
 from meltline.app.services import ReadContext, RunContext
+from meltline.domain.deletion.foreign_owners import contexts_of
 from meltline.domain.deletion.orphans import SweptPlaces
 from meltline.domain.iceberg.locations import claim_prefix
 from meltline.domain.iceberg.names import TableName, selected
@@ -66,6 +67,9 @@ class Claim:
         owner: The table that departures are recorded for; None where nothing may depart.
         failsafe: How long what departs waits: the longest of all owners.
         ended: UUIDs of owners that left their catalog.
+        table_uuids: Iceberg's UUIDs of those that have not.
+        contexts: One of these must stand in a path for a file to be the owners': what they write
+            outside their own folder may lie beside others' files. Empty where all may be theirs.
         refused: Why nothing may depart although the place is to be swept; empty else.
         minimum_age: How old a file must be by the word of the owners' policy stores: the longest.
     """
@@ -73,6 +77,8 @@ class Claim:
     owner: TableMetadata | None = None
     failsafe: timedelta = timedelta(0)
     ended: frozenset[str] = frozenset()
+    table_uuids: frozenset[str] = frozenset()
+    contexts: frozenset[str] = frozenset()
     refused: str = ""
     minimum_age: timedelta = timedelta(0)
 
@@ -93,20 +99,22 @@ class Claims:
         retentions = owner_retentions(context.config.account, policies, observation)
         self._failsafe = {uuid: retention.failsafe for uuid, retention in retentions.items()}
         self._held = {table.state.uuid for table in observation.tables if table.held}
-        self._of: dict[tuple[str, ...], Claim] = {}
+        self._alone = {owner.id for owner in context.control.owners.allowed()}
+        self._of: dict[str, Claim] = {}
         self._folders: dict[str, Claim] = {}
 
     def on(self, path: str) -> Claim:
         """The claim on a file."""
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
-            owners = self._observation.owners.owners(path)
-            if owners not in self._of:
-                self._of[owners] = self._claim(owners)
-            self._folders[folder] = self._of[owners]
+            prefix = self._observation.owners.prefix_of(path)
+            if prefix not in self._of:
+                owners = self._observation.owners.owners(path)
+                self._of[prefix] = self._claim(prefix, owners)
+            self._folders[folder] = self._of[prefix]
         return self._folders[folder]
 
-    def _claim(self, owners: tuple[str, ...]) -> Claim:
+    def _claim(self, prefix: str, owners: tuple[str, ...]) -> Claim:
         if not owners or self._observation.ledger_uuids.intersection(owners):
             return Claim()
         if reason := next(filter(None, map(self._refusal, owners)), ""):
@@ -119,10 +127,22 @@ class Claims:
             owner=owner,
             failsafe=max(self._failsafe[uuid] for uuid in live),
             ended=frozenset(owners) - frozenset(live),
+            table_uuids=frozenset(t.state.table_uuid for uuid in live for t in self._live[uuid]),
+            contexts=self._contexts(prefix, live),
             minimum_age=max(
                 removal_age(table.stated) for uuid in live for table in self._live[uuid]
             ),
         )
+
+    def _contexts(self, prefix: str, live: Sequence[str]) -> frozenset[str]:
+        """What must stand in paths there; nothing in a table's own folder, or one that is allowed.
+
+        A folder that a table has left, and one that a property names, may be others' as well.
+        """
+        locations = [table.state.location for uuid in live for table in self._live[uuid]]
+        if prefix in map(claim_prefix, locations) or prefix in self._alone:
+            return frozenset()
+        return contexts_of(locations)
 
     def _departures_owner(self, live: Sequence[str]) -> TableMetadata | None:
         """The first selected table; None where a hold, or a table that is not managed, forbids."""

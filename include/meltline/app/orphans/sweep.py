@@ -15,7 +15,9 @@ from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.preconditions import require_clock, require_generation
+from meltline.app.observe.held_back import note_withheld
 from meltline.app.observe.observe import Observation, observe
+from meltline.app.orphans.foreign_claims import leave_foreign
 from meltline.app.orphans.orphan_candidates import (
     Candidate,
     Candidates,
@@ -25,6 +27,7 @@ from meltline.app.orphans.orphan_candidates import (
 )
 from meltline.app.orphans.scan_roots import Claims, places_to_sweep
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.foreign_owners import seen_sign
 from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.orphans import (
     Inventory,
@@ -37,6 +40,7 @@ from meltline.domain.deletion.orphans import (
 )
 from meltline.domain.errors import NotArmed, UsageInvalid
 from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
+from meltline.domain.iceberg.locations import claim_prefix
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_duration, format_instant
 from meltline.ports import Listing
@@ -121,7 +125,8 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
     observation = observe(context)
     claims = Claims(context, observation, run.tables)
     context.progress("sweep: holding the listing against the file ledger")
-    sifted = sift(context, observation, claims, listing.strays())
+    sifted = sift(context, observation, claims, places, listing)
+    leave_foreign(context, observation, places, listing.markers, sifted)
     sifted.refused.update(unswept)
     judged = _judge(context, observation, places, listing, sifted, settings, run.inventory)
     held_back = _held_back(context, observation, listing)
@@ -130,6 +135,9 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
     if not run.dry_run:
         context.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
         _record_departures(context, () if not_armed else orphans, run.run_id)
+        _record_signs(context, places, listing, sifted)
+        if not run.tables:
+            note_withheld(context.control.places, "sweep", list(sifted.withheld.values()))
     if held_back:
         judged = {v: candidates for v, candidates in judged.items() if v is not StrayVerdict.ORPHAN}
     return Swept(
@@ -142,6 +150,20 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
         notes=[*held_back, *sifted.notes],
         not_armed=not_armed,
     )
+
+
+def _record_signs(
+    context: RunContext, places: SweptPlaces, listing: Listing, sifted: Candidates
+) -> None:
+    """Remembers what was found of other owners, for purges; of folders that were listed whole."""
+    looked_at = [
+        prefix
+        for prefix in places.swept
+        if not any(claim_prefix(folder).startswith(prefix) for folder in listing.unlisted)
+    ]
+    seen = [seen_sign(prefix, listing.listed_at) for prefix in looked_at]
+    signs = [sign for sign in sifted.signs if sign.root in looked_at]
+    context.control.owners.save_signs(looked_at, [*signs, *seen])
 
 
 def _listing(

@@ -15,10 +15,12 @@ from meltline.app.observe.held_back import leading_out, needed_elsewhere, note_w
 from meltline.app.observe.observe import Observation
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
+from meltline.app.safety.foreign_owners import NamedFiles, contested_paths, first_look
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.deletion.withheld import Why
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import selected
@@ -74,6 +76,7 @@ def plan_purge(
         outside_of=partial(leading_out, context),
         needed_of=partial(needed_elsewhere, context, observation, keys=vetoed.keys),
         unproved_of=partial(without_proof, context),
+        contested_of=partial(_contested, context, observation, is_stored=not dry_run),
         places=None if tables or dry_run or only is not None else control.places,
     )
     plans = []
@@ -97,10 +100,27 @@ def _vetoed(context: RunContext, observation: Observation, *, dry_run: bool) -> 
     store, manifests, vetoes = context.store, context.manifests, context.control.vetoes
     if dry_run:
         return wanted_files(store, manifests, vetoes.all())
+    _cancel_guarded(context, observation)
     files, incidents = context.files, PurgeIncidents.of(context)
     observed = ObservedReferences(observation, files.references)
     tend_incidents(incidents, context.control.plans, files.items, observed)
     return settle_wanted_back(vetoes, store, manifests, files.departures, AuditTrail.of(context))
+
+
+def _cancel_guarded(context: RunContext, observation: Observation) -> None:
+    """Cancels what waits of tables whose owners forbid deletions by now.
+
+    When the setting goes, the next expiration plan finds the files again.
+    """
+    guarded = {t.state.uuid: t for t in observation.tables if t.owner_guard}
+    if not guarded:
+        return
+    departures = context.files.departures
+    waiting = departures.in_states(frozenset({DepartureState.FAILSAFE}))
+    by_owner = grouped((d for d in waiting if d.owner in guarded), lambda d: d.owner)
+    for owner, rows in sorted(by_owner.items()):
+        why = f"the owner of {guarded[owner].state.name} set {guarded[owner].owner_guard}=false"
+        take_back(departures, AuditTrail.of(context), sorted(d.path for d in rows), why)
 
 
 def _due(
@@ -181,6 +201,7 @@ def _not_held_back(
     outside_of: Callable[[Sequence[str]], Mapping[str, Why]],
     needed_of: Callable[[Sequence[str]], Mapping[str, str]],
     unproved_of: Callable[[Mapping[str, Sequence[Departure]]], Collection[str]],
+    contested_of: Callable[[Sequence[str]], Mapping[str, str]],
     places: PlaceLedger | None,
 ) -> dict[str, list[Departure]]:
     """Leaves out what must not go though nothing refers to it by its own name.
@@ -191,6 +212,7 @@ def _not_held_back(
         outside_of: Those of some files that lie outside the roots, and why.
         needed_of: Those that may be needed by another name, and which.
         unproved_of: Those of some departures of which nobody can say that cold has them.
+        contested_of: Those that owners may need whom no catalog shows, and who.
         places: Where it is remembered what was left out; None where it is not to be.
     """
     due = list(chain.from_iterable(by_owner.values()))
@@ -198,10 +220,27 @@ def _not_held_back(
     needed = needed_of([d.path for d in due if d.path not in outside])
     free = _without(by_owner, outside.keys() | needed.keys())
     unproved = dict.fromkeys(unproved_of(free), Why.UNPROVED)
+    contested = contested_of([d.path for rows in free.values() for d in rows])
     if places is not None:
-        refused = {**outside, **unproved}
-        note_withheld(places, "purge", withheld("purge", observation, due, refused, needed))
-    return _without(free, unproved.keys())
+        refused = {**outside, **unproved, **dict.fromkeys(contested, Why.FOREIGN)}
+        rows = withheld("purge", observation, due, refused, {**needed, **contested})
+        note_withheld(places, "purge", rows)
+    return _without(free, {*unproved, *contested})
+
+
+def _contested(
+    context: RunContext, observation: Observation, paths: Sequence[str], *, is_stored: bool
+) -> dict[str, str]:
+    """Those of some files that owners may need whom no catalog shows, and who, by path.
+
+    A folder that was never looked at gets its first look; `is_stored` says whether it counts.
+    """
+    if not paths:
+        return {}
+    first = first_look(context, {observation.owners.prefix_of(path) for path in paths})
+    if is_stored and first:
+        context.control.owners.save_signs({sign.root for sign in first}, first)
+    return contested_paths(NamedFiles.of(context), observation.owners, paths, first)
 
 
 def _without(

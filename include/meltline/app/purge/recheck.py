@@ -10,6 +10,7 @@ from meltline.app.ground.purge_vetoes import wanted_files
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
 from meltline.app.safety.half_seen import half_seen_now, lying_in, place_in
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import RunContext
@@ -39,6 +40,7 @@ class RecheckInputs:
         names: By what other names files may be needed, those in some more places included.
         half_seen: Where catalogs show only a part of what is needed, by what they list and by
             what their tables are.
+        contested: Which files owners may need by now whom no catalog shows.
     """
 
     tables: StandingTables
@@ -49,6 +51,7 @@ class RecheckInputs:
     names: Callable[[Collection[str]], OtherNames]
     half_seen: Callable[[Mapping[str, CatalogListing], Sequence[TableMetadata]], HalfSeenPlaces]
     roots: Callable[[HalfSeenPlaces], Confinement]
+    contested: Callable[[Sequence[str]], Collection[str]]
 
 
 class PurgeRecheck:
@@ -108,6 +111,7 @@ class PurgeRecheck:
     @classmethod
     def of(cls, context: RunContext, paths: Sequence[str]) -> "PurgeRecheck":
         """Takes the first look. Raises as an observation does, and PlanStale."""
+        observation = observe(context)
         inputs = RecheckInputs(
             StandingTables(context),
             context.files.references,
@@ -117,8 +121,9 @@ class PurgeRecheck:
             partial(OtherNames.now, context),
             partial(_half_seen, context),
             partial(Confinement, context.config.roots, context.resolver),
+            partial(contested_paths, NamedFiles.of(context), observation.owners),
         )
-        return cls(inputs, observe(context), paths)
+        return cls(inputs, observation, paths)
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that something refers to now, by whatever name.
@@ -138,6 +143,7 @@ class PurgeRecheck:
         refused = self._inputs.roots(half_seen).refused(paths)
         elsewhere = set(needed_by_other_names(names, paths, needed_so))
         elsewhere |= {path for path, why in refused.items() if why is Why.HALF_SEEN}
+        elsewhere |= set(self._inputs.contested(paths))
         self.elsewhere = elsewhere - needed
         return needed | elsewhere
 
@@ -189,11 +195,13 @@ class PurgeRecheck:
     def require_no_hold(self, owner: str) -> None:
         """Refuses while a hold lies on a table or on one that shares files with it.
 
-        Tells what the last call of `still_needed` saw.
+        Refuses also where the table's owner forbids deletions. Tells what the last call of
+        `still_needed` saw.
 
         Raises:
             HoldInForce: Which table is held.
         """
+        self._require_no_guard(owner)
         members = self._groups.members(owner)
         if members not in self._held:
             self._held[members] = next(self._held_of(members), None)
@@ -205,6 +213,17 @@ class PurgeRecheck:
                 found="a hold in force",
                 next="`meltline hold list` says who holds it and why; its files wait",
             )
+
+    def _require_no_guard(self, owner: str) -> None:
+        for name, state in self._states.get(owner, {}).items():
+            if setting := self._inputs.tables.owner_guard(state):
+                raise HoldInForce(
+                    f"the owner of {name} forbids deletions",
+                    object=str(name),
+                    expected=f"a table without {setting}=false",
+                    found=f"{setting}=false",
+                    next="`meltline doctor` says what it keeps and how to override it",
+                )
 
     def _held_of(self, members: Iterable[str]) -> Iterator[TableName]:
         for state in (state for uuid in members for state in self._states.get(uuid, {}).values()):

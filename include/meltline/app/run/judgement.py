@@ -24,6 +24,7 @@ _OVERTAKEN = (  # facts by which a gate tells that others have acted since the p
     "planned_ref_targets",
     "planned_young_refs",
     "planned_held",
+    "planned_guarded",
     "planned_leased",
     "planned_unread",
     "planned_in_window",

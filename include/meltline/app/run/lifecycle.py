@@ -21,7 +21,7 @@ from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.ground.probe import probe_notices, second_check
-from meltline.app.observe.held_back import kept_back
+from meltline.app.observe.held_back import contested_notes, kept_back
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.sweep import sweep
 from meltline.app.purge.approvals import Approvals, approve
@@ -234,6 +234,7 @@ class Run:
         if self.request.approve:
             approve(context, plans, self.request.approve)
         self.summary.notices += kept_back(context)
+        self.summary.notes += contested_notes(context)
         results = apply_purges(context, plans, self._quiet.is_open)
         self._quiet.allows("purged", [r.plan for r in results if r.is_left])
         self.summary.purged(results)

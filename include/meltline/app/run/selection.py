@@ -9,7 +9,7 @@ from meltline.domain.iceberg.similar_names import similar
 
 def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
     """Globs that no table matches, and that nothing of what they match is managed."""
-    managed = {table.state.name: table.managed for table in observation.tables}
+    managed = {t.state.name: t.managed or bool(t.owner_guard) for t in observation.tables}
     unread = dict.fromkeys(observation.skipped, True)  # it may be managed, and is named by itself
     names = {**managed, **unread}
     for glob in unmatched(globs, names):
@@ -24,6 +24,17 @@ def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterato
         )
     elif not globs and not observation.names:  # nor have they ever had one
         yield "the catalogs have no table at all: there is nothing to do"
+
+
+def guard_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
+    """That the owners of some tables forbid deletions: a wish of theirs, and no failure."""
+    tables = [t for t in observation.tables if t.owner_guard and selected(t.state.name, globs)]
+    if tables:
+        first = f"{tables[0].state.name} by {tables[0].owner_guard}=false for one"
+        yield (
+            f"{len(tables)} tables are only observed, as their owners forbid deletions "
+            f"({first}): `meltline doctor` names them"
+        )
 
 
 def _meant(glob: str, names: Iterable[TableName]) -> str:

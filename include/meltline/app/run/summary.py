@@ -20,7 +20,7 @@ from meltline.app.run.run_document import (
     table_line,
     with_recap,
 )
-from meltline.app.run.selection import selection_notes
+from meltline.app.run.selection import guard_notices, selection_notes
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
@@ -100,6 +100,7 @@ class Summary:
                 self._change(name, skipped=f"{error.message} ({error.found})", next=error.next)
         self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
         self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
+        self.notices += guard_notices(observation, globs)
         self.notes += selection_notes(observation, globs)
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")

@@ -49,7 +49,7 @@ def withheld_findings(context: ReadContext, managed: Sequence[TableMetadata]) ->
     findings = [_outside(sorted(places), outside)] if places else []
     by_fix: dict[tuple[Why, str], list[Withheld]] = {}
     for row in withheld:
-        if row.why is not Why.OUTSIDE:
+        if row.why not in (Why.OUTSIDE, Why.FOREIGN):  # of the latter `foreign_findings` tells
             by_fix.setdefault((row.why, row.fix), []).append(row)
     return findings + [_about(why, fix, rows) for (why, fix), rows in sorted(by_fix.items())]
 

@@ -1,7 +1,7 @@
 """Explain: why a file or snapshot is kept, and until when."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from meltline.app.catalog.tables import TableRetention, find_table, keep_sets, read_tables
@@ -12,6 +12,7 @@ from meltline.app.retention.writers import WriterNeeds
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import ReadContext
 from meltline.app.storage.file_status import FileStanding, Standing, standing_now
+from meltline.app.storage.guarded_tables import guarded_tables
 from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.deletion.withheld import Why
@@ -19,6 +20,7 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.consumers import Consumer, readers
 from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.ports import SnapshotKey
@@ -42,6 +44,7 @@ class Explanation:
         writers: The streaming writers that need it, in sentences.
         consumers: The consumers that need it, in sentences.
         decisions: Of a file that has departed: what let it go, and what deleted it.
+        guards: Of tables whose owners forbid deletions: what that keeps, and the way out.
     """
 
     path: str
@@ -53,6 +56,7 @@ class Explanation:
     writers: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
     decisions: tuple[FileDecision, ...] = ()
+    guards: tuple[str, ...] = ()
 
 
 def explain_path(context: ReadContext, path: str) -> Explanation:
@@ -92,6 +96,7 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
         writers=_writers(retentions, file.snapshots),
         consumers=_consumers(retentions, file.snapshots),
         decisions=tuple(decided),
+        guards=_guards(context, _tables_of(retentions, file.snapshots)),
     )
 
 
@@ -150,9 +155,24 @@ def explain_table(
                 next=f"`meltline explain {name}` lists them",
             )
     reading, needs = readers(state, target.keeps.expired_refs), WriterNeeds(target)
+    guards = _guards(context, [state])
     return [
-        _snapshot(target, s.snapshot_id, needs, reading.get(s.snapshot_id, ())) for s in snapshots
+        replace(
+            _snapshot(target, s.snapshot_id, needs, reading.get(s.snapshot_id, ())), guards=guards
+        )
+        for s in snapshots
     ]
+
+
+def _guards(context: ReadContext, states: Iterable[TableMetadata]) -> tuple[str, ...]:
+    return tuple(guard.sentence for guard in guarded_tables(context, states))
+
+
+def _tables_of(
+    retentions: Mapping[str, Sequence[TableRetention]], keys: Iterable[SnapshotKey]
+) -> list[TableMetadata]:
+    uuids = {key.table_uuid for key in keys}
+    return [target.state for uuid in uuids for target in retentions.get(uuid, ())]
 
 
 def _archived(name: TableName, copy: ArchivedSnapshot) -> Explanation:
@@ -244,8 +264,12 @@ def _reasons(retentions: Mapping[str, Sequence[TableRetention]], key: SnapshotKe
 def _words_of(target: TableRetention, snapshot_id: int) -> Iterator[str]:
     """Why a table keeps a snapshot; of a policy that no level of ours has, which one it is."""
     for reason in target.keeps.reasons.get(snapshot_id, ()):
-        is_stated = reason is KeepReason.TURNED_OFF
-        yield f"{reason} by {target.retention.source}" if is_stated else str(reason)
+        if reason is KeepReason.TURNED_OFF:
+            yield f"{reason} by {target.retention.source}"
+        elif reason is KeepReason.NOT_MANAGED and target.table.owner_guard:
+            yield f"{reason}: its owner set {target.table.owner_guard}=false"
+        else:
+            yield str(reason)
 
 
 def _times(

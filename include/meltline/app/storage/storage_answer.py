@@ -7,6 +7,7 @@ from typing import Any
 
 from meltline.app.ground.arming import ArmingCheck
 from meltline.app.services import ReadContext
+from meltline.app.storage.guarded_tables import GuardedTable, guarded_tables
 from meltline.app.storage.report import (
     StorageHistory,
     in_flight_bytes,
@@ -20,6 +21,7 @@ from meltline.domain.errors import UsageInvalid
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName, selected, unmatched
 from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.units import format_instant
 
 COLUMNS = (
@@ -91,6 +93,7 @@ class StorageAnswer:
         observed_at: When the ledger was last fed; None: never.
         unmatched: Globs that no table matches.
         not_armed: That nothing expires, since nobody has armed the catalog; empty where it does.
+        guarded: Of tables whose owners forbid deletions: the setting, and what it keeps.
     """
 
     at: datetime
@@ -98,6 +101,7 @@ class StorageAnswer:
     lines: Sequence[StorageLine]
     unmatched: Sequence[str] = ()
     not_armed: str = ""
+    guarded: Sequence[str] = ()
 
     @property
     def unread(self) -> Sequence[UnreadTable]:
@@ -111,7 +115,7 @@ class StorageAnswer:
         if self.observed_at is None:
             first = "nothing was observed yet: `meltline observe`, or a first run, reads the tables"
             return [first, *globs]
-        return [*globs, *(table.sentence for table in self.unread)]
+        return [*globs, *(table.sentence for table in self.unread), *self.guarded]
 
     @property
     def exit_code(self) -> int:
@@ -175,7 +179,18 @@ def storage_answer(
         _lines(rows, unread, by),
         unmatched(tables, [*(row.table for row in rows), *(table.table for table in unread)]),
         not_armed.message if not_armed else "",
+        [guard.sentence for guard in _guarded(context, history.states, tables, rows)],
     )
+
+
+def _guarded(
+    context: ReadContext,
+    states: Sequence[TableMetadata],
+    globs: tuple[str, ...],
+    rows: Sequence[StorageRow],
+) -> list[GuardedTable]:
+    chosen = [state for state in states if selected(state.name, globs)]
+    return guarded_tables(context, chosen, rows)
 
 
 def _lines(rows: Iterable[StorageRow], unread: Sequence[UnreadTable], by: str) -> list[StorageLine]:

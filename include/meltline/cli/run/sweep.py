@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from meltline.app.orphans.allowed_owners import allow, disallow
 from meltline.app.run.recap import not_armed_line
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import SWEEP
 from meltline.app.run_request import RunRequest
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Once, Tables, declared, request, wire
-from meltline.cli.output import console, print_json, print_rows
+from meltline.cli.output import answer, console, print_json, print_rows
 from meltline.domain.deletion.orphans import Inventory
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import format_size
@@ -48,6 +49,33 @@ def sweep(
     document = summary.as_json()
     print_json(document) if as_json else _print(sweep_request, document)
     return summary.exit_code
+
+
+def sweep_allow(
+    owner: Annotated[
+        str, typer.Argument(metavar="ID", help="a UUID, path or folder that `doctor` names")
+    ],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="why it needs nothing; it is recorded")
+    ],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Have the signs of an owner that is gone stop no sweep and no purge any more."""
+    allowed = allow(wire(config).ledgers(), owner, reason)
+    line = f"{allowed.id} is allowed; `meltline sweep disallow` takes that back."
+    return answer({"allowed": True, "owner": allowed}, [line], as_json=as_json)
+
+
+def sweep_disallow(
+    owner: Annotated[str, typer.Argument(metavar="ID", help="what was allowed")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Have the signs of an owner stop its folder again."""
+    was_allowed = disallow(wire(config).ledgers(), owner)
+    line = f"{owner} is {'allowed no more' if was_allowed else 'not allowed; nothing changes'}."
+    return answer({"allowed": False, "was_allowed": was_allowed}, [line], as_json=as_json)
 
 
 def _only(table: str, path: str) -> Inventory:

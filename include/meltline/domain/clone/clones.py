@@ -27,6 +27,9 @@ GC = "gc.enabled"
 GC_BEFORE = "meltline.gc-enabled-before"
 """What `gc.enabled` was before a table came to share files; `NOT_SET` where it was not set."""
 
+OWNER_GC = "meltline.owner-gc"
+"""`false`: the owner forbids deletions, also while `gc.enabled` is Meltline's own setting."""
+
 NOT_SET = "not set"
 _PATHS = (
     "write.data.path",
@@ -36,6 +39,7 @@ _PATHS = (
 )
 _CLONED = "meltline.cloned"
 _SHARED = "meltline.share"
+_SHARED_UUID = f"{_SHARED}.of-uuid"
 CLONED_FROM = f"{_CLONED}-from"
 CLONED_UUID = f"{_CLONED}-from-uuid"
 CLONED_SNAPSHOT = f"{_CLONED}-snapshot-id"
@@ -52,6 +56,19 @@ Document = Mapping[str, Any]
 def is_guarded(properties: Mapping[str, str]) -> bool:
     """Whether engines refuse to expire and purge the table."""
     return properties.get(GC, "true").strip().lower() == "false"
+
+
+def owner_guard(properties: Mapping[str, str], *, recorded: bool) -> str:
+    """The property by which a table's owner forbids that its files are deleted; empty for none.
+
+    `gc.enabled=false` is the format's statement that others may need the files. It is Meltline's
+    own only with its mark beside it, and where the control ledger has recorded it (`recorded`):
+    tools copy properties from table to table.
+    """
+    if properties.get(OWNER_GC, "true").strip().lower() == "false":
+        return OWNER_GC
+    is_ours = recorded and (GC_BEFORE in properties or _SHARED_UUID in properties)
+    return GC if is_guarded(properties) and not is_ours else ""
 
 
 def guarded(properties: Mapping[str, str]) -> dict[str, str]:

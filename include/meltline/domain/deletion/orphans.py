@@ -176,6 +176,11 @@ class SweptPlaces:
         self._others = frozenset(owned) - self._swept
 
     @property
+    def swept(self) -> tuple[str, ...]:
+        """All prefixes to sweep, those that lie in others too."""
+        return tuple(sorted(self._swept))
+
+    @property
     def roots(self) -> tuple[str, ...]:
         """The prefixes to list: those that lie in no other."""
         return tuple(sorted(p for p in self._swept if not _is_within(p, self._swept)))
@@ -234,22 +239,6 @@ def is_metadata(path: str) -> bool:
     """Whether it is called as metadata files are."""
     name = path.rpartition("/")[2]
     return name.endswith(_METADATA) or f"{_METADATA}." in name
-
-
-def unknown_tables(paths: Iterable[str], metadata_folders: Iterable[str]) -> tuple[str, ...]:
-    """Prefixes of tables that no catalog has, found by metadata files where no known table's lie.
-
-    Args:
-        paths: Files that nothing names.
-        metadata_folders: Where known tables keep, or would keep, their metadata files.
-    """
-    known_folders = {location_key(folder) for folder in metadata_folders}
-    prefixes: set[str] = set()
-    for path in filter(is_metadata, paths):
-        folder = path.rpartition("/")[0]
-        if location_key(folder) not in known_folders:
-            prefixes.add(claim_prefix(folder.removesuffix("/metadata")))
-    return tuple(sorted(prefixes))
 
 
 def is_below(path: str, prefixes: Sequence[str]) -> bool:

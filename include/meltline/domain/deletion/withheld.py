@@ -21,6 +21,8 @@ class Why(StrEnum):
     LINK = "a link"
     HALF_SEEN = "half seen"
     UNPROVED = "no proved copy in cold"
+    FOREIGN = "foreign owner"
+    UNCLAIMED = "not surely the table's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Withheld:
         if self.why is Why.OUTSIDE:
             return f"storage-roots: [{self.place}]"
         if (
-            self.why in (Why.LINK, Why.HALF_SEEN, Why.UNPROVED)
+            self.why in (Why.LINK, Why.HALF_SEEN, Why.UNPROVED, Why.FOREIGN, Why.UNCLAIMED)
             or is_local(self.place)
             or is_local(self.claimant)
         ):
@@ -69,6 +71,10 @@ class Withheld:
             return f"{subject}: of what {self.place} is needed for, a catalog shows only a part"
         if self.why is Why.UNPROVED:
             return f"{subject}: of what is in {self.place} nobody can vouch for the copy in cold"
+        if self.why is Why.FOREIGN:
+            return f"{subject}: {self.place} has another owner: {self.claimant}"
+        if self.why is Why.UNCLAIMED:
+            return f"{subject}: in {self.place} no path says that it is the table's"
         return f"{subject}: in {self.place} they may be the same as what {self.claimant} names"
 
     @property
@@ -84,6 +90,13 @@ class Withheld:
             return (
                 f"`meltline cold verify {self.table}` names the copies; they go once each copy, or "
                 "the original under its path, has again the bytes that were recorded"
+            )
+        if self.why is Why.FOREIGN:
+            return "`meltline doctor` names the owners, and how to allow each once it is gone"
+        if self.why is Why.UNCLAIMED:
+            return (
+                f"where only this table writes there: `meltline sweep allow {self.place} "
+                "--reason TEXT`"
             )
         if not self.line:
             return f"they go once nothing refers to them as {self.claimant} any more"

@@ -6,6 +6,7 @@ State, which no audit keeps.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from meltline.domain.epochs import Epoch
@@ -55,6 +56,45 @@ class DisownedTime:
     at: datetime
 
 
+class GuardKind(StrEnum):
+    """What happened to the `gc.enabled` of a registration.
+
+    `SET`: Meltline set it to false. `LIFTED`: it shared no file any more, and was not cloned since.
+    `OVERRIDDEN`: a person decided that Meltline deletes in spite of the owner's setting.
+    """
+
+    SET = "set"
+    LIFTED = "lifted"
+    OVERRIDDEN = "overridden"
+
+
+@dataclass(frozen=True)
+class GuardRecord:
+    """That something happened to the `gc.enabled` of a registration.
+
+    Attributes:
+        table_uuid: The registration's id.
+        kind: What.
+        who: Who did it; empty where an earlier release did.
+        reason: Why.
+        at: When.
+    """
+
+    table_uuid: str
+    kind: GuardKind
+    who: str
+    reason: str
+    at: datetime
+
+
+class GuardReader(Protocol):
+    """What happened to the `gc.enabled` of registrations."""
+
+    def guards(self) -> Sequence[GuardRecord]:
+        """Every record that holds, by registration and kind."""
+        ...
+
+
 class VouchedReader(Protocol):
     """People's words for tables that nobody can read."""
 
@@ -63,8 +103,8 @@ class VouchedReader(Protocol):
         ...
 
 
-class Decisions(VouchedReader, Protocol):
-    """Words of people, and guards that are no longer needed."""
+class Decisions(VouchedReader, GuardReader, Protocol):
+    """Words of people, and what happened to the guards of tables."""
 
     def disowned_times(self) -> Sequence[DisownedTime]:
         """Every such word, the oldest first."""
@@ -86,16 +126,12 @@ class Decisions(VouchedReader, Protocol):
         """Takes a table's word back; False where there was none."""
         ...
 
-    def lifted_guards(self) -> frozenset[str]:
-        """Tables, by UUID, that share no file any more and were not cloned since."""
+    def save_guard(self, record: GuardRecord) -> None:
+        """Stores a record; an earlier one of the same kind is replaced."""
         ...
 
-    def save_lifted_guard(self, table_uuid: str) -> None:
-        """Remembers that a table shares no file any more."""
-        ...
-
-    def forget_lifted_guard(self, table_uuid: str) -> None:
-        """The table is about to share files again."""
+    def forget_guard(self, table_uuid: str, kind: GuardKind) -> None:
+        """Takes a record away; one that is not there is no error."""
         ...
 
 

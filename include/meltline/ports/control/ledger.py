@@ -14,7 +14,7 @@ from meltline.ports.control.observations import ObservationLedger
 from meltline.ports.control.plans import PlanLedger
 from meltline.ports.control.policies import LeaseLedger, PolicyLedger
 from meltline.ports.control.runs import RunLog, StatementLog, StorageHistory, SwitchLedger
-from meltline.ports.control.tables import PlaceLedger, RegistrationLedger
+from meltline.ports.control.tables import ForeignOwnerLedger, PlaceLedger, RegistrationLedger
 from meltline.ports.control.verdicts import VerdictLedger
 from meltline.ports.rollups import RollupLedger
 
@@ -43,6 +43,7 @@ class ControlLedger:
     decisions: Decisions
     epochs: EpochLedger
     incidents: IncidentLedger
+    owners: ForeignOwnerLedger
     runs: RunLog
     switch: SwitchLedger
     statements: StatementLog

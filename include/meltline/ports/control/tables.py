@@ -1,10 +1,11 @@
 """Registrations of tables, and the folders and files that belong, or belonged, to them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from meltline.domain.deletion.foreign_owners import AllowedOwner, ForeignSign
 from meltline.domain.deletion.withheld import Withheld
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
@@ -105,4 +106,32 @@ class PlaceLedger(PlaceReader, Protocol):
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
         """Stores what a step kept; what it kept before is forgotten."""
+        ...
+
+
+class ForeignOwnerReader(Protocol):
+    """Signs that somebody whom no catalog shows uses a folder."""
+
+    def signs(self) -> Sequence[ForeignSign]:
+        """What the last look at each folder found, by folder; `SignKind.SEEN` says it was one."""
+        ...
+
+    def allowed(self) -> Sequence[AllowedOwner]:
+        """Owners that people have said to be known and gone, by id."""
+        ...
+
+
+class ForeignOwnerLedger(ForeignOwnerReader, Protocol):
+    """Remembers signs, and what people say of them."""
+
+    def save_signs(self, roots: Collection[str], signs: Sequence[ForeignSign]) -> None:
+        """Stores what a look at some folders found; what was found there before is forgotten."""
+        ...
+
+    def allow(self, owner: AllowedOwner) -> None:
+        """Stores that an owner is known and gone; the same id again replaces it."""
+        ...
+
+    def disallow(self, id: str) -> bool:
+        """Takes that away; False where it was never said."""
         ...

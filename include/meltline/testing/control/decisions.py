@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from meltline.domain.epochs import Epoch, newest_confirmed
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import DisownedTime, Incident, VouchedFile
+from meltline.ports import DisownedTime, GuardKind, GuardRecord, Incident, VouchedFile
 from meltline.testing.control.database import MemoryDatabase
 from meltline.testing.control.locks import MemoryLockRows
 
@@ -18,7 +18,7 @@ class MemoryDecisions:
     locks: MemoryLockRows
     words: list[DisownedTime] = field(default_factory=list)
     vouched_files: dict[TableName, VouchedFile] = field(default_factory=dict)
-    lifted: set[str] = field(default_factory=set)
+    guard_records: dict[tuple[str, GuardKind], GuardRecord] = field(default_factory=dict)
 
     def disowned_times(self) -> Sequence[DisownedTime]:
         with self.database.reading():
@@ -45,17 +45,17 @@ class MemoryDecisions:
         with self.database.writing():
             return self.vouched_files.pop(table, None) is not None
 
-    def lifted_guards(self) -> frozenset[str]:
+    def guards(self) -> Sequence[GuardRecord]:
         with self.database.reading():
-            return frozenset(self.lifted)
+            return [self.guard_records[key] for key in sorted(self.guard_records)]
 
-    def save_lifted_guard(self, table_uuid: str) -> None:
+    def save_guard(self, record: GuardRecord) -> None:
         with self.database.writing():
-            self.lifted.add(table_uuid)
+            self.guard_records[record.table_uuid, record.kind] = record
 
-    def forget_lifted_guard(self, table_uuid: str) -> None:
+    def forget_guard(self, table_uuid: str, kind: GuardKind) -> None:
         with self.database.writing():
-            self.lifted.discard(table_uuid)
+            self.guard_records.pop((table_uuid, kind), None)
 
 
 @dataclass

@@ -27,6 +27,7 @@ from meltline.testing.control.runs import (
     MemorySwitch,
 )
 from meltline.testing.control.tables import (
+    MemoryForeignOwners,
     MemoryObservations,
     MemoryPlaces,
     MemoryRegistrations,
@@ -54,6 +55,7 @@ def memory_control_ledger(
         database=state,
         registrations=MemoryRegistrations(state),
         places=MemoryPlaces(state),
+        owners=MemoryForeignOwners(state),
         observations=MemoryObservations(state),
         policies=MemoryPolicies(state),
         leases=MemoryLeases(state),

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
+from meltline.domain.deletion.foreign_owners import AllowedOwner, ForeignSign, sign_order
 from meltline.domain.deletion.withheld import Withheld, order
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
@@ -89,6 +91,37 @@ class MemoryPlaces:
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
         with self.database.writing():
             self.files_withheld[step] = sorted(files, key=order)
+
+
+@dataclass
+class MemoryForeignOwners:
+    """The port `ForeignOwnerLedger`."""
+
+    database: MemoryDatabase
+    found: dict[str, list[ForeignSign]] = field(default_factory=dict)
+    said: dict[str, AllowedOwner] = field(default_factory=dict)
+
+    def signs(self) -> Sequence[ForeignSign]:
+        with self.database.reading():
+            return sorted(chain.from_iterable(self.found.values()), key=sign_order)
+
+    def allowed(self) -> Sequence[AllowedOwner]:
+        with self.database.reading():
+            return [self.said[id] for id in sorted(self.said)]
+
+    def save_signs(self, roots: Collection[str], signs: Sequence[ForeignSign]) -> None:
+        with self.database.writing():
+            self.found.update({root: [] for root in roots})
+            for sign in signs:
+                self.found.setdefault(sign.root, []).append(sign)
+
+    def allow(self, owner: AllowedOwner) -> None:
+        with self.database.writing():
+            self.said[owner.id] = owner
+
+    def disallow(self, id: str) -> bool:
+        with self.database.writing():
+            return self.said.pop(id, None) is not None
 
 
 @dataclass

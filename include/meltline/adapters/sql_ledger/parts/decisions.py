@@ -13,7 +13,7 @@ from meltline.adapters.sql_ledger.tables.decision_tables import epochs
 from meltline.adapters.sql_ledger.tables.schema import marks
 from meltline.domain.epochs import Epoch
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import DisownedTime, VouchedFile
+from meltline.ports import DisownedTime, GuardKind, GuardRecord, VouchedFile
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class DecisionRows:
         of_table = tables.vouched.c.table == table
         return bool(self.database.change(delete(tables.vouched).where(of_table)))
 
-    def lifted_guards(self) -> frozenset[str]:
-        with self.database.reading() as connection:
-            uuids = connection.execute(select(tables.lifted_guards.c.table_uuid)).scalars()
-            return frozenset(uuids)
+    def guards(self) -> Sequence[GuardRecord]:
+        records = self.database.records(GuardRecord, select(tables.guards))
+        return sorted(records, key=lambda record: (record.table_uuid, record.kind))
 
-    def save_lifted_guard(self, table_uuid: str) -> None:
-        self.database.add(tables.lifted_guards, [{"table_uuid": table_uuid}])
+    def save_guard(self, record: GuardRecord) -> None:
+        self.database.save(tables.guards, [to_row(record)])
 
-    def forget_lifted_guard(self, table_uuid: str) -> None:
-        of_table = tables.lifted_guards.c.table_uuid == table_uuid
-        self.database.change(delete(tables.lifted_guards).where(of_table))
+    def forget_guard(self, table_uuid: str, kind: GuardKind) -> None:
+        guards = tables.guards
+        one = (guards.c.table_uuid == table_uuid) & (guards.c.kind == kind)
+        self.database.change(delete(guards).where(one))
 
 
 @dataclass(frozen=True)

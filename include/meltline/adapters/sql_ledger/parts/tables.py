@@ -1,14 +1,15 @@
 """Registrations of tables, who owns which prefix, who shares files, and where files lie."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, select
 
 from meltline.adapters.sql_ledger.database import Database
-from meltline.adapters.sql_ledger.rows import insert_first, to_row, upsert
+from meltline.adapters.sql_ledger.rows import delete_in, insert_first, to_row, upsert
 from meltline.adapters.sql_ledger.tables import place_tables, schema
+from meltline.domain.deletion.foreign_owners import AllowedOwner, ForeignSign, sign_order
 from meltline.domain.deletion.withheld import Withheld, order
 from meltline.domain.iceberg.locations import Ownership
 from meltline.ports import KnownTable
@@ -93,3 +94,31 @@ class PlaceRows:
                 delete(place_tables.withheld).where(place_tables.withheld.c.step == step)
             )
             upsert(connection, place_tables.withheld, [to_row(file) for file in files])
+
+
+@dataclass(frozen=True)
+class ForeignOwnerRows:
+    """The port `ForeignOwnerLedger`."""
+
+    database: Database
+
+    def signs(self) -> Sequence[ForeignSign]:
+        signs = self.database.records(ForeignSign, select(place_tables.foreign_signs))
+        return sorted(signs, key=sign_order)
+
+    def allowed(self) -> Sequence[AllowedOwner]:
+        owners = place_tables.allowed_owners
+        return self.database.records(AllowedOwner, select(owners).order_by(owners.c.id))
+
+    def save_signs(self, roots: Collection[str], signs: Sequence[ForeignSign]) -> None:
+        table = place_tables.foreign_signs
+        with self.database.writing() as connection:
+            delete_in(connection, table.c.root, roots)
+            upsert(connection, table, [to_row(sign) for sign in signs])
+
+    def allow(self, owner: AllowedOwner) -> None:
+        self.database.save(place_tables.allowed_owners, [to_row(owner)])
+
+    def disallow(self, id: str) -> bool:
+        one = place_tables.allowed_owners.c.id == id
+        return bool(self.database.change(delete(place_tables.allowed_owners).where(one)))

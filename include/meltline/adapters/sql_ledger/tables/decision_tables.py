@@ -2,8 +2,17 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table
 
-from meltline.adapters.sql_ledger.tables.columns import Name, count, instant, plain, prose, sequence
+from meltline.adapters.sql_ledger.tables.columns import (
+    Choice,
+    Name,
+    count,
+    instant,
+    plain,
+    prose,
+    sequence,
+)
 from meltline.adapters.sql_ledger.tables.schema import metadata
+from meltline.ports import GuardKind
 
 # To which epochs the catalog was set; one that is not confirmed may never have come there.
 epochs = Table(
@@ -64,4 +73,13 @@ rejections = Table(
     instant("at"),
 )
 
-lifted_guards = Table("lifted_guards", metadata, plain("table_uuid", primary_key=True))
+# What happened to the gc.enabled of registrations: by us, or by a person's decision.
+guards = Table(
+    "guards",
+    metadata,
+    plain("table_uuid", primary_key=True),
+    Column("kind", Choice(GuardKind), primary_key=True),
+    plain("who"),
+    prose("reason"),
+    instant("at"),
+)

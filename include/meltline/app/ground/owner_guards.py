@@ -1,0 +1,102 @@
+"""Owner guards: tables whose owners forbid that their files are deleted.
+
+`gc.enabled=false` is the format's only statement that others may need a table's files. Meltline
+sets it too, on tables that share files, and records that in the control ledger. A setting without
+such a record is the owner's: the table is only observed, until a person overrides it (decision
+052).
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from meltline.app.ground.audit_log import audit
+from meltline.app.ground.epochs import raise_epoch
+from meltline.app.services import ReadContext
+from meltline.domain.clock import Clock
+from meltline.domain.clone.clones import GC, OWNER_GC, owner_guard
+from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import Decisions, GuardKind, GuardReader, GuardRecord
+
+
+@dataclass(frozen=True)
+class OwnerGuards:
+    """What the control ledger knows of guards, by registration.
+
+    Attributes:
+        recorded: Those on which Meltline has set `gc.enabled=false`.
+        overridden: Those whose owner's setting a person has overridden.
+    """
+
+    recorded: Collection[str]
+    overridden: Collection[str]
+
+    @classmethod
+    def read(cls, guards: GuardReader) -> "OwnerGuards":
+        """Reads all records."""
+        of_kind: dict[GuardKind, set[str]] = {kind: set() for kind in GuardKind}
+        for record in guards.guards():
+            of_kind[record.kind].add(record.table_uuid)
+        return cls(of_kind[GuardKind.SET], of_kind[GuardKind.OVERRIDDEN])
+
+    def of(self, state: TableMetadata) -> str:
+        """The property by which the owner forbids deletions; empty where nothing does."""
+        setting = owner_guard(state.properties, recorded=state.uuid in self.recorded)
+        return "" if setting == GC and state.uuid in self.overridden else setting
+
+    def among(self, states: Iterable[TableMetadata]) -> frozenset[str]:
+        """Those of some tables whose owner forbids deletions, by UUID."""
+        return frozenset(state.uuid for state in states if self.of(state))
+
+
+@dataclass(frozen=True)
+class GuardLog:
+    """Records what happens to the guards of registrations."""
+
+    decisions: Decisions
+    clock: Clock
+    who: str
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "GuardLog":
+        """The log of a command or run."""
+        return cls(context.control.decisions, context.clock, context.who)
+
+    def sets(self, table_uuid: str) -> None:
+        """Records, before the commit, that Meltline sets the guard: the table shares files."""
+        self.decisions.forget_guard(table_uuid, GuardKind.LIFTED)
+        self.save(table_uuid, GuardKind.SET, "it shares files")
+
+    def save(self, table_uuid: str, kind: GuardKind, reason: str) -> None:
+        """Records anything else."""
+        record = GuardRecord(table_uuid, kind, self.who, reason, self.clock.now())
+        self.decisions.save_guard(record)
+
+
+def override(context: ReadContext, state: TableMetadata, reason: str) -> None:
+    """Has Meltline delete in spite of a table's `gc.enabled=false`; one registration alone.
+
+    Raises:
+        UsageInvalid: There is no reason, or the owner forbids it to Meltline itself.
+        MeltlineError: The epoch cannot be raised.
+    """
+    name = state.name
+    if not reason.strip():
+        raise UsageInvalid(
+            f"overriding {GC}=false of {name} needs a reason",
+            object=str(name),
+            expected="--reason TEXT: why no other table needs its files",
+            found="no reason",
+            next="give the reason; `meltline detach` takes the override back",
+        )
+    if owner_guard(state.properties, recorded=False) == OWNER_GC:
+        raise UsageInvalid(
+            f"the owner of {name} forbids deletions by {OWNER_GC}=false",
+            object=str(name),
+            expected=f"a table without {OWNER_GC}",
+            found=f"{OWNER_GC}=false",
+            next=f"remove {OWNER_GC} from the table with an engine, if its owner agrees",
+        )
+    raise_epoch(context, "attach")
+    GuardLog.of(context).save(state.uuid, GuardKind.OVERRIDDEN, reason)
+    audit(context, "attach", str(name), reason, f"{GC}=false is overridden")

@@ -1,0 +1,244 @@
+"""Foreign owners: what shows that somebody whom no catalog shows uses a table's folder.
+
+Sweeps look at all that they list. A purge takes the last sweep's findings and looks at the top of
+each folder once more; a folder that no sweep has seen gets a first look of its own. Its gate does
+the same by itself.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.ground.findings import Finding
+from meltline.app.services import RunContext
+from meltline.domain.deletion.foreign_owners import (
+    AllowedOwner,
+    ForeignSign,
+    SignKind,
+    marker_of,
+    tells_owner,
+)
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
+from meltline.domain.iceberg.metadata_editor import parse_json
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_instant
+from meltline.ports import (
+    FolderReader,
+    ForeignOwnerReader,
+    KnownTable,
+    ObjectReader,
+    RegistrationReader,
+)
+
+_NAMELESS = TableName("", (), "")
+
+
+def uuid_of(store: ObjectReader, path: str) -> tuple[SignKind, str]:
+    """The UUID in a metadata file of a table or view, and which of the two it is.
+
+    A file that cannot be read has its path for a UUID: by that a person allows it.
+    """
+    try:
+        document: Any = parse_json(_NAMELESS, path, store.read(path))
+    except (MeltlineError, OSError):
+        return SignKind.UNREADABLE, path
+    fields = document if isinstance(document, dict) else {}
+    if uuid := fields.get("table-uuid"):
+        return SignKind.TABLE, str(uuid)
+    if uuid := fields.get("view-uuid"):
+        return SignKind.VIEW, str(uuid)
+    return SignKind.UNREADABLE, path
+
+
+def metadata_signs(
+    store: ObjectReader,
+    files: Mapping[str, str],
+    is_known: Callable[[str, SignKind, str], bool],
+    now: datetime,
+) -> list[ForeignSign]:
+    """The metadata files that no known table has written.
+
+    Args:
+        store: Where they lie.
+        files: The metadata files that no table names, by path, and the root of each.
+        is_known: Whether a path, a kind and a UUID are those of a table that is known there.
+        now: When they were found.
+    """
+    paths = sorted(files)
+    uuids = load_concurrently(lambda path: uuid_of(store, path), paths)
+    signs = [
+        ForeignSign(files[path], uuid, kind, path, table_folder(path), now)
+        for path, (kind, uuid) in zip(paths, uuids, strict=True)
+        if not is_known(path, kind, uuid)
+    ]
+    # One file of each owner tells of it: a busy table has thousands.
+    return list({(sign.root, sign.folder, sign.id): sign for sign in signs}.values())
+
+
+def table_folder(metadata_path: str) -> str:
+    """The folder of the table that a metadata file belongs to, as a prefix."""
+    return claim_prefix(metadata_path.rpartition("/")[0].removesuffix("/metadata"))
+
+
+def not_allowed(signs: Iterable[ForeignSign], allowed: Sequence[AllowedOwner]) -> list[ForeignSign]:
+    """Signs of owners of which no person has said that they are gone."""
+    ids = {owner.id for owner in allowed}
+    return [sign for sign in signs if sign.id not in ids and sign.kind is not SignKind.SEEN]
+
+
+@dataclass(frozen=True)
+class NamedFiles:
+    """Whether files that commits of ours have named may be needed by foreign owners; reads only.
+
+    Attributes:
+        folders: Lists the top of a folder.
+        ledger: What the last look at each folder found.
+        now: When it is asked.
+    """
+
+    folders: FolderReader
+    ledger: ForeignOwnerReader
+    now: datetime
+
+    @classmethod
+    def of(cls, context: RunContext) -> "NamedFiles":
+        """By what a step has."""
+        return cls(context.folders, context.control.owners, context.clock.now())
+
+    def contested(
+        self, roots: Collection[str], first: Sequence[ForeignSign] = ()
+    ) -> Mapping[str, str]:
+        """Those of some roots from which nothing may be purged, and why.
+
+        Args:
+            roots: Folders of tables, as prefixes.
+            first: What a first look has found that is not stored yet.
+        """
+        signs = [*self.ledger.signs(), *first]
+        seen = {sign.root for sign in signs if sign.kind is SignKind.SEEN}
+        earlier = [sign for sign in signs if sign.root in roots and sign.stops_named_files]
+        tonight = load_concurrently(self._markers, sorted(roots))
+        unseen = set(roots) - seen
+        reasons = dict.fromkeys(unseen, "nobody has looked for other owners there")
+        stopping = [*earlier, *chain.from_iterable(tonight)]
+        allowed = self.ledger.allowed()
+        return reasons | {s.root: s.message for s in not_allowed(stopping, allowed)}
+
+    def _markers(self, root: str) -> list[ForeignSign]:
+        """Logs of other formats right in a folder; one that cannot be listed is one, too."""
+        try:
+            folders = self.folders.level(root).folders
+        except (MeltlineError, OSError):
+            return [ForeignSign(root, root, SignKind.OTHER_FORMAT, root, root, self.now)]
+        return [sign for sign in marker_signs(root, folders, self.now) if sign.stops_named_files]
+
+
+def contested_paths(
+    check: NamedFiles,
+    owners: OwnerIndex,
+    paths: Sequence[str],
+    first: Sequence[ForeignSign] = (),
+) -> dict[str, str]:
+    """Those of some files that owners may need whom no catalog shows, and who, by path.
+
+    Args:
+        check: What looks for such owners.
+        owners: Which tables own which folders.
+        paths: The files.
+        first: What a first look has found that is not stored yet.
+    """
+    roots = {path: owners.prefix_of(path) for path in paths}
+    contested = check.contested(set(roots.values()), first)
+    return {path: contested[root] for path, root in roots.items() if root in contested}
+
+
+def marker_signs(root: str, folders: Iterable[str], now: datetime) -> list[ForeignSign]:
+    """The signs that folders right below a table's folder are; `root` is the swept folder."""
+    return [
+        ForeignSign(root, folder, kind, folder, _parent_of(folder), now)
+        for folder in folders
+        if (kind := marker_of(folder))
+    ]
+
+
+def _parent_of(folder: str) -> str:
+    return claim_prefix(folder.rstrip("/").rpartition("/")[0])
+
+
+def first_look(context: RunContext, roots: Collection[str]) -> list[ForeignSign]:
+    """Looks at folders that no sweep has seen, before the first purge there.
+
+    Reads the metadata files right in each that no table of ours names. Returns what was found,
+    `SignKind.SEEN` for each folder among it; a folder that cannot be listed is left out.
+    """
+    seen = {sign.root for sign in context.control.owners.signs() if sign.kind is SignKind.SEEN}
+    new = sorted(set(roots) - seen)
+    if not new:
+        return []
+    now, listed = context.clock.now(), {}
+    for root, paths in zip(new, load_concurrently(_Top(context.folders), new), strict=True):
+        if paths is not None:
+            listed[root] = paths
+    files = {path: root for root, paths in listed.items() for path in paths}
+    unknown = set(context.files.references.unknown(sorted(files))) if files else set()
+    uuids = uuids_by_root(context.control.registrations)
+    signs = metadata_signs(
+        context.store,
+        {path: root for path, root in files.items() if path in unknown},
+        lambda path, kind, uuid: uuid in uuids.get(files[path], ()),
+        now,
+    )
+    return [*signs, *(seen_sign(root, now) for root in listed)]
+
+
+@dataclass(frozen=True)
+class _Top:
+    """Lists the metadata files at the top of a table's folder."""
+
+    folders: FolderReader
+
+    def __call__(self, root: str) -> list[str] | None:
+        try:
+            below = f"{root}metadata/"
+            paths = [*self.folders.level(root).paths(root), *self.folders.level(below).paths(below)]
+        except (MeltlineError, OSError):
+            return None
+        return [path for path in paths if tells_owner(path)]
+
+
+def seen_sign(root: str, now: datetime) -> ForeignSign:
+    """That a folder was looked at."""
+    return ForeignSign(root, "", SignKind.SEEN, "", root, now)
+
+
+def uuids_by_root(registrations: RegistrationReader) -> dict[str, set[str]]:
+    """Iceberg's UUIDs of all tables that own a folder, or ever did, by folder."""
+    rows: Sequence[KnownTable] = registrations.all()
+    ownerships: Sequence[Ownership] = registrations.ownerships()
+    table_uuids: dict[str, set[str]] = {}
+    for row in rows:
+        table_uuids.setdefault(row.uuid, set()).add(row.table_uuid)
+    by_root: dict[str, set[str]] = {}
+    for owned in ownerships:
+        by_root.setdefault(owned.prefix, set()).update(table_uuids.get(owned.table_uuid, ()))
+    return by_root
+
+
+def foreign_findings(owners: ForeignOwnerReader) -> Iterator[Finding]:
+    """A finding for each foreign owner that stops a folder, and for each that is allowed."""
+    allowed = owners.allowed()
+    for sign in not_allowed(owners.signs(), allowed):
+        stays = "nothing is swept there"
+        if sign.stops_named_files:
+            stays += ", and nothing is purged"
+        message = f"{sign.message}; {stays} since {format_instant(sign.seen_at)}"
+        yield Finding("warning", "foreign_owner", sign.stops, message, sign.fix)
+    for owner in allowed:
+        at = format_instant(owner.at)
+        message = f"{owner.who} says since {at} that it needs nothing: {owner.reason}"
+        fix = f"`meltline sweep disallow {owner.id}` takes the word back"
+        yield Finding("info", "owner_allowed", owner.id, message, fix)
