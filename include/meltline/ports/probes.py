@@ -43,7 +43,7 @@ class ServerProbe(Protocol):
         ...
 
     def deleted_since(self, metadata_location: str) -> bool:
-        """Whether the server has deleted the dropped table's files; takes them away otherwise.
+        """Whether the server has deleted the dropped table's files. Leaves them as they are.
 
         Raises:
             MeltlineError: That cannot be told now.

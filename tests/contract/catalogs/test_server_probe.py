@@ -18,6 +18,7 @@ from meltline.app.services import RunContext
 from meltline.config.load import CatalogConfig
 from tests.contract.catalogs.rest_catalog import RestCatalogServer, rest_catalog
 from tests.lake.lake import Lake, Table
+from tests.lives.kills import Killed
 
 MINUTE = 1 / 24 / 60
 DUE = SECOND_CHECK_AFTER / timedelta(days=1)
@@ -172,6 +173,20 @@ def test_a_managed_server_that_is_probed_again_stays_managed_unless_it_deletes_s
     before = served.table.snapshots
     assert any("deletes the files" in line for line in served.run().notices)
     assert served.table.snapshots == before and served.findings()
+
+
+def test_a_run_that_dies_at_its_second_check_accuses_no_server(served: Served) -> None:
+    class Dying:
+        def set_namespace_properties(self, *words: object) -> None:
+            raise Killed
+
+    served.probe()
+    served.lake.on(12 + DUE)
+    dying = Dying()
+    with pytest.raises(Killed):
+        probe_catalog(replace(served.context(), editors={"lake": dying}), "lake")  # type: ignore[dict-item]
+    assert served.run().exit_code == 0 and served.table.snapshots == [served.table.head]
+    assert not served.findings() and served.is_clean()
 
 
 def test_a_second_check_that_cannot_be_made_is_named_and_made_by_the_next_run(

@@ -28,6 +28,13 @@ REST = (
         PROBES,
     ),
     Mutation(
+        "rest: the file goes before the verdict is kept",
+        "adapters/catalogs/rest/probe.py",
+        "                self.remover.delete([file for file in files if file != kept])\n",
+        "                self.remover.delete(files)\n",
+        PROBES,
+    ),
+    Mutation(
         "rest: the second check is made at once",
         "app/ground/servers.py",
         "        return parse_instant(self.at) + SECOND_CHECK_AFTER\n",

@@ -5,6 +5,7 @@ a second check finds them: `doctor --probe-catalog` or the first run after it is
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from meltline.app.ground.audit_log import audit
@@ -136,6 +137,8 @@ def _second_check(context: ReadContext, name: str, verdict: ServerVerdict) -> Se
         checked="" if is_deleted else now,
     )
     _keep(context, name, decided)
+    with suppress(MeltlineError):  # only now: a run that dies before finds the file once more
+        context.remover.delete([verdict.dropped])
     return decided
 
 

@@ -96,7 +96,7 @@ class RestProbe:
         else:
             return self.files.size(metadata_location) is None
         finally:
-            self._clean_up()
+            self._clean_up(kept=metadata_location)
 
     def _questions(self) -> Iterator[tuple[str, bool, Callable[[], str]]]:
         yield "it shows all branches of a table", True, self._shows_everything
@@ -265,14 +265,18 @@ class RestProbe:
             committed_base=location,
         )
 
-    def _clean_up(self) -> None:
-        """Takes away what was made; what cannot be is said by the server's own listing."""
+    def _clean_up(self, kept: str = "") -> None:
+        """Takes away what was made; what cannot be is said by the server's own listing.
+
+        Args:
+            kept: A file that stays.
+        """
         for name in ("t", "t2"):
             scratch = TableName(self.tables.name, (self.space,), name)
             with suppress(Exception):
                 files = _files_of(self.tables.protocol, scratch)
                 _drop(self.tables.protocol, scratch)
-                self.remover.delete(files)
+                self.remover.delete([file for file in files if file != kept])
         with suppress(Exception):
             self.tables.protocol.catalog.drop_namespace((self.space,))
 
