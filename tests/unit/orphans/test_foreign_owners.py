@@ -296,7 +296,7 @@ def test_in_a_shared_data_folder_a_table_claims_only_what_its_path_or_a_commit_s
     swept.lake.check_nothing_is_missing()
     assert theirs in swept.lake.paths()
     (row,) = swept.lake.control.places.withheld()
-    assert (row.why, row.files) == ("not surely the table's", 1)
+    assert (row.why, row.files) == ("unclaimed", 1)
     assert row.fix.endswith("`meltline sweep allow file:///w/objects/ --reason TEXT`")
 
 

@@ -36,7 +36,7 @@ from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
-from meltline.app.safety.foreign_owners import foreign_findings
+from meltline.app.safety.foreign_findings import foreign_findings
 from meltline.app.safety.roots import withheld_findings
 from meltline.app.services import ReadContext
 from meltline.app.storage.guarded_tables import guarded_tables

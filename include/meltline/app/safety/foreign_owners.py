@@ -5,14 +5,13 @@ each folder once more; a folder that no sweep has seen gets a first look of its 
 the same by itself.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from meltline.app.catalog.metadata import load_concurrently
-from meltline.app.ground.findings import Finding
 from meltline.app.services import RunContext
 from meltline.domain.deletion.foreign_owners import (
     AllowedOwner,
@@ -25,7 +24,6 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.units import format_instant
 from meltline.ports import (
     FolderReader,
     ForeignOwnerReader,
@@ -226,19 +224,3 @@ def uuids_by_root(registrations: RegistrationReader) -> dict[str, set[str]]:
     for owned in ownerships:
         by_root.setdefault(owned.prefix, set()).update(table_uuids.get(owned.table_uuid, ()))
     return by_root
-
-
-def foreign_findings(owners: ForeignOwnerReader) -> Iterator[Finding]:
-    """A finding for each foreign owner that stops a folder, and for each that is allowed."""
-    allowed = owners.allowed()
-    for sign in not_allowed(owners.signs(), allowed):
-        stays = "nothing is swept there"
-        if sign.stops_named_files:
-            stays += ", and nothing is purged"
-        message = f"{sign.message}; {stays} since {format_instant(sign.seen_at)}"
-        yield Finding("warning", "foreign_owner", sign.stops, message, sign.fix)
-    for owner in allowed:
-        at = format_instant(owner.at)
-        message = f"{owner.who} says since {at} that it needs nothing: {owner.reason}"
-        fix = f"`meltline sweep disallow {owner.id}` takes the word back"
-        yield Finding("info", "owner_allowed", owner.id, message, fix)

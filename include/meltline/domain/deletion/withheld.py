@@ -22,7 +22,7 @@ class Why(StrEnum):
     HALF_SEEN = "half seen"
     UNPROVED = "no proved copy in cold"
     FOREIGN = "foreign owner"
-    UNCLAIMED = "not surely the table's"
+    UNCLAIMED = "unclaimed"
 
 
 @dataclass(frozen=True, slots=True)

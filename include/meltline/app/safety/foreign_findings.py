@@ -1,0 +1,24 @@
+"""What `doctor` says of owners whom no catalog shows, and of those that people have allowed."""
+
+from collections.abc import Iterator
+
+from meltline.app.ground.findings import Finding
+from meltline.app.safety.foreign_owners import not_allowed
+from meltline.domain.units import format_instant
+from meltline.ports import ForeignOwnerReader
+
+
+def foreign_findings(owners: ForeignOwnerReader) -> Iterator[Finding]:
+    """A finding for each foreign owner that stops a folder, and for each that is allowed."""
+    allowed = owners.allowed()
+    for sign in not_allowed(owners.signs(), allowed):
+        stays = "nothing is swept there"
+        if sign.stops_named_files:
+            stays += ", and nothing is purged"
+        message = f"{sign.message}; {stays} since {format_instant(sign.seen_at)}"
+        yield Finding("warning", "foreign_owner", sign.stops, message, sign.fix)
+    for owner in allowed:
+        at = format_instant(owner.at)
+        message = f"{owner.who} says since {at} that it needs nothing: {owner.reason}"
+        fix = f"`meltline sweep disallow {owner.id}` takes the word back"
+        yield Finding("info", "owner_allowed", owner.id, message, fix)
