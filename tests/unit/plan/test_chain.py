@@ -4,6 +4,7 @@ The lake's deleter holds every delete against a walk of all metadata at that ver
 run ends with a look for files that are needed and gone.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import permutations
 
@@ -11,7 +12,7 @@ import pytest
 
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import AsOfInFuture
-from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.files import DepartureState, PlannedFile
 from tests.lake.lake import DAY, T0, Lake, Table, business
 
 FAILSAFE = timedelta(days=7)
@@ -167,6 +168,50 @@ def test_statistics_go_with_their_snapshot() -> None:
     for day in (12, 20):
         lake.on(day).run()
     assert path in lake.deleter.deleted and kept in lake.paths()
+
+
+@pytest.mark.parametrize("key", ["statistics", "partition-statistics"])
+def test_a_statistics_entry_that_names_a_live_data_file_of_another_table_is_never_planned(
+    key: str,
+) -> None:
+    lake = Lake()
+    table, other = lake.on(0).table("t"), lake.table("other")
+    other.append("live")
+    live, first = other.data("live"), table.overwrite("a")
+    entry = {"snapshot-id": first, "statistics-path": live, "file-size-in-bytes": 50}
+    entry |= {"file-footer-size-in-bytes": 10, "blob-metadata": []}
+    table.edit(lambda document: document[key].append(entry))
+    lake.on(1)
+    table.overwrite("b")
+    for day in (12, 20, 28):
+        assert lake.on(day).run().exit_code == 0
+    assert len(table.snapshots) == 1  # it went on expiring
+    assert live in lake.paths()
+    assert all(f.path != live for files in planned(lake) for f in files)
+    other.overwrite("newer")
+    for day in (40, 60):
+        lake.on(day).run()
+    assert live in lake.deleter.deleted  # and once nothing needs it, it goes
+
+
+def test_a_data_file_that_a_statistics_entry_still_names_stays() -> None:
+    lake = Lake()
+    table, other = lake.on(0).table("t"), lake.table("other")
+    other.append("named")
+    path, head = other.data("named"), table.append("a")
+    entry = {"snapshot-id": head, "statistics-path": path, "file-size-in-bytes": 50}
+    entry |= {"file-footer-size-in-bytes": 10, "blob-metadata": []}
+    table.edit(lambda document: document["statistics"].append(entry))
+    lake.on(1).run()
+    other.overwrite("newer")
+    for day in (12, 20, 28):
+        assert lake.on(day).run().exit_code == 0
+    assert path in lake.paths()
+
+
+def planned(lake: Lake) -> list[Sequence[PlannedFile]]:
+    """The items of every plan that was ever stored."""
+    return list(lake.files.items.of([plan.id for plan in lake.control.plans.find()]).values())
 
 
 def test_sibling_tables_with_a_common_prefix_do_not_touch_each_other() -> None:

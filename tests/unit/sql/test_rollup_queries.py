@@ -5,6 +5,7 @@ import sqlglot
 
 from meltline.domain.errors import RollupInvalid
 from meltline.grammar.rollups import SOURCE_VIEW, rollup_query
+from meltline.grammar.stable_queries import AGGREGATES
 
 COUNTED = "SELECT {bucket} AS b, count(*) AS n FROM t GROUP BY 1"
 HOURLY_SENSORS = (
@@ -22,6 +23,13 @@ CANDLES = (
     " max(price) AS high, min(price) AS low, lakets.last(price, time) AS close"
     " FROM trades GROUP BY 1"
 )
+
+_OF_SQLGLOT = "logical_and logical_or approx_distinct variance_pop quantile mean "
+_OF_TWO = """
+    min_by max_by first last first_value last_value corr covar_pop covar_samp percentile
+    percentile_cont arg_min arg_max bitwise_and_agg bitwise_or_agg bitwise_xor_agg
+"""
+_LEFT_OUT = frozenset((_OF_SQLGLOT + _OF_TWO).split())
 
 
 def of_bucket(bucket: str) -> str:
@@ -184,6 +192,77 @@ def test_spark_words_are_read_where_postgres_has_others() -> None:
 def test_what_is_more_than_one_table_grouped_or_changes_by_itself_is_refused(rest: str) -> None:
     with pytest.raises(RollupInvalid):
         rollup_query(with_rest(rest=rest))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "ts > timestamp 'now'",
+        "ts > TIMESTAMP 'Today UTC'",
+        "d = date 'tomorrow'",
+        "ts > cast('yesterday' AS timestamp)",
+        "ts > 'now'::timestamp",
+        "ts > try_cast('epoch' AS timestamp)",
+        "ts > to_timestamp('now')",
+        "ts > 'today'",
+        "reflect('java.lang.System', 'nanoTime') = '1'",
+        "java_method('java.util.UUID', 'randomUUID') = a",
+        "try_reflect('java.lang.System', 'exit', 1) = a",
+        "user() = owner",
+        "session_user() = owner",
+        "current_catalog() = a",
+        "version() = a",
+        "lake.air.f(v) > 1",
+        "air.f(v) > 1",
+        "my_function(v) > 1",
+        "v > @x",
+        "v > @@session.x",
+        "v > :x",
+        "v > ?",
+        "v > session.x()",
+        "exists(a, x -> x > rand())",
+        "aggregate(a, 0, (acc, x) -> acc + x) > 1",
+        "ai_query('model', a) = 'yes'",
+        "parse_url(a, 'HOST') = b",
+        "spark_partition_id() = 1",
+        "approx_percentile(v, 0.5) > 1",
+    ],
+)
+@pytest.mark.parametrize("clause", ["WHERE {} GROUP BY 1", "GROUP BY 1 HAVING max({})"])
+def test_what_answers_differently_each_time_or_runs_code_is_refused(
+    condition: str, clause: str
+) -> None:
+    with pytest.raises(RollupInvalid):
+        rollup_query(with_rest(rest=f"FROM t {clause.format(condition)}"))
+
+
+@pytest.mark.parametrize("name", sorted(AGGREGATES - _LEFT_OUT))
+def test_an_allowed_aggregate_is_taken_by_every_name(name: str) -> None:
+    assert rollup_query(with_rest(f"{name}(v) AS n")).columns[:2] == ("b", "n")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sum(CASE WHEN v > 1 AND NOT (v = 3 OR v IS NULL) THEN v ELSE 0 END)",
+        "max(coalesce(nullif(v, 0), greatest(a, b), 1))",
+        "min(substring(lower(trim(name)) FROM 1 FOR 3))",
+        "count(DISTINCT concat(a, '-', left(b, 2)))",
+        "sum(extract(hour FROM ts)) + max(date_part('day', ts))",
+        "max(date_trunc('day', ts2)) - INTERVAL '1 day'",
+        "avg(power(abs(v), 2)) / sqrt(count(*))",
+        "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)",
+        "max(v) FILTER (WHERE name LIKE 'a%' AND name IN ('now-or-never', 'x'))",
+        "max(to_timestamp(text)) ",
+        "sum(regexp_like(name, '^a')::int)",
+        "max_by(v, ts) + lakets.last(v, ts)",
+        "max(unix_timestamp(ts))",
+        "max(d) FILTER (WHERE ts > TIMESTAMP '2026-01-01 00:00:00')",
+        "max(j.a.b)",
+    ],
+)
+def test_usual_expressions_are_taken(expression: str) -> None:
+    assert rollup_query(with_rest(f"{expression} AS n")).columns[:2] == ("b", "n")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from meltline.app.catalog.tables import ObservedTable, TableRetention
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
+from meltline.domain.deletion.orphans import is_metadata
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.iceberg.files import DepartureState, SideFile
 from meltline.domain.iceberg.locations import location_key
@@ -27,12 +28,29 @@ def departing_files(
     candidates: Sequence[SnapshotKey],
     within: Neighbourhood | None,
 ) -> list[DepartingFile]:
-    """What only the candidates refer to, and side files that nothing names any more."""
+    """What only the candidates refer to, and side files that nothing names any more.
+
+    By path, whatever kind a file is said to have: a statistics entry may name a live data file.
+    """
     departing = files.references.departing(candidates, within)
     waiting = _described_by_waiting_departures(files.departures, plans)
+    known = files.side_files.known()
+    staying = _staying_side_files(known, waiting, observation, targets)
+    side_files = _departing_side_files(known, staying, targets)
+    dead = [*observation.dead, *candidates]
+    alive = files.references.among([f.path for f in side_files if not is_metadata(f.path)], dead)
+    listed = {location_key(file.path) for file in departing}
     return [
-        *_not_deleted(files.departures, departing, targets),
-        *_departing_side_files(files.side_files.known(), waiting, observation, targets),
+        *(
+            file
+            for file in _not_deleted(files.departures, departing, targets)
+            if location_key(file.path) not in staying
+        ),
+        *(
+            file
+            for file in side_files
+            if file.path not in alive and location_key(file.path) not in listed
+        ),
     ]
 
 
@@ -56,13 +74,13 @@ def _not_deleted(
     return [file for file in departing if location_key(file.path) not in deleted_keys]
 
 
-def _departing_side_files(
+def _staying_side_files(
     files: Sequence[SideFile],
     waiting: Collection[str],
     observation: Observation,
     targets: Sequence[TableRetention],
-) -> list[DepartingFile]:
-    """Statistics and metadata files that no table's metadata names any more.
+) -> set[str]:
+    """Keys of the statistics and metadata files that some table's metadata names, or may name.
 
     `waiting` are keys of those that describe snapshots of which files wait in failsafe.
     """
@@ -71,7 +89,13 @@ def _departing_side_files(
     # What a table names that was dropped stays named, and all of one that cannot be read now.
     unread = {location_key(f.path) for f in files if f.table_uuid not in observation.read}
     named = _named_by(observation.tables, leaving) | _named_by(observation.left_behind, {})
-    staying = named | unread | set(waiting)
+    return named | unread | set(waiting)
+
+
+def _departing_side_files(
+    files: Sequence[SideFile], staying: Collection[str], targets: Sequence[TableRetention]
+) -> list[DepartingFile]:
+    """Those of tables that are planned, and that do not stay."""
     planned = {target.state.uuid for target in targets}
     return [
         DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,))
