@@ -3,6 +3,7 @@
 from tests.mutation.mutation import Mutation
 
 GUARDS = ("tests/unit/clone/test_owner_guards.py",)
+CHAIN = ("tests/unit/plan/test_chain.py",)
 FOREIGN = ("tests/unit/orphans/test_foreign_owners.py",)
 
 OWNERS = (
@@ -166,5 +167,19 @@ OWNERS = (
         "    was_allowed = context.control.owners.disallow(id)\n",
         "    was_allowed = False\n",
         FOREIGN,
+    ),
+    Mutation(
+        "what a statistics entry names goes, whatever else needs it",
+        "app/expire/departing_files.py",
+        "            if file.path not in alive and location_key(file.path) not in listed\n",
+        "            if location_key(file.path) not in listed\n",
+        CHAIN,
+    ),
+    Mutation(
+        "what a snapshot has let go of goes, though a statistics entry names it",
+        "app/expire/departing_files.py",
+        "            if location_key(file.path) not in staying\n",
+        "            if file.path\n",
+        CHAIN,
     ),
 )

@@ -214,6 +214,7 @@ def test_what_is_more_than_one_table_grouped_or_changes_by_itself_is_refused(res
         "version() = a",
         "lake.air.f(v) > 1",
         "air.f(v) > 1",
+        "lake.air.upper(a) = b",
         "my_function(v) > 1",
         "v > @x",
         "v > @@session.x",
