@@ -16,7 +16,7 @@ from tests.lake.lake import OUTSIDE, WAREHOUSE, Table
 from tests.lake.streaming import flink_mark, kafka_mark, spark_mark
 from tests.lives.oracle import MAIN, Document, Story, on_branches
 from tests.lives.random_commands import Commands, chosen
-from tests.lives.strangers import Strangers
+from tests.lives.strangers import Strangers, allow_the_gone
 from tests.lives.watched_lake import ENABLED, HOLD, WatchedLake
 
 DAY_MS = 86_400_000
@@ -447,8 +447,7 @@ class Engines:
         self.lake.catalogs["theirs"].unlistable = "no answer"
 
     def list_again(self, number: int) -> None:
-        for catalog in self.lake.catalogs.values():
-            catalog.unlistable = ""
+        self.lake.catalogs["theirs"].unlistable = ""
 
     # --- at the end ----------------------------------------------------------------------------
 
@@ -460,6 +459,7 @@ class Engines:
         self.lake.storage_roots = (OUTSIDE,)
         self.lake.run()  # what engines have dropped stands among the dropped ones from now on
         self.answer_doctor()
+        allow_the_gone(self.lake)
         for table in self.lake.registered():
             self.opt_in(table, 0)
             self.let_go(table, 0)

@@ -7,7 +7,10 @@ gone, and a person says so.
 import json
 from collections.abc import Callable
 
+from meltline.app.catalog.tables import read_tables
+from meltline.app.ground.owner_guards import override
 from meltline.app.orphans.allowed_owners import allow
+from meltline.domain.clone.clones import GC
 from meltline.domain.deletion.foreign_owners import SignKind
 from meltline.domain.iceberg.files import FileKind
 from meltline.ports import OtherOwner
@@ -101,9 +104,17 @@ class Strangers:
 
 
 def allow_the_gone(lake: Lake) -> bool:
-    """A person says of each owner that a look has found: it is gone. Whether there was any."""
+    """A person answers what `doctor` names of other owners: they are gone. Whether any was named.
+
+    Beside signs in folders these are guards that tools have copied with a table's properties:
+    nobody knows them as Meltline's, so they count as the owner's.
+    """
+    services = lake.services()
     allowed = {owner.id for owner in lake.control.owners.allowed()}
     signs = {s.id for s in lake.control.owners.signs() if s.kind is not SignKind.SEEN}
     for sign in sorted(signs - allowed):
-        allow(lake.services(), sign, "nobody of them is left")
-    return bool(signs - allowed)
+        allow(services, sign, "nobody of them is left")
+    guarded = [table.state for table in read_tables(services) if table.owner_guard == GC]
+    for state in guarded:
+        override(services, state, "the guard is a copy")
+    return bool(signs - allowed or guarded)

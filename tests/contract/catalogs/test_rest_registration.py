@@ -117,10 +117,10 @@ def test_a_table_that_may_not_be_dropped_has_its_name_again(shop: Shop) -> None:
     (at,) = shop.catalog.create([new_table("a")]).values()
     answer = shop.server._table
 
-    def refuse(method: str, *words: Any) -> Any:
+    def refuse(method: str, *words: Any, **more: Any) -> Any:
         if method == "DELETE":
             raise Refused(403, "ForbiddenException")
-        return answer(method, *words)
+        return answer(method, *words, **more)
 
     shop.server._table = refuse  # type: ignore[method-assign]
     with pytest.raises(ForbiddenError):

@@ -142,9 +142,9 @@ OWNERS = (
     ),
     Mutation(
         "no gate asks who else may own what a commit named",
-        "app/gate/cases.py",
-        "        return list(contested_paths(check, self.owners, paths))\n",
-        "        return []\n",
+        "app/gate/evidence.py",
+        "        contested=contested_paths(foreign, owners, purged),\n",
+        "        contested={},\n",
         FOREIGN,
     ),
     Mutation(

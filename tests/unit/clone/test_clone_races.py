@@ -13,6 +13,7 @@ import pytest
 from meltline.app.catalog.metadata import load_state
 from meltline.app.clone.clone import clone
 from meltline.app.clone.gc_guard import may_share, set_guard
+from meltline.app.ground.owner_guards import GuardLog
 from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, LockLost, MeltlineError
 from meltline.domain.iceberg.names import TableName
@@ -301,7 +302,7 @@ def test_that_a_guard_was_lifted_is_known_of_the_table_and_not_of_a_name() -> No
     assert may_share(services.control.registrations, services.control.decisions, states) == {
         other.uuid
     }
-    set_guard(services.control.decisions, services.editors, states[0])
+    set_guard(GuardLog.of(services), services.editors, states[0])
     assert may_share(services.control.registrations, services.control.decisions, states) == {
         one.uuid,
         other.uuid,

@@ -158,7 +158,9 @@ def test_a_commit_through_a_new_link_between_two_batches_is_seen() -> None:
     table.overwrite("b")
     run_days(lake, 9)
     paths = [table.data("a")]
-    proof = PurgeRecheck.of(lake.on(18).services(), paths)
+    services, request = lake.on(18).services(), lake.request()
+    assert Run(services, request).plan_purge()
+    proof = PurgeRecheck.of(services, paths)
     assert proof.still_needed(paths) == set()
     lake.store.links[ALIAS] = DATA
     other.append(f"{ALIAS}a.parquet")

@@ -11,7 +11,6 @@ from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
 from meltline.app.safety.protected_files import protected_among
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan
@@ -35,6 +34,7 @@ class Surroundings:
         now: By the wall clock, when the gate began.
         protected: Keys of metadata files that tables are at, or that stand in their logs.
         elsewhere: By what other name a planned file may be needed.
+        contested: Planned files that owners may need whom no catalog shows, and who.
         half_seen: Where a catalog shows only a part of what is needed, by what the catalogs say
             now and by what the ledger remembers.
     """
@@ -46,6 +46,7 @@ class Surroundings:
     groups: Groups
     protected: Collection[str]
     elsewhere: Mapping[str, str]
+    contested: Mapping[str, str]
     half_seen: HalfSeenPlaces
 
     @property
@@ -56,11 +57,6 @@ class Surroundings:
     def levels(self, state: TableMetadata) -> Levels:
         """The properties that hold for a table, nearest first."""
         return self.proof.world.levels(state, self.sources.config.ledger_namespace)
-
-    def contested(self, paths: Sequence[str]) -> list[str]:
-        """Those of some files that owners may need whom no catalog shows."""
-        check = NamedFiles(self.sources.folders, self.sources.owners, self.now)
-        return list(contested_paths(check, self.owners, paths))
 
     def is_held(self, state: TableMetadata) -> bool:
         """Whether a hold lies on a table, or on what it stands in."""

@@ -11,6 +11,7 @@ from meltline.app.gate.expire_evidence import LedgerFacts, expire_measures
 from meltline.app.gate.proof import Leaving, prove
 from meltline.app.gate.purge_evidence import purge_measures
 from meltline.app.gate.sources import GateSources
+from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
 from meltline.app.safety.half_seen import half_seen_now, lying_in, place_in
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.safety.protected_files import metadata_keys
@@ -65,11 +66,14 @@ def _surroundings(
     sought = {*_paths(plans, items), *(name for path in purged for name in names.of(path))}
     leaving = Leaving.by(plans, world.states)
     proof = prove(sources, world, leaving, sorted(sought), _read_since(sources, plans))
+    owners = fresh_owners(sources.registrations, world)
+    foreign = NamedFiles(sources.folders, sources.owners, now)
     return Surroundings(
         sources,
         now,
         proof,
-        owners=fresh_owners(sources.registrations, world),
+        owners=owners,
+        contested=contested_paths(foreign, owners, purged),
         groups=Groups(sources.registrations.sharing()),
         protected=metadata_keys(world.states),
         elsewhere=needed_by_other_names(

@@ -25,7 +25,7 @@ def purge_measures(
         **_failsafe_measures(case, departures),
         "planned_held": _held_owners(case),
         "planned_guarded": case.owners & around.guarded,
-        "planned_contested": around.contested(case.paths),
+        "planned_contested": [p for p in case.paths if p in around.contested],
         "planned_claimed": [p for p in case.paths if claimed.get(p, plan.id) != plan.id],
     }
 
