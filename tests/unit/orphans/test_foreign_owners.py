@@ -253,6 +253,15 @@ def test_a_purge_where_no_sweep_has_looked_goes_on_in_a_healthy_lake() -> None:
     assert files_of(swept, 40) > 0
 
 
+@pytest.mark.parametrize("name", [".00001-a.metadata.json.crc", "v1.metadata.json.crc"])
+def test_a_checksum_beside_a_metadata_file_is_no_sign(name: str) -> None:
+    swept = Swept()
+    swept.table.overwrite("newer")
+    swept.leave(f"{ROOT}/metadata/{name}", b"crc")
+    swept.lake.on(20).run()
+    assert files_of(swept, 40) > 0
+
+
 def test_a_gate_finds_a_log_that_came_after_the_plan() -> None:
     swept = Swept()
     swept.table.overwrite("newer")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from meltline.domain.deletion.orphans import is_metadata
+from meltline.domain.deletion.orphans import is_metadata, is_passed_over
 from meltline.domain.iceberg.locations import claim_prefix, split_location
 
 
@@ -132,8 +132,12 @@ def format_of_file(path: str) -> tuple[SignKind, str] | None:
 
 
 def tells_owner(path: str) -> bool:
-    """Whether a file is a table's or view's metadata; one before its last rename is none yet."""
-    return is_metadata(path) and not path.endswith(".tmp")
+    """Whether a file is a table's or view's metadata.
+
+    One before its last rename is none yet, and a checksum beside one is none either.
+    """
+    is_whole = not path.endswith((".tmp", ".crc"))
+    return is_metadata(path) and is_whole and not is_passed_over(path.rpartition("/")[2])
 
 
 def contexts_of(locations: Iterable[str]) -> frozenset[str]:
