@@ -195,12 +195,11 @@ def parser(words: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,
         callback=_options,
     )
-    # A group of a command's own name, such as `sweep allow`, takes its place where it is meant.
-    hidden = [name for name in GROUPS.keys() & COMMANDS if second not in GROUPS[name][1]]
-    is_group = first in GROUPS and first not in hidden
-    _add(app, {k: v for k, v in COMMANDS.items() if not (is_group and k == first)}, first)
+    # `sweep` is a command, and with `allow` behind it a group of the same name.
+    group_meant = first if second in GROUPS.get(first, ("", {}))[1] else ""
+    _add(app, {name: at for name, at in COMMANDS.items() if name != group_meant}, first)
     for name, (purpose, commands) in GROUPS.items():
-        if name in hidden:
+        if name in COMMANDS and name != group_meant:
             continue
         group = typer.Typer(help=purpose, no_args_is_help=True)
         if name == first:

@@ -38,7 +38,7 @@ OWNERS = (
     Mutation(
         "the owner's word to Meltline alone does not count",
         "domain/clone/clones.py",
-        '    if properties.get(OWNER_GC, "true").strip().lower() == "false":\n',
+        '    if properties.get(OWNER_GC, "true").lower() != "true":  # an odd word keeps\n',
         "    if False:\n",
         GUARDS,
     ),
@@ -80,7 +80,7 @@ OWNERS = (
     Mutation(
         "a metadata file of another table is an orphan like any other",
         "app/orphans/foreign_claims.py",
-        "        *_of_metadata(context, observation, places, sifted.candidates),\n",
+        "        *_of_metadata(observation, places, claims, unlisted, known, now),\n",
         "",
         FOREIGN,
     ),
@@ -88,7 +88,7 @@ OWNERS = (
         "any table's UUID is known in any folder",
         "app/orphans/foreign_claims.py",
         "        return uuid in claims[path].table_uuids and folder in known_folders\n",
-        "        return kind is SignKind.TABLE\n",
+        "        return True\n",
         FOREIGN,
     ),
     Mutation(
@@ -157,7 +157,7 @@ OWNERS = (
     Mutation(
         "a folder that no sweep has seen is purged at once",
         "app/safety/foreign_owners.py",
-        "    new = sorted(set(roots) - seen)\n",
+        '    new = sorted(set(roots) - seen - {""})\n',
         "    new: list[str] = []\n",
         FOREIGN,
     ),
@@ -181,5 +181,40 @@ OWNERS = (
         "            if location_key(file.path) not in staying\n",
         "            if file.path\n",
         CHAIN,
+    ),
+    Mutation(
+        "metadata files that an engine deletes tell of no owner",
+        "app/orphans/orphan_candidates.py",
+        "    sifted.doubtful |= _of_engines(sifted.candidates)\n",
+        "    sifted.keep(dict(_of_engines(sifted.candidates)))\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "a sweep that could not ask everybody forgets what an earlier one found",
+        "app/orphans/sweep.py",
+        "    if sifted.signs is None:\n        return\n",
+        "    sifted.signs = sifted.signs or []\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "a sweep of a table that is held forgets what an earlier one found",
+        "app/orphans/sweep.py",
+        '        if claims.on(f"{prefix}-").is_judged and not any(',
+        "        if not any(",
+        FOREIGN,
+    ),
+    Mutation(
+        "a folder that cannot be listed tonight is nobody else's",
+        "app/safety/foreign_owners.py",
+        "        except (MeltlineError, OSError):\n            return None\n        return [sign",
+        "        except (MeltlineError, OSError):\n            return []\n        return [sign",
+        FOREIGN,
+    ),
+    Mutation(
+        "an override may come before the owner's setting",
+        "app/ground/owner_guards.py",
+        "    if not setting:\n",
+        "    if False:\n",
+        GUARDS,
     ),
 )

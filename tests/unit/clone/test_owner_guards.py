@@ -122,6 +122,18 @@ def test_a_person_overrides_the_setting_for_one_registration_and_detach_ends_tha
     assert live_on(lake, 150, 190, 191) == [0, 0, 0]
 
 
+def test_what_the_owner_does_not_forbid_cannot_be_overridden_beforehand() -> None:
+    lake, table = shared_unseen()
+    lake.on(60).run()
+    with pytest.raises(UsageInvalid, match="forbids no deletions"):
+        overridden(lake)
+    table.configure(**GUARD)
+    lake.on(61).run()
+    overridden(lake)
+    with pytest.raises(UsageInvalid, match="forbids no deletions"):
+        overridden(lake)
+
+
 def test_the_owners_word_to_meltline_itself_cannot_be_overridden() -> None:
     lake, table = shared_unseen(**GUARD)
     table.configure(**{"meltline.owner-gc": "false"})
@@ -164,7 +176,10 @@ def test_a_copied_mark_without_a_record_is_the_owners() -> None:
     assert owner_guard(ours, recorded=True) == ""
     assert owner_guard(GUARD, recorded=True) == "gc.enabled"
     assert owner_guard({**ours, "meltline.owner-gc": "FALSE"}, recorded=True) == "meltline.owner-gc"
-    assert owner_guard({"gc.enabled": "true", "meltline.owner-gc": "true"}, recorded=False) == ""
+    assert owner_guard({"gc.enabled": "TRUE", "meltline.owner-gc": "true"}, recorded=False) == ""
+    # Odd words keep: Java reads each of them as no.
+    assert owner_guard({"gc.enabled": "no"}, recorded=True) == "gc.enabled"
+    assert owner_guard({"meltline.owner-gc": "0"}, recorded=True) == "meltline.owner-gc"
 
 
 def test_a_dropped_table_of_which_the_owner_forbids_deletions_is_never_let_go() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from meltline.app.orphans.allowed_owners import allow, disallow
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
+from meltline.app.safety.foreign_owners import NamedFiles
 from meltline.domain.deletion.foreign_owners import AllowedOwner
 from meltline.domain.errors import CatalogUnlistable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import OtherOwner
+from meltline.ports import Catalog, Level, OtherOwner
 from tests.lake.lake import Table
 from tests.lake.swept import FIRST, SECOND, Swept, a_lake
 
@@ -35,6 +37,19 @@ def a_view_at(swept: Swept, location: str = ROOT) -> str:
     document = {"view-uuid": VIEW_UUID, "format-version": 1, "location": location}
     path = f"{location}/metadata/00000-v.gz.metadata.json"
     return swept.leave(path, gzip.compress(json.dumps(document).encode()))
+
+
+@dataclass(frozen=True)
+class WithoutViews:
+    """A catalog whose tables can be listed, and whose views cannot."""
+
+    catalog: Catalog
+
+    def other_owners(self) -> list[OtherOwner]:
+        raise CatalogUnlistable("no views", object="lake", expected="", found="503", next="")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.catalog, name)
 
 
 def files_of(swept: Swept, *days: float) -> int:
@@ -170,15 +185,7 @@ def test_while_the_views_of_a_catalog_cannot_be_listed_nothing_departs() -> None
     swept = Swept()
     swept.leave("orphan")
     lake = swept.services().catalogs["lake"]
-
-    class WithoutViews:
-        def other_owners(self) -> list[OtherOwner]:
-            raise CatalogUnlistable("no views", object="lake", expected="", found="503", next="")
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(lake, name)
-
-    services = swept.services(catalogs={"lake": WithoutViews()})
+    services = swept.services(catalogs={"lake": WithoutViews(lake)})
     swept.sweep(FIRST, services)
     summary = swept.sweep(SECOND, services)
     assert (swept.waiting(), summary.exit_code) == (set(), 4)
@@ -286,6 +293,50 @@ def test_a_log_that_comes_between_the_gate_and_the_deletes_keeps_the_files_waiti
     assert swept.waiting() == waiting <= swept.lake.paths()
 
 
+def test_metadata_files_that_an_engine_deletes_tell_of_their_owner_all_the_same() -> None:
+    swept, _ = beside_a_stranger()
+    swept.table.configure(**{"write.metadata.delete-after-commit.enabled": "true"})
+    swept.leave("orphan")
+    stops(swept, "a table that no catalog shows")
+
+
+def contested(swept: Swept) -> bool:
+    """Whether a purge finds that others may own what commits named."""
+    check = NamedFiles.of(swept.services())
+    return f"{ROOT}/" in check.contested({f"{ROOT}/"})
+
+
+def test_a_sweep_that_cannot_ask_everybody_forgets_no_sign() -> None:
+    swept, _ = beside_a_stranger()
+    swept.sweep(FIRST)
+    assert contested(swept)
+    lake = swept.services().catalogs["lake"]
+    swept.sweep(SECOND, swept.services(catalogs={"lake": WithoutViews(lake)}))
+    assert contested(swept)
+
+
+def test_a_sweep_while_the_table_is_held_forgets_no_sign() -> None:
+    swept, _ = beside_a_stranger()
+    swept.sweep(FIRST)
+    swept.table.configure(**{"meltline.hold": "audit"})
+    swept.sweep(SECOND)
+    assert contested(swept)
+
+
+def test_a_folder_that_cannot_be_listed_is_contested_though_a_person_allows_it() -> None:
+    swept = Swept()
+    swept.sweep(FIRST)
+    assert not contested(swept)
+    allow(swept.services(), ROOT, "only this table writes there")
+
+    class Shut:
+        def level(self, folder: str) -> Level:
+            raise PermissionError(folder)
+
+    check = NamedFiles(Shut(), swept.lake.control.owners, swept.lake.clock.now())
+    assert check.contested({f"{ROOT}/"}).keys() == {f"{ROOT}/"}
+
+
 # --- folders that many tables use -----------------------------------------------------------------
 
 
@@ -325,8 +376,10 @@ def test_one_metadata_folder_for_a_listed_and_an_unlisted_table_stops() -> None:
     folder = "file:///w/shared-metadata"
     swept.table.configure(**{"write.metadata.path": folder})
     document = {"table-uuid": "e" * 8, "format-version": 2, "location": "file:///w/dark/other"}
+    swept.lake.on(2).run()
     theirs = swept.leave(f"{folder}/00000-d.metadata.json", json.dumps(document).encode())
     swept.sweep_twice()
+    assert [row.why for row in swept.lake.control.places.withheld()] == ["unclaimed"]
     files_of(swept, SECOND + 8, SECOND + 30)
     assert theirs in swept.lake.paths()
 

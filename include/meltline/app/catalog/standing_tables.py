@@ -42,9 +42,9 @@ class StandingTables:
         """A table with the properties around it, and with what a policy store says of it now."""
         return observed_table(self._context, state, listing, anew=True)
 
-    def owner_guard(self, state: TableMetadata) -> str:
-        """The property by which a table's owner forbids deletions; empty for none."""
-        return OwnerGuards.read(self._context.control.decisions).of(state)
+    def owner_guards(self) -> OwnerGuards:
+        """Which tables' owners forbid deletions, by what the control ledger knows now."""
+        return OwnerGuards.read(self._context.control.decisions)
 
     def keep_requests(
         self, tables: Sequence[ObservedTable], as_of: datetime

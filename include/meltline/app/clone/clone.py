@@ -305,8 +305,8 @@ def _register(
 
 
 def _guard(context: ReadContext, parts: Sequence[_Part], back: ExitStack) -> None:
+    log = GuardLog.of(context)
     for part in parts:
-        log = GuardLog.of(context)
         log.sets(part.own.uuid)
         if set_guard(log, context.editors, part.state, part.source.snapshot_id):
             back.callback(

@@ -89,7 +89,16 @@ def override(context: ReadContext, state: TableMetadata, reason: str) -> None:
             found="no reason",
             next="give the reason; `meltline detach` takes the override back",
         )
-    if owner_guard(state.properties, recorded=False) == OWNER_GC:
+    setting = OwnerGuards.read(context.control.decisions).of(state)
+    if not setting:
+        raise UsageInvalid(
+            f"the owner of {name} forbids no deletions",
+            object=str(name),
+            expected=f"a table whose owner has set {GC}=false",
+            found="none, or one that is overridden already",
+            next=f"`meltline attach {name}` without --despite-gc-disabled",
+        )
+    if setting == OWNER_GC:
         raise UsageInvalid(
             f"the owner of {name} forbids deletions by {OWNER_GC}=false",
             object=str(name),

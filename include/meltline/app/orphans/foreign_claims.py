@@ -4,18 +4,19 @@ Called by `sweep`, once it is known which files no table names. What the signs m
 commits have named is in `safety/foreign_owners`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.observe.observe import Observation
 from meltline.app.orphans.orphan_candidates import Candidate, Candidates
+from meltline.app.orphans.scan_roots import Claim
 from meltline.app.safety.foreign_owners import (
+    Uuids,
     metadata_signs,
     not_allowed,
+    read_uuids,
     table_folder,
-    uuid_of,
     uuids_by_root,
 )
 from meltline.app.services import RunContext
@@ -26,10 +27,10 @@ from meltline.domain.deletion.foreign_owners import (
     marker_of,
     tells_owner,
 )
-from meltline.domain.deletion.orphans import SweptPlaces, is_below
+from meltline.domain.deletion.orphans import SweptPlaces
 from meltline.domain.errors import CatalogUnlistable
 from meltline.domain.iceberg.locations import claim_prefix, location_key
-from meltline.ports import ObjectReader, OtherOwner
+from meltline.ports import OtherOwner
 
 _VIEWS = ("view", "materialized view")
 
@@ -54,17 +55,24 @@ def leave_foreign(
         sifted.candidates.clear()
         sifted.notes.append(f"nothing departs: {refused.message}: {refused.found}")
         return
-    owners = [_ListedOwner.of(context.store, row) for row in rows]
-    _leave_listed(sifted, places, owners, _views_among(context.store, sifted.candidates))
+    claims = {c.path: c.claim for c in sifted.candidates if tells_owner(c.path)}
+    current = {row.metadata_location for row in rows if row.metadata_location and not row.uuid}
+    uuids = read_uuids(context.store, {*claims, *current})
+    owners = [_ListedOwner.of(row, uuids) for row in rows]
+    _leave_listed(sifted, places, owners, uuids)
+    left = {candidate.path for candidate in sifted.candidates}
+    unlisted = {path: uuid for path, uuid in uuids.items() if path in left}
+    known = uuids_by_root(context.control.registrations)
     signs = [
         *_of_markers(places, markers, now),
         *_of_files(places, sifted.candidates, now),
-        *_of_metadata(context, observation, places, sifted.candidates),
+        *_of_metadata(observation, places, claims, unlisted, known, now),
         *_of_listed(places, owners, now),
     ]
-    sifted.signs = list(dict.fromkeys(signs))
-    for sign in not_allowed(sifted.signs, context.control.owners.allowed()):
-        sifted.stop(sign, places)
+    sifted.stop(not_allowed(signs, context.control.owners.allowed()), places)
+    sifted.keep(sifted.doubtful)
+    if len(catalogs) == len(context.catalogs):
+        sifted.signs = list(dict.fromkeys(signs))
 
 
 @dataclass(frozen=True)
@@ -82,11 +90,10 @@ class _ListedOwner:
     uuid: str
 
     @classmethod
-    def of(cls, store: ObjectReader, row: OtherOwner) -> "_ListedOwner":
-        """Reads its metadata for what the catalog does not say."""
-        at, location, uuid = row.metadata_location, row.location, row.uuid
-        if at and not uuid:
-            uuid = uuid_of(store, at)[1]
+    def of(cls, row: OtherOwner, uuids: Uuids) -> "_ListedOwner":
+        """Takes from its metadata what the catalog does not say."""
+        at, location = row.metadata_location, row.location
+        uuid = row.uuid or uuids.get(at, (SignKind.UNREADABLE, ""))[1]
         folder = claim_prefix(location) if location else table_folder(at) if at else ""
         return cls(row, folder, uuid)
 
@@ -101,28 +108,19 @@ class _ListedOwner:
         return f"{self.row.kind} {self.row.name} lies there"
 
 
-def _views_among(store: ObjectReader, candidates: Iterable[Candidate]) -> Mapping[str, str]:
-    """The UUIDs of views whose metadata files are among the candidates, by path."""
-    paths = [candidate.path for candidate in candidates if tells_owner(candidate.path)]
-    answers = load_concurrently(lambda path: uuid_of(store, path), paths)
-    uuids = dict(zip(paths, answers, strict=True))
-    return {path: uuid for path, (kind, uuid) in uuids.items() if kind is SignKind.VIEW}
-
-
 def _leave_listed(
-    sifted: Candidates,
-    places: SweptPlaces,
-    owners: Sequence[_ListedOwner],
-    views: Mapping[str, str],
+    sifted: Candidates, places: SweptPlaces, owners: Sequence[_ListedOwner], uuids: Uuids
 ) -> None:
     """Keeps what a catalog says is a view's, or lies in an owner's folder inside of a table's."""
-    by_uuid = {owner.uuid: owner for owner in owners if owner.uuid}
-    nested = [o for o in owners if o.folder and places.prefix_of(o.folder) not in ("", o.folder)]
+    by_uuid = {owner.uuid: owner for owner in owners if owner.uuid and owner.is_view}
+    folders = {o.folder: o for o in owners if places.prefix_of(o.folder) not in ("", o.folder)}
+    nested = SweptPlaces(folders)
     reasons: dict[str, str] = {}
     for candidate in sifted.candidates:
         path = candidate.path
-        around = next((owner for owner in nested if is_below(path, [owner.folder])), None)
-        if owner := by_uuid.get(views.get(path, "")) or around:
+        around = folders.get(nested.prefix_of(path.rpartition("/")[0]))
+        _, uuid = uuids.get(path, (SignKind.UNREADABLE, ""))
+        if owner := by_uuid.get(uuid) or around:
             reasons[path] = owner.reason
     sifted.keep(reasons)
 
@@ -152,24 +150,24 @@ def _of_files(
 
 
 def _of_metadata(
-    context: RunContext,
     observation: Observation,
     places: SweptPlaces,
-    candidates: Sequence[Candidate],
+    claims: Mapping[str, Claim],
+    uuids: Uuids,
+    known: Mapping[str, Collection[str]],
+    now: datetime,
 ) -> Iterator[ForeignSign]:
     """Metadata files that no table of ours that is there has written where it writes them."""
-    claims = {c.path: c.claim for c in candidates if tells_owner(c.path)}
-    roots = {path: places.prefix_of(path.rpartition("/")[0]) for path in claims}
-    known_folders = _metadata_folders(observation)
+    roots = {path: places.prefix_of(path.rpartition("/")[0]) for path in uuids}
+    folders = _metadata_folders(observation)
 
-    def is_known(path: str, kind: SignKind, uuid: str) -> bool:
+    def is_known(path: str, uuid: str) -> bool:
         folder = location_key(path.rpartition("/")[0])
-        return uuid in claims[path].table_uuids and folder in known_folders
+        return uuid in claims[path].table_uuids and folder in folders
 
-    uuids = uuids_by_root(context.control.registrations)
-    for sign in metadata_signs(context.store, roots, is_known, context.clock.now()):
-        claim = claims[sign.path]
-        has_left = sign.id in uuids.get(sign.root, ()) and sign.id not in claim.table_uuids
+    for sign in metadata_signs(uuids, roots, is_known, now):
+        is_ours = sign.id in claims[sign.path].table_uuids
+        has_left = not is_ours and sign.id in known.get(sign.root, ())
         yield replace(sign, kind=SignKind.ENDED) if has_left else sign
 
 

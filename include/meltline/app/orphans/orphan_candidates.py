@@ -14,7 +14,6 @@ from meltline.domain.deletion.foreign_owners import ForeignSign, carries
 from meltline.domain.deletion.orphans import (
     OrphanCandidate,
     SweptPlaces,
-    is_below,
     is_metadata,
     same_file_perhaps,
     same_place,
@@ -51,7 +50,8 @@ class Candidates:
         reasons: Why a file stays although no table refers to it, by path.
         refused: Why nothing of a table departs, by name.
         notes: What else lies about and was not judged.
-        signs: Of owners whom no catalog shows.
+        doubtful: Why files stay that tell of owners all the same, by path: taken out last.
+        signs: Of owners whom no catalog shows; None where not everybody could be asked.
         withheld: What is kept because of such, or because it may be such a one's.
     """
 
@@ -59,7 +59,8 @@ class Candidates:
     reasons: dict[str, str] = field(default_factory=dict)
     refused: dict[TableName, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    signs: list[ForeignSign] = field(default_factory=list)
+    doubtful: dict[str, str] = field(default_factory=dict)
+    signs: Sequence[ForeignSign] | None = None
     withheld: dict[tuple[Why, str, str, str], Withheld] = field(default_factory=dict)
 
     def withhold(
@@ -74,14 +75,19 @@ class Candidates:
             "sweep", why, table, root, claimant, files=files + 1, bytes=total + size
         )
 
-    def stop(self, sign: ForeignSign, places: SweptPlaces) -> None:
-        """Takes out everything below what a sign stops."""
-        stopped = [c for c in self.candidates if is_below(c.path, [sign.stops])]
-        for candidate in stopped:
+    def stop(self, signs: Iterable[ForeignSign], places: SweptPlaces) -> None:
+        """Takes out everything below what some signs stop."""
+        by_prefix = {sign.stops: sign for sign in signs}
+        stopped = SweptPlaces(by_prefix)
+        free: list[Candidate] = []
+        for candidate in self.candidates:
+            sign = by_prefix.get(stopped.prefix_of(candidate.path.rpartition("/")[0]))
+            if sign is None:
+                free.append(candidate)
+                continue
             self.withhold(Why.FOREIGN, candidate, places, sign.message)
             self.refused.setdefault(candidate.owner.name, f"not swept: {sign.message}; {sign.fix}")
-        paths = {candidate.path for candidate in stopped}
-        self.candidates = [c for c in self.candidates if c.path not in paths]
+        self.candidates = free
 
     def keep(self, reasons: Mapping[str, str]) -> None:
         """Takes files out, each with its reason."""
@@ -120,14 +126,14 @@ def sift(
             continue
         elif location_key(stray.path).startswith(own):
             sifted.reasons[stray.path] = "it is Meltline's own, or a catalog's database"
-        elif keys[location_key(stray.path)] > 1:
-            sifted.reasons[stray.path] = "another file's name may mean the same file"
         elif not _is_claimed(stray, claim):
             sifted.withhold(Why.UNCLAIMED, Candidate(stray, claim.owner, claim), places)
         else:
             sifted.candidates.append(Candidate(stray, claim.owner, claim))
+            if keys[location_key(stray.path)] > 1:
+                sifted.doubtful[stray.path] = "another file's name may mean the same file"
     sifted.notes += [f"{count} files not judged: {why}" for why, count in sorted(refused.items())]
-    sifted.keep(dict(_of_engines(sifted.candidates)))
+    sifted.doubtful |= _of_engines(sifted.candidates)
     return sifted
 
 

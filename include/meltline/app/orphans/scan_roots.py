@@ -82,6 +82,11 @@ class Claim:
     refused: str = ""
     minimum_age: timedelta = timedelta(0)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether files there are held against what tables name."""
+        return self.owner is not None and not self.refused
+
 
 class Claims:
     """Finds the claim on a file, by what the tables are now."""

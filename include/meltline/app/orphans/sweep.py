@@ -135,7 +135,7 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
     if not run.dry_run:
         context.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
         _record_departures(context, () if not_armed else orphans, run.run_id)
-        _record_signs(context, places, listing, sifted)
+        _record_signs(context, places, claims, listing, sifted)
         if not run.tables:
             note_withheld(context.control.places, "sweep", list(sifted.withheld.values()))
     if held_back:
@@ -153,15 +153,22 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
 
 
 def _record_signs(
-    context: RunContext, places: SweptPlaces, listing: Listing, sifted: Candidates
+    context: RunContext, places: SweptPlaces, claims: Claims, listing: Listing, sifted: Candidates
 ) -> None:
-    """Remembers what was found of other owners, for purges; of folders that were listed whole."""
-    looked_at = [
+    """Remembers for purges what was found of other owners, in the folders that were looked at.
+
+    A folder that was not listed whole, or of which nothing was judged, keeps its earlier signs. So
+    do all while somebody could not be asked.
+    """
+    if sifted.signs is None:
+        return
+    unlisted = tuple(map(claim_prefix, listing.unlisted))
+    looked_at = {
         prefix
         for prefix in places.swept
-        if not any(claim_prefix(folder).startswith(prefix) for folder in listing.unlisted)
-    ]
-    seen = [seen_sign(prefix, listing.listed_at) for prefix in looked_at]
+        if claims.on(f"{prefix}-").is_judged and not any(f.startswith(prefix) for f in unlisted)
+    }
+    seen = [seen_sign(prefix, listing.listed_at) for prefix in sorted(looked_at)]
     signs = [sign for sign in sifted.signs if sign.root in looked_at]
     context.control.owners.save_signs(looked_at, [*signs, *seen])
 

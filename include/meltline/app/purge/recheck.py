@@ -100,6 +100,7 @@ class PurgeRecheck:
         self._listings: dict[str, CatalogListing] = {}
         # A hold on each group that was asked for since the last look.
         self._held: dict[frozenset[str], TableName | None] = {}
+        self._guards = inputs.tables.owner_guards()
         self._wanted: set[str] = set()
         for table in observation.tables:
             self._seen[CatalogEntry(table.state.name, table.state.metadata_location)] = None
@@ -165,6 +166,7 @@ class PurgeRecheck:
             self._look_at(pointer, loaded[pointer])
             self._seen[pointer] = None
         self._add_vetoed()
+        self._guards = tables.owner_guards()
 
     def references_to(self, paths: Sequence[str]) -> dict[str, str]:
         """Those of some deleted paths that something referred to at some look, with what did.
@@ -216,7 +218,7 @@ class PurgeRecheck:
 
     def _require_no_guard(self, owner: str) -> None:
         for name, state in self._states.get(owner, {}).items():
-            if setting := self._inputs.tables.owner_guard(state):
+            if setting := self._guards.of(state):
                 raise HoldInForce(
                     f"the owner of {name} forbids deletions",
                     object=str(name),

@@ -35,13 +35,25 @@ from meltline.ports import (
 _NAMELESS = TableName("", (), "")
 
 
-def uuid_of(store: ObjectReader, path: str) -> tuple[SignKind, str]:
-    """The UUID in a metadata file of a table or view, and which of the two it is.
+Uuids = Mapping[str, tuple[SignKind, str]]
+"""By path of a metadata file: a table's or a view's, or unreadable; and the UUID in it."""
+
+
+def read_uuids(store: ObjectReader, paths: Iterable[str]) -> Uuids:
+    """Reads metadata files of tables and views; those that are gone by now are absent.
 
     A file that cannot be read has its path for a UUID: by that a person allows it.
     """
+    asked = sorted(paths)
+    answers = load_concurrently(lambda path: _uuid_of(store, path), asked)
+    return {path: uuid for path, uuid in zip(asked, answers, strict=True) if uuid is not None}
+
+
+def _uuid_of(store: ObjectReader, path: str) -> tuple[SignKind, str] | None:
     try:
         document: Any = parse_json(_NAMELESS, path, store.read(path))
+    except FileNotFoundError:
+        return None
     except (MeltlineError, OSError):
         return SignKind.UNREADABLE, path
     fields = document if isinstance(document, dict) else {}
@@ -53,27 +65,21 @@ def uuid_of(store: ObjectReader, path: str) -> tuple[SignKind, str]:
 
 
 def metadata_signs(
-    store: ObjectReader,
-    files: Mapping[str, str],
-    is_known: Callable[[str, SignKind, str], bool],
-    now: datetime,
+    uuids: Uuids, roots: Mapping[str, str], is_known: Callable[[str, str], bool], now: datetime
 ) -> list[ForeignSign]:
-    """The metadata files that no known table has written.
+    """The metadata files that no known table has written, one of each owner.
 
     Args:
-        store: Where they lie.
-        files: The metadata files that no table names, by path, and the root of each.
-        is_known: Whether a path, a kind and a UUID are those of a table that is known there.
+        uuids: Metadata files that no table names.
+        roots: The root of each, by path.
+        is_known: Whether a path and a UUID are those of a table that is known there.
         now: When they were found.
     """
-    paths = sorted(files)
-    uuids = load_concurrently(lambda path: uuid_of(store, path), paths)
     signs = [
-        ForeignSign(files[path], uuid, kind, path, table_folder(path), now)
-        for path, (kind, uuid) in zip(paths, uuids, strict=True)
-        if not is_known(path, kind, uuid)
+        ForeignSign(roots[path], uuid, kind, path, table_folder(path), now)
+        for path, (kind, uuid) in uuids.items()
+        if not is_known(path, uuid)
     ]
-    # One file of each owner tells of it: a busy table has thousands.
     return list({(sign.root, sign.folder, sign.id): sign for sign in signs}.values())
 
 
@@ -119,19 +125,19 @@ class NamedFiles:
         signs = [*self.ledger.signs(), *first]
         seen = {sign.root for sign in signs if sign.kind is SignKind.SEEN}
         earlier = [sign for sign in signs if sign.root in roots and sign.stops_named_files]
-        tonight = load_concurrently(self._markers, sorted(roots))
-        unseen = set(roots) - seen
-        reasons = dict.fromkeys(unseen, "nobody has looked for other owners there")
-        stopping = [*earlier, *chain.from_iterable(tonight)]
-        allowed = self.ledger.allowed()
-        return reasons | {s.root: s.message for s in not_allowed(stopping, allowed)}
+        asked = sorted(seen.intersection(roots))
+        tonight = dict(zip(asked, load_concurrently(self._markers, asked), strict=True))
+        unsure = {root for root in roots if tonight.get(root) is None}
+        stopping = [*earlier, *chain.from_iterable(signs for signs in tonight.values() if signs)]
+        reasons = {s.root: s.message for s in not_allowed(stopping, self.ledger.allowed())}
+        return reasons | dict.fromkeys(unsure, "it was never looked at, or cannot be listed now")
 
-    def _markers(self, root: str) -> list[ForeignSign]:
-        """Logs of other formats right in a folder; one that cannot be listed is one, too."""
+    def _markers(self, root: str) -> list[ForeignSign] | None:
+        """Logs of other formats right in a folder; None where it cannot be listed."""
         try:
             folders = self.folders.level(root).folders
         except (MeltlineError, OSError):
-            return [ForeignSign(root, root, SignKind.OTHER_FORMAT, root, root, self.now)]
+            return None
         return [sign for sign in marker_signs(root, folders, self.now) if sign.stops_named_files]
 
 
@@ -174,38 +180,31 @@ def first_look(context: RunContext, roots: Collection[str]) -> list[ForeignSign]
     `SignKind.SEEN` for each folder among it; a folder that cannot be listed is left out.
     """
     seen = {sign.root for sign in context.control.owners.signs() if sign.kind is SignKind.SEEN}
-    new = sorted(set(roots) - seen)
+    new = sorted(set(roots) - seen - {""})
     if not new:
         return []
-    now, listed = context.clock.now(), {}
-    for root, paths in zip(new, load_concurrently(_Top(context.folders), new), strict=True):
-        if paths is not None:
-            listed[root] = paths
-    files = {path: root for root, paths in listed.items() for path in paths}
-    unknown = set(context.files.references.unknown(sorted(files))) if files else set()
-    uuids = uuids_by_root(context.control.registrations)
+    answers = load_concurrently(lambda root: _metadata_in(context.folders, root), new)
+    listed = {root: paths for root, paths in zip(new, answers, strict=True) if paths is not None}
+    by_path = {path: root for root, paths in listed.items() for path in paths}
+    unknown = context.files.references.unknown(sorted(by_path)) if by_path else set()
+    known, now = uuids_by_root(context.control.registrations), context.clock.now()
     signs = metadata_signs(
-        context.store,
-        {path: root for path, root in files.items() if path in unknown},
-        lambda path, kind, uuid: uuid in uuids.get(files[path], ()),
+        read_uuids(context.store, unknown),
+        by_path,
+        lambda path, uuid: uuid in known.get(by_path[path], ()),
         now,
     )
     return [*signs, *(seen_sign(root, now) for root in listed)]
 
 
-@dataclass(frozen=True)
-class _Top:
-    """Lists the metadata files at the top of a table's folder."""
-
-    folders: FolderReader
-
-    def __call__(self, root: str) -> list[str] | None:
-        try:
-            below = f"{root}metadata/"
-            paths = [*self.folders.level(root).paths(root), *self.folders.level(below).paths(below)]
-        except (MeltlineError, OSError):
-            return None
-        return [path for path in paths if tells_owner(path)]
+def _metadata_in(folders: FolderReader, root: str) -> list[str] | None:
+    """The metadata files at the top of a table's folder; None where it cannot be listed."""
+    try:
+        below = f"{root}metadata/"
+        paths = [*folders.level(root).paths(root), *folders.level(below).paths(below)]
+    except (MeltlineError, OSError):
+        return None
+    return [path for path in paths if tells_owner(path)]
 
 
 def seen_sign(root: str, now: datetime) -> ForeignSign:

@@ -55,7 +55,7 @@ Document = Mapping[str, Any]
 
 def is_guarded(properties: Mapping[str, str]) -> bool:
     """Whether engines refuse to expire and purge the table."""
-    return properties.get(GC, "true").strip().lower() == "false"
+    return properties.get(GC, "true").lower() != "true"  # as Java reads it: odd words are no
 
 
 def owner_guard(properties: Mapping[str, str], *, recorded: bool) -> str:
@@ -65,7 +65,7 @@ def owner_guard(properties: Mapping[str, str], *, recorded: bool) -> str:
     own only with its mark beside it, and where the control ledger has recorded it (`recorded`):
     tools copy properties from table to table.
     """
-    if properties.get(OWNER_GC, "true").strip().lower() == "false":
+    if properties.get(OWNER_GC, "true").lower() != "true":  # an odd word keeps
         return OWNER_GC
     is_ours = recorded and (GC_BEFORE in properties or _SHARED_UUID in properties)
     return GC if is_guarded(properties) and not is_ours else ""
