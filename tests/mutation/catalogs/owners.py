@@ -87,7 +87,7 @@ OWNERS = (
     Mutation(
         "any table's UUID is known in any folder",
         "app/orphans/foreign_claims.py",
-        "        return uuid in claims[path].table_uuids and folder in known_folders\n",
+        "        return uuid in claims[path].table_uuids and folder in folders\n",
         "        return True\n",
         FOREIGN,
     ),
@@ -115,15 +115,15 @@ OWNERS = (
     Mutation(
         "a view that a catalog lists stops the folder, or loses its file",
         "app/orphans/foreign_claims.py",
-        '        if owner := by_uuid.get(views.get(path, "")) or around:\n',
+        '        if owner := by_uuid.get(uuid) or around:\n',
         "        if owner := around:\n",
         FOREIGN,
     ),
     Mutation(
         "what an owner of another format has in a folder inside of a table's departs",
         "app/orphans/foreign_claims.py",
-        '        if owner := by_uuid.get(views.get(path, "")) or around:\n',
-        '        if owner := by_uuid.get(views.get(path, "")):\n',
+        '        if owner := by_uuid.get(uuid) or around:\n',
+        '        if owner := by_uuid.get(uuid):\n',
         FOREIGN,
     ),
     Mutation(
