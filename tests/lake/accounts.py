@@ -8,6 +8,7 @@ from meltline.app.storage.file_status import Standing, standing_now
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.deletion.storage import Stage
 from tests.lake.lake import DAY
+from tests.lives.strangers import allow_the_gone
 from tests.lives.watched_lake import WatchedLake
 
 Key = TypeVar("Key", str, tuple[str, Stage])
@@ -60,6 +61,7 @@ def check_sweeps(lake: WatchedLake) -> None:
     for days in (4, 8, 8, 8):
         lake.clock.moment += days * DAY
         lake.sweep()
+        allow_the_gone(lake)  # a person answers what the sweep has found of other owners
         lake.run()
         lake.check()
     needs, there = lake.needs() | lake.needed_places(), lake.everywhere()
