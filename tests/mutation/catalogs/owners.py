@@ -115,15 +115,15 @@ OWNERS = (
     Mutation(
         "a view that a catalog lists stops the folder, or loses its file",
         "app/orphans/foreign_claims.py",
-        '        if owner := by_uuid.get(uuid) or around:\n',
+        "        if owner := by_uuid.get(uuid) or around:\n",
         "        if owner := around:\n",
         FOREIGN,
     ),
     Mutation(
         "what an owner of another format has in a folder inside of a table's departs",
         "app/orphans/foreign_claims.py",
-        '        if owner := by_uuid.get(uuid) or around:\n',
-        '        if owner := by_uuid.get(uuid):\n',
+        "        if owner := by_uuid.get(uuid) or around:\n",
+        "        if owner := by_uuid.get(uuid):\n",
         FOREIGN,
     ),
     Mutation(
