@@ -26,6 +26,7 @@ class Run:
     run_type: str = "manual"
     run_id: str = "r1"
     triggering_user_name: str | None = None
+    clear_number: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,28 @@ def test_a_forced_run_that_is_not_about_named_chunks_of_one_table_is_refused(
 def test_a_person_decides_what_becomes_of_large_deletes() -> None:
     assert run_request(manual(deletes="keep"), NOTHING).deletes is Deletes.KEEP
     assert run_request(manual(), NOTHING).deletes is None
+
+
+# --- a run that was cleared ------------------------------------------------------------------
+
+
+def cleared(**params: Any) -> dict[str, Any]:
+    return ContextBuilder(run("manual", MIDNIGHT, clear_number=1), {}, params).build()
+
+
+def test_clearing_a_run_repeats_its_request_and_none_of_the_words_of_a_person() -> None:
+    asked = {"tables": "lake.air.*", "once": "the disk is full", "deletes": "mirror", **APPROVED}
+    first, again = run_request(manual(**asked), NOTHING), run_request(cleared(**asked), NOTHING)
+    assert (first.once, first.deletes) == ("the disk is full", Deletes.MIRROR)
+    assert first.approve
+    assert (again.once, again.deletes, again.approve) == ("", None, "")
+    assert again.tables == first.tables
+
+
+def test_a_forced_drop_is_refused_when_its_run_is_cleared() -> None:
+    with pytest.raises(UsageInvalid, match="first try") as refused:
+        run_request(cleared(**FORCED), NOTHING)
+    assert "trigger a run by hand" in refused.value.next
 
 
 # --- what the apps are told ------------------------------------------------------------------

@@ -41,6 +41,7 @@ class Step:
         step = kind(task_id="observe", application=app, **options)
         run = SimpleNamespace(
             run_id="r1", run_after=MIDNIGHT, start_date=MIDNIGHT, run_type=self.run_type,
+            clear_number=0,
             triggering_user_name=self.user,
         )  # fmt: skip
         ti = SimpleNamespace(

@@ -18,6 +18,7 @@ from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.init import init
 from meltline.app.ground.arming import ARMED
+from meltline.app.ground.installations import mark_of
 from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
@@ -463,7 +464,9 @@ class Lake:
         assert not missing, f"needed, and gone: {sorted(missing)}"
 
     def paths(self, under: str = WAREHOUSE) -> set[str]:
-        return {stored.path for stored in self.store.list(under)}
+        """All files, but what marks a storage root."""
+        paths = {stored.path for stored in self.store.list(under)}
+        return {path for path in paths if not path.endswith(mark_of(""))}
 
     def waiting(self) -> dict[str, datetime]:
         """Paths in failsafe, and until when."""

@@ -138,12 +138,13 @@ def live(
     lives: int,
     moves: int,
     begin: int = SEED,
-    failed: Path = FAILED,
+    failed: Path | None = FAILED,
     after_each: Callable[[Any], None] = lambda life: None,
 ) -> None:
     """Lives random lives; one that fails is written down, in the smallest form that a minute finds.
 
-    Hypothesis would shrink it by what it draws; the moves themselves are much fewer.
+    Hypothesis would shrink it by what it draws; the moves themselves are much fewer. Without a
+    folder for it nothing is written.
     """
 
     class Life(kind):  # type: ignore[misc,valid-type]
@@ -165,7 +166,7 @@ def live(
     try:
         run_state_machine_as_test(seed(begin)(Life), settings=looked)
     except Exception as error:
-        if isinstance(life := RecordedLife.newest, kind):
+        if failed is not None and isinstance(life := RecordedLife.newest, kind):
             error.add_note(_keep(kind, life.moves, begin, failed))
         raise
 

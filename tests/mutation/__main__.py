@@ -32,12 +32,18 @@ def fits(mutation: Mutation) -> bool:
     return source.is_file() and source.read_text("utf-8").count(mutation.old) == 1
 
 
-def caught_by(mutation: Mutation, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The first test that fails on a broken copy of the package; empty when none does."""
+def broken_copy(mutation: Mutation, folder: Path) -> Path:
+    """Copies the package with the mutation in it; returns the folder to import it from."""
     copy = folder / "include"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     source = copy / "meltline" / mutation.file
     source.write_text(source.read_text("utf-8").replace(mutation.old, mutation.new), "utf-8")
+    return copy
+
+
+def caught_by(mutation: Mutation, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """The first test that fails on a broken copy of the package; empty when none does."""
+    copy = broken_copy(mutation, folder)
     tests = [test for test in mutation.tests if (ROOT / test.partition("::")[0]).is_file()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     paths = os.pathsep.join((str(copy), str(ROOT)))

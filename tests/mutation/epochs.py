@@ -5,6 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 TESTS = ("tests/unit/safety/test_epochs.py",)
+INSTALLATIONS = ("tests/unit/safety/test_installations.py",)
 
 EPOCHS = (
     Mutation(
@@ -146,6 +147,62 @@ EPOCHS = (
         "if moment.microsecond >= 1000 else",
         "if moment.microsecond else",
         ("tests/unit/iceberg/test_quantities.py",),
+    ),
+    Mutation(
+        "a batch does not compare the marks of storage roots",
+        "app/ground/epochs.py",
+        "        require_own_roots(self.context)\n",
+        "",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "a run that destroys leaves no mark in the storage roots",
+        "app/ground/epochs.py",
+        "raise_epoch(self.context, why, marks_roots=True)",
+        "raise_epoch(self.context, why)",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "an unknown mark of a storage root counts as ours",
+        "app/ground/installations.py",
+        "    return any(epoch.is_at(stated) for epoch in epochs)\n",
+        "    return True\n",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "only the warehouse is compared, and no other root",
+        "app/ground/installations.py",
+        "    for root in context.config.roots:\n        stated",
+        "    for root in context.config.roots[:1]:\n        stated",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "a second ledger in another namespace is passed over",
+        "app/ground/installations.py",
+        "        if GENERATION in properties and namespace != (config.ledger_namespace,):\n",
+        "        if False:\n",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "whoever adopts need not name the other installation",
+        "app/ground/installations.py",
+        "        if typed != other.note.id:\n",
+        "        if False:\n",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "a mark is written whatever lies there by now",
+        "app/ground/installations.py",
+        "    if seen and not _knows(context, stated):\n",
+        "    if False:\n",
+        INSTALLATIONS,
+    ),
+    Mutation(
+        "a run that was cleared repeats the words of a person",
+        "orchestration/request.py",
+        "    if run.clear_number:\n",
+        "    if False:\n",
+        ("tests/dags/test_as_of.py",),
     ),
 )
 

@@ -7,19 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from tests.lake.wrong_clocks import WrongClocks
+from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.lives.recorded import live
 from tests.lives.restored_ledgers import RestoredLedgers
 from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.soak.figures import Figures
 from tests.unit.lives.test_random_archives import RandomArchives
-from tests.unit.lives.test_random_lifecycles import RandomLifecycles
+from tests.unit.lives.test_random_lifecycles import RandomLifecycles, StrangeLifecycles
 
 KINDS = (
     RandomLifecycles,
     UnluckyLifecycles,
     UnluckyLifecycles,
     RestoredLedgers,
+    CopiedInstallations,
+    StrangeLifecycles,
+    StrangeLifecycles,
     WrongClocks,
     RandomArchives,
     CopiedLifecycles,

@@ -46,30 +46,39 @@ FILES: Mapping[str, Tier] = {
     "contract/object_store/test_cold_copies.py": Tier.TEST,
     "contract/object_store/test_object_stats.py": Tier.TEST,
     "spark": Tier.TEST,
+    "spark/chunks/test_chunk_commands.py": Tier.ALL,
     "spark/chunks/test_chunk_rows.py": Tier.ALL,
     "spark/chunks/test_crashes.py": Tier.ALL,
     "spark/chunks/test_dropper.py": Tier.ALL,
     "spark/chunks/test_file_reader.py": Tier.ALL,
     "spark/chunks/test_following.py": Tier.ALL,
     "spark/chunks/test_guarded_statements.py": Tier.ALL,
+    "spark/chunks/test_holes.py": Tier.ALL,
     "spark/chunks/test_matrix.py": Tier.ALL,
     "spark/chunks/test_parted.py": Tier.ALL,
     "spark/chunks/test_races.py": Tier.ALL,
     "spark/chunks/test_replicator.py": Tier.ALL,
+    "spark/command/test_lakets_statements.py": Tier.ALL,
     "spark/command/test_secrets.py": Tier.ALL,
     "spark/command/test_session_start.py": Tier.ALL,
-    "spark/faults/test_lost_ledgers.py": Tier.ALL,
+    "spark/command/test_sql.py": Tier.ALL,
+    "spark/faults": Tier.ALL,
+    "spark/lives/test_demo_chunks.py": Tier.ALL,
+    "spark/lives/test_demo_numbers.py": Tier.ALL,
     "spark/lives/test_lines.py": Tier.ALL,
+    "spark/lives/test_staging.py": Tier.ALL,
     "spark/tables/test_consumers.py": Tier.ALL,
     "spark/tables/test_letting_go.py": Tier.ALL,
     "spark/tables/test_streaming.py": Tier.ALL,
     "dags": Tier.TEST,
     "dags/approval/test_approved_for_real.py": Tier.ALL,
+    "dags/approval/test_asking.py": Tier.ALL,
     "dags/browser": Tier.ALL,
     "dags/chunks/test_days_for_real.py": Tier.ALL,
     "dags/driver/test_killed_driver.py": Tier.ALL,
     "dags/driver/test_killed_scheduler.py": Tier.ALL,
     "dags/test_busy_nights.py": Tier.ALL,
+    "dags/test_cold_night.py": Tier.ALL,
     "dags/test_three_ways.py": Tier.ALL,
     "stacks": Tier.ALL,
     "stacks/airflow": Tier.NIGHTLY,
@@ -96,6 +105,9 @@ tier or a later one.
 
 Of several parts the last one here names the case.
 """
+
+CONTRACTS_ON_SPARK = Tier.ALL
+"""The tier of contract suites on Spark: the chain's own tests run on the same adapters before."""
 
 SHARED = ("spark", "airflow", "postgres")
 """Real parts that one xdist worker starts once for all cases that need them."""
@@ -139,6 +151,8 @@ def without_group(node_id: str) -> str:
 
 def tier_of_case(path: str, part: str) -> Tier:
     """Returns the tier of one case: that of its file, or a later one for its real part."""
+    if part == "spark" and path.startswith("contract/"):
+        return max(tier_of_file(path), CONTRACTS_ON_SPARK)
     return max(tier_of_file(path), PARTS.get(part, Tier.QUICK))
 
 

@@ -20,6 +20,7 @@ from meltline.cli.output import (
 )
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.files import PlannedFile
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_files, format_instant, format_size
 
 Digest = Annotated[str, typer.Option("--digest", help="of the plan, as `approval show` names it")]
@@ -117,7 +118,7 @@ def approval_reject(
     reject(context, stored, reason)
     said = f"{context.who} has rejected {_purge(stored)}: {reason}"
     document = {"plan": stored.id, "digest": digest, "approved": False, "notices": [said]}
-    then = f"To keep its files for good: `meltline hold add {stored.table} --reason TEXT`."
+    then = f"To keep its files for good: `meltline hold add {quote(stored.table)} --reason TEXT`."
     return answer(document, [f"{said}.", then], as_json=as_json)
 
 

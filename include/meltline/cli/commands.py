@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "attach": "control.attach",
     "detach": "control.detach",
     "abandon": "control.abandon",
-    "init": "run.lifecycle.init",
+    "init": "install.ledgers.init",
     "observe": "run.lifecycle.observe",
     "gate": "run.lifecycle.gate",
     "apply": "run.lifecycle.apply_plan",

@@ -14,6 +14,7 @@ from meltline.cli.progress import end_progress
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError
 from meltline.domain.json_values import plain
+from meltline.domain.safe_text import visible
 from meltline.domain.units import format_instant, format_size
 
 _GOOD, _BAD, _ODD = "green", "red", "yellow"
@@ -95,6 +96,15 @@ def shown_instant(at: datetime | None, absent: str = "-") -> str:
     return format_instant(at) if at else absent
 
 
+class PeoplesConsole(Console):
+    """Shows text of other people's with its control characters escaped."""
+
+    def print(self, *objects: Any, **style: Any) -> None:
+        """Prints as rich does."""
+        shown = (visible(each, keep="\n") if isinstance(each, str) else each for each in objects)
+        super().print(*shown, **style)
+
+
 def console(stream: TextIO | None = None) -> Console:
     """Where words for people go: stdout, or another stream.
 
@@ -104,7 +114,7 @@ def console(stream: TextIO | None = None) -> Console:
     file = stream or sys.stdout
     # A pipe has no width: lines stay whole for grep.
     width = None if file.isatty() else 400
-    return Console(
+    return PeoplesConsole(
         file=file,
         highlight=False,
         markup=False,
@@ -123,7 +133,7 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         numeric = bool(rows) and all(_is_number(row[position]) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(visible(cell), style=_STYLES.get(cell, "")) for cell in row))
     console().print(table)
 
 

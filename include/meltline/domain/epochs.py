@@ -12,6 +12,14 @@ from datetime import datetime
 
 from meltline.domain.units import format_instant
 
+EPOCH = "meltline.epoch"
+"""The property of the ledger's namespace that has the epoch of the catalog."""
+
+GENERATION = "meltline.ledger-generation"
+"""The property that has the generation of the control ledger."""
+
+_ID_LENGTH = 8
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -39,6 +47,28 @@ class Epoch:
     def is_at(self, stated: str) -> bool:
         """Whether a catalog that says this stands at it."""
         return stated.split(" ")[:2] == [str(self.number), self.nonce]
+
+
+@dataclass(frozen=True)
+class EpochNote:
+    """An epoch as a catalog or a storage root states it.
+
+    Attributes:
+        stated: As `Epoch.written`; anything else where somebody else wrote it.
+    """
+
+    stated: str
+
+    @property
+    def id(self) -> str:
+        """The first letters of its nonce: what a person types to name the installation."""
+        words = self.stated.split(" ")
+        return words[1][:_ID_LENGTH] if number_in(self.stated) and len(words) > 1 else "unknown"
+
+    @property
+    def activity(self) -> str:
+        """When something was last decided or destroyed in it, by whom and why."""
+        return f"last active {' '.join(self.stated.split(' ')[2:]) or 'at an unknown time'}"
 
 
 def number_in(stated: str) -> int:

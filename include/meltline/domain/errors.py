@@ -1,6 +1,7 @@
 """The one exception tree. Every error names the object, what was expected, found, and what next."""
 
 from meltline.domain.discretion import discreet
+from meltline.domain.safe_text import visible
 
 _HALF = 1_500  # letters of what was found that an error repeats from each end
 
@@ -16,8 +17,7 @@ class MeltlineError(Exception):
         message: One sentence for a person.
         object: What it is about: a table, a file, a plan, a configuration key.
         expected: What would have been right.
-        found: What was there instead; of more than 3,000 letters the middle is left out, since what
-            was there may be a damaged file.
+        found: What was there instead; of more than 3,000 letters the middle is left out.
         next: What the reader can do now.
         exit_code: The command's exit code when this error ends it.
         tells_all: Whether the message says what was expected, found, and what next, too.
@@ -52,8 +52,9 @@ class MeltlineError(Exception):
         """The error for a person, each thing said once."""
         labels = () if self.tells_all else ("object", "expected", "found", "next")
         texts = {label: getattr(self, label) for label in labels}
-        told = [f"  {f'{label}:':10}{text}" for label, text in texts.items() if text]
-        return [f"{self.type}: {self.message}", *told]
+        told = [f"  {f'{label}:':10}{visible(text)}" for label, text in texts.items() if text]
+        message = visible(self.message, keep="\n" if self.tells_all else "")
+        return [f"{self.type}: {message}", *told]
 
     def as_json(self) -> dict[str, str]:
         """The document that `--json` prints under `error`."""

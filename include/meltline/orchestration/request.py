@@ -14,18 +14,24 @@ LIFECYCLE = "meltline_lifecycle"
 def run_request(context: Mapping[str, Any], environ: Mapping[str, str]) -> RunRequest:
     """Reads the context of any task of the run.
 
+    What a person allowed in the form holds for the first try of the run: clearing it, weeks later
+    perhaps and by somebody else, repeats the form, and what is planned then is something else.
+
     Raises:
         UsageInvalid: The parameters ask for what this kind of run may not do.
     """
     params, run = context["params"], context["dag_run"]
-    given = {
-        **params,
+    words = {
         "force": _force(params, run.run_type),
         "deletes": _deletes(params, run.run_type),
         "approve": _approval(params, run.run_type),
         "once": _once(params, run.run_type),
-        "who": getattr(run, "triggering_user_name", None),
     }
+    if run.clear_number:
+        if words["force"]:
+            raise _spent_force()
+        words = dict.fromkeys(words, "")
+    given = {**params, **words, "who": getattr(run, "triggering_user_name", None)}
     run_id = run_id_in_ledger(getattr(run, "dag_id", LIFECYCLE), run.run_id)
     request = RunRequest.read(run_id, as_of(context, environ), given)
     request.require_forcible()
@@ -74,6 +80,16 @@ def _force(params: Mapping[str, Any], run_type: str) -> str:
     if reason:
         _require_manual(run_type, "force", "drop chunks that nobody has proved")
     return reason
+
+
+def _spent_force() -> UsageInvalid:
+    return UsageInvalid(
+        "a forced drop is for the first try of its run, and this run was cleared",
+        object="force",
+        expected="a new run, for what the table holds now",
+        found="a run that was cleared",
+        next="trigger a run by hand with the chunks and a reason",
+    )
 
 
 def _deletes(params: Mapping[str, Any], run_type: str) -> str:

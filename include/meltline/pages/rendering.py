@@ -8,6 +8,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from meltline.domain.safe_text import visible
 from meltline.domain.units import counted, format_instant, format_size
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -32,12 +33,18 @@ def style_sheet() -> str:
     return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
 
 
+def _shown(value: Any) -> Any:
+    """What stands for a value in a page: names show their control characters."""
+    return visible(value, keep="\n") if type(value) is str else value
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

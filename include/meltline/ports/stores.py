@@ -164,6 +164,24 @@ class ObjectWriter(Protocol):
         """Writes an object and returns when the store says it was written."""
         ...
 
+    def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
+        """Writes an object if it holds what is expected, in one step where the store can do that.
+
+        Where it cannot, the object is read again after it was written.
+
+        Args:
+            path: The object.
+            content: What it holds afterwards.
+            expected: What it holds before; None is that there is none.
+
+        Returns:
+            False where something else lay there, or came to lie there; nothing was written then.
+
+        Raises:
+            StoreRefused: It could not be read or written.
+        """
+        ...
+
     def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
         """Writes an object from parts. It is there whole, as the parts were, or not at all.
 

@@ -84,6 +84,14 @@ class MemoryStore:
         """Writes an object at the clock's time."""
         return self._put(self._allowed(path), bytes(content))
 
+    def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
+        """Writes an object if it holds what is expected."""
+        stored = self._objects.get(self._allowed(path))
+        if (None if stored is None else stored.body) != expected:
+            return False
+        self.write(path, content)
+        return True
+
     def _put(self, place: Location, content: bytes) -> datetime:
         etag = "" if place.scheme == "file" else f'"{next(self._versions)}"'
         self._objects[place] = _Object(content, self._clock.now(), etag)

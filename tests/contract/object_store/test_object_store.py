@@ -98,6 +98,32 @@ def test_a_second_write_replaces_the_first_and_leaves_nothing_beside_it(place: P
     assert listed(place.store, place.root) == [path]
 
 
+def test_an_object_is_swapped_only_if_it_holds_what_is_expected(place: Place) -> None:
+    path = f"{place.root}/.mark"
+    assert not place.store.swap(path, b"none", b"something")
+    assert place.store.size(path) is None
+    assert place.store.swap(path, b"one", None)
+    assert not place.store.swap(path, b"two", None)
+    assert not place.store.swap(path, b"two", b"zero")
+    assert place.store.read(path) == b"one"
+    assert place.store.swap(path, b"two", b"one")
+    assert place.store.read(path) == b"two"
+
+
+def test_of_many_who_swap_one_local_file_at_once_one_succeeds(tmp_path: Path) -> None:
+    """The S3 server of these tests compares and writes in two steps: it cannot show that."""
+    store, path = ObjectStores({}), f"{tmp_path}/.mark"
+    store.write(path, b"0")
+
+    def swap(number: int) -> bool:
+        return store.swap(path, str(number).encode(), b"0")
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [number for number, done in enumerate(pool.map(swap, range(1, 9)), 1) if done]
+    assert len(won) == 1
+    assert store.read(path) == str(won[0]).encode()
+
+
 def test_what_is_not_there_cannot_be_read_has_no_size_and_lists_as_empty(place: Place) -> None:
     place.store.write(f"{place.root}/file", b"x")
     for missing in (f"{place.root}/none", f"{place.root}/a/b/none", f"{place.root}/file/none"):

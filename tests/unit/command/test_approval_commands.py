@@ -12,10 +12,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
-from meltline.app.ground.preconditions import GENERATION
 from meltline.cli.main import run
 from meltline.domain.clock import WallClock
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.epochs import GENERATION
 from meltline.domain.units import format_instant
 from meltline.ports import ControlLedger
 from tests.command_home import Home, make_home

@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant
 from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
 from tests.chunks.rollup_lives import RollupLives
 from tests.lake.wrong_clocks import WrongClocks
+from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
 from tests.lives.recorded import (
     KEPT,
@@ -36,6 +37,7 @@ KINDS = (
     UnluckyLifecycles,
     RestLifecycles,
     RestoredLedgers,
+    CopiedInstallations,
     WrongClocks,
     CopiedLifecycles,
     CopiedArchives,

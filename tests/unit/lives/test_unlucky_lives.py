@@ -3,6 +3,7 @@
 import pytest
 
 from tests.lake.wrong_clocks import WrongClocks
+from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.copied_lives import CopiedLifecycles
 from tests.lives.recorded import live
 from tests.lives.restored_ledgers import RestoredLedgers
@@ -10,7 +11,9 @@ from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.seeds import beginnings
 
 
-@pytest.mark.parametrize("kind", [UnluckyLifecycles, RestoredLedgers, WrongClocks])
+@pytest.mark.parametrize(
+    "kind", [UnluckyLifecycles, RestoredLedgers, CopiedInstallations, WrongClocks]
+)
 @pytest.mark.slow("random lives")
 def test_lives_with_bad_luck_keep_every_invariant(kind: type[UnluckyLifecycles]) -> None:
     for begin, lives in beginnings(few=2, many=6):

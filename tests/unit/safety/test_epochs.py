@@ -12,10 +12,11 @@ from meltline.app.catalog.management import attach, detach
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.ground.epochs import STOPPED, RunEpoch, raise_epoch
-from meltline.app.ground.preconditions import EPOCH, require_generation
+from meltline.app.ground.installations import mark_of
+from meltline.app.ground.preconditions import require_generation
 from meltline.app.purge.approvals import approve
 from meltline.app.safety.stop_switch import go, stop
-from meltline.domain.epochs import number_in
+from meltline.domain.epochs import EPOCH, number_in
 from meltline.domain.errors import (
     CatalogUnlistable,
     LedgerOutOfStep,
@@ -409,6 +410,7 @@ def test_a_lake_from_before_there_were_epochs_goes_on_and_has_one_from_then_on()
     lake = aged_lake()
     lake.control.epochs.rows.clear()
     lake.catalogs["lake"].set_namespace_properties(SPACE, {}, [EPOCH])
+    lake.store.delete(list(map(mark_of, lake.config().roots)))
     old = backup_of(lake)
     assert lake.run().exit_code == 0
     assert epoch(lake) == 1

@@ -15,6 +15,7 @@ from meltline.domain.errors import (
     NamespaceNotEmpty,
 )
 from meltline.domain.iceberg.names import TableName, quote_part
+from meltline.domain.safe_text import quote
 from meltline.ports import (
     NOT_REGISTERED,
     MetadataFiles,
@@ -169,7 +170,7 @@ def name_taken(name: TableName) -> NameConflict:
         object=str(name),
         expected="a free name",
         found="another table or view of that name",
-        next=f"give that one another name: `meltline rename {name} NEW`",
+        next=f"give that one another name: `meltline rename {quote(name)} NEW`",
     )
 
 
@@ -181,7 +182,7 @@ def namespace_taken(catalog: str, levels: tuple[str, ...]) -> NameConflict:
         object=name,
         expected="no namespace of that name",
         found="one",
-        next=f"give that one another name: `meltline rename {name} NEW`",
+        next=f"give that one another name: `meltline rename {quote(name)} NEW`",
     )
 
 

@@ -19,6 +19,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
 from meltline.adapters.object_store.cloud import CloudStore, open_cloud_store
+from meltline.adapters.object_store.conditional import swap
 from meltline.adapters.object_store.stats import shown, stats_of
 from meltline.adapters.object_store.trouble import reason_of, refusing
 from meltline.adapters.object_store.vended import VendedPrefixes
@@ -122,6 +123,11 @@ class CloudObjects:
         with refusing("write", path):
             obstore.put(store, key, content, attributes=self._attributes(path))
             return obstore.head(store, key)["last_modified"]
+
+    def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
+        store, key = self._find(path)
+        with refusing("write", path):
+            return swap(store, key, content, expected)
 
     def stream(self, path: str) -> Iterator[bytes]:
         store, key = self._find(path)

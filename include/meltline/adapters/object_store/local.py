@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from meltline.adapters.object_store.conditional import swap_file
 from meltline.adapters.object_store.local_writes import (
     Fill,
     Together,
@@ -100,6 +101,13 @@ class LocalFiles:
         """Writes a file in one step, so that nobody reads half of it; returns its time."""
         target = self._written(path, lambda file: file.write(content))
         return _time(os.stat(target))  # noqa: PTH116
+
+    def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
+        """Writes a file if it holds what is expected. See the port."""
+        try:
+            return swap_file(_changeable_name(path), content, expected)
+        except (OSError, ValueError) as error:
+            raise _refused("write", path, error) from error
 
     def stream(self, path: str) -> Iterator[bytes]:
         """The file in parts. Raises as `read` does."""

@@ -88,6 +88,10 @@ class ObjectStores:
         """Writes an object and returns when the store says it was written."""
         return self._of(path).write(path, content)
 
+    def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
+        """Writes an object if it holds what is expected. See the port."""
+        return self._of(path).swap(path, content, expected)
+
     def stream(self, path: str) -> Iterator[bytes]:
         return self._of(path).stream(path)
 

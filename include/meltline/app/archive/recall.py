@@ -15,6 +15,7 @@ from meltline.domain.errors import MeltlineError, TableNotFound
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports.retrieval import DeepStore
 
 _LEASE = timedelta(minutes=2)
@@ -57,7 +58,7 @@ def recall(context: ReadContext, name: TableName) -> list[Recalled]:
             object=str(name),
             expected="a table with permanent copies",
             found="none",
-            next=f"`meltline cold deepen {name}` makes them, while cold is whole",
+            next=f"`meltline cold deepen {quote(name)}` makes them, while cold is whole",
         )
     return [work.table(uuid, own) for uuid, own in grouped(copies, lambda c: c.table_uuid).items()]
 

@@ -13,6 +13,7 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
 from meltline.domain.iceberg.timeline import require_snapshot
 from meltline.domain.retention.policy import OWN_TAGS
+from meltline.domain.safe_text import quote
 from meltline.ports import RegistrationLedger, TableEdit
 
 _LONGEST_NAME = 255
@@ -135,7 +136,7 @@ def require_ref(state: TableMetadata, name: str, *, is_branch: bool) -> Snapshot
         object=str(state.name),
         expected=", ".join(names[:8]) or f"a {kind}; the table has none",
         found=name if ref is None else f"a {'branch' if ref.is_branch else 'tag'} {name}",
-        next=f"`meltline explain {state.name}` says what names its snapshots",
+        next=f"`meltline explain {quote(state.name)}` says what names its snapshots",
     )
 
 

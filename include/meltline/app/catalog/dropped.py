@@ -12,6 +12,7 @@ from meltline.domain.errors import ContainerDropped
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import DROPPED_NAMESPACE, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports import CatalogListing, KnownTable
 
 
@@ -115,5 +116,5 @@ def require_container(
                 object=str(name),
                 expected=f"a {level.kind} {level}",
                 found="a dropped one",
-                next=f"`meltline undrop {level} --kind {level.kind}`",
+                next=f"`meltline undrop {quote(level)} --kind {level.kind}`",
             )

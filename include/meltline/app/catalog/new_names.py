@@ -3,6 +3,7 @@
 from meltline.domain.errors import NameConflict, NamespaceNotFound, UsageInvalid
 from meltline.domain.iceberg.names import split_name
 from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.safe_text import quote
 from meltline.ports import CatalogListing
 
 
@@ -71,7 +72,7 @@ def require_free(name: ObjectName, listing: CatalogListing) -> None:
             object=str(name),
             expected="a free name",
             found=f"a {kind} of that name",
-            next=f"give that one another name first: `meltline rename {name} NEW`",
+            next=f"give that one another name first: `meltline rename {quote(name)} NEW`",
         )
 
 

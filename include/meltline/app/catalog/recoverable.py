@@ -20,6 +20,7 @@ from meltline.domain.errors import MeltlineError, RecoveryImpossible, UsageInval
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports import CatalogListing, KnownTable, ObjectReader, PlanReader, RegistrationReader
 
 REACH = "`meltline branch`, `meltline tag` and `meltline rollback` reach it"
@@ -223,7 +224,9 @@ def _require_expired(
     for table in dropped:
         if table.drop.is_restorable(now) and snapshot_id in table.state.snapshots:
             raise _has_not_expired(
-                table.state, snapshot_id, f"`meltline undrop {table.drop.object}` brings it back"
+                table.state,
+                snapshot_id,
+                f"`meltline undrop {quote(table.drop.object)}` brings it back",
             )
     if state := standing_with(context, name, dropped, snapshot_id):
         raise _has_not_expired(state, snapshot_id, REACH)

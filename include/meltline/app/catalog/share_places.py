@@ -7,6 +7,7 @@ from dataclasses import replace
 from meltline.domain.clone.shares import Share, read_share
 from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.safe_text import quote
 from meltline.ports import CatalogEditor, CatalogListing
 
 
@@ -33,8 +34,8 @@ def refuse_share(name: ObjectName, listing: CatalogListing, verb: str) -> None:
     share = share_at(name, listing)
     if share is None:
         return
-    end = f"`meltline share drop {share.name}`"
-    anew = f"`meltline share create NEW --from {share.source}`, then {end}"
+    end = f"`meltline share drop {quote(share.name)}`"
+    anew = f"`meltline share create NEW --from {quote(share.source)}`, then {end}"
     raise UsageInvalid(
         f"{name} is a share: there is no {verb} for it",
         object=str(name),

@@ -19,6 +19,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 from meltline.ports import ArchivedReader, CatalogListing, ManifestReader, ObjectReader
 
@@ -96,7 +97,7 @@ def refuse_dropped(
         object=str(name),
         expected=f"a {name.kind} that is there",
         found=f"dropped at {format_instant(last.at)}",
-        next=f"undrop it first: `meltline undrop {name} --kind {name.kind}`{until}"
+        next=f"undrop it first: `meltline undrop {quote(name)} --kind {name.kind}`{until}"
         if last.is_restorable(now)
         else f"its retention has ended; {_beyond_retention(context, listing, last)}",
     )
@@ -104,7 +105,7 @@ def refuse_dropped(
 
 def recovery_of(subject: object) -> str:
     """The command that brings back what no undrop does."""
-    return f"`meltline recover {subject} --as NEW --reason WHY`"
+    return f"`meltline recover {quote(subject)} --as NEW --reason WHY`"
 
 
 def _beyond_retention(context: ReadContext, listing: CatalogListing, drop: Drop) -> str:
@@ -165,8 +166,9 @@ def is_archived(copy: ArchivedSnapshot) -> SnapshotNotFound:
         object=f"{name}@{number}",
         expected="a snapshot that hot still has",
         found=f"one in the archive, kept until {format_instant(copy.keep_until)}",
-        next=f"`meltline restore NEW --from-cold {name} --snapshot {number}` makes a table of it, "
-        f"`meltline query {name} --allow-cold` reads it where it is",
+        next=f"`meltline restore NEW --from-cold {quote(name)} --snapshot {number}` makes a "
+        "table of it, "
+        f"`meltline query {quote(name)} --allow-cold` reads it where it is",
     )
 
 

@@ -13,6 +13,7 @@ from meltline.domain.chunks.ranges import chunk_address, parse_chunk_address
 from meltline.domain.errors import ChunkNotFound, CommitConflict, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.safe_text import quote
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def untier_chunk(context: ReadContext, name: TableName, chunk_name: str) -> Chun
                 object=address,
                 expected="a chunk that is flagged as proved",
                 found=str(chunk.status) if chunk else "no such chunk",
-                next=f"`meltline chunks list {name}`",
+                next=f"`meltline chunks list {quote(name)}`",
             )
         active = replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None)
         if not all(context.control.chunks.move([(chunk, active)])):

@@ -14,6 +14,7 @@ from meltline.domain.errors import CommitConflict, LateDataRejected, PlanNotFoun
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports import GuardedWriter
 
 _TRIES = 8
@@ -144,7 +145,8 @@ def way_to_backfill(context: ReadContext, table: TableMetadata) -> str:
         f"into {cold[0]}, with the role that may write to cold" if cold else "into a table apart"
     )
     return (
-        f"leave them out, or backfill {place}; `meltline chunks status {table.name}` shows what"
+        f"leave them out, or backfill {place}; `meltline chunks status {quote(table.name)}` "
+        "shows what"
         " was dropped, docs/chunks.md what late data can do"
     )
 

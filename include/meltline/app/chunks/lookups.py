@@ -17,6 +17,7 @@ from meltline.domain.errors import NotChunked
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports import ObjectReader
 
 
@@ -162,5 +163,5 @@ def require_tracked(context: ReadContext, state: TableMetadata) -> TrackedTable:
         object=str(state.name),
         expected="a table that is synced, or has a policy of chunks",
         found="neither",
-        next=f"`meltline chunks sync {state.name}`, or give it a policy",
+        next=f"`meltline chunks sync {quote(state.name)}`, or give it a policy",
     )

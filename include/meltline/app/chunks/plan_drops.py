@@ -17,6 +17,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest, plan_id
 from meltline.domain.errors import ChunkNotFound, UsageInvalid
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 
 
@@ -150,7 +151,7 @@ def _named(table: ChunkedTable, tracking: Tracking, name: str) -> Chunk:
             object=f"{table.state.name}@{name}",
             expected=", ".join(known[:8]) or "a chunk with rows; it has none",
             found="none" if chunk is None else str(chunk.status),
-            next=f"`meltline chunks list {table.state.name}`",
+            next=f"`meltline chunks list {quote(table.state.name)}`",
         )
     return chunk
 

@@ -20,6 +20,7 @@ from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.sync import RowDigest, TableSync, read_dropped
 from meltline.domain.errors import MeltlineError, SyncRefused
 from meltline.domain.iceberg.files import FileKind
+from meltline.domain.safe_text import quote
 
 
 def unproved(
@@ -84,7 +85,7 @@ class ColdSide:
                 object=str(sync.cold),
                 expected=f"{sync.committed} at snapshot {sync.cold_snapshot}, or what follows it",
                 found=f"{position} at snapshot {head}",
-                next=f"`meltline chunks replicate --tables {sync.table}` says what is wrong",
+                next=f"`meltline chunks replicate --tables {quote(sync.table)}` says what is wrong",
             )
         try:
             read_dropped(table.state.properties)  # a drop adds to it

@@ -17,6 +17,7 @@ from meltline.app.drop.drop import DropDone, drop, rename
 from meltline.app.services import ReadContext
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
+from meltline.domain.safe_text import quote
 from meltline.domain.time_travel.timetravel import TravelPoint
 
 
@@ -68,7 +69,10 @@ def clone_over(
         if not dry_run:
             rename(context, str(beside), str(new), beside.kind)
     except MeltlineError as stop:
-        stop.next = f"the clone stands as {beside}: `meltline rename {beside} {new}`; {stop.next}"
+        stop.next = (
+            f"the clone stands as {beside}: `meltline rename {quote(beside)} "
+            f"{quote(new)}`; {stop.next}"
+        )
         raise
     move = clone_naming(beside, new)
     created = tuple(replace(table, table=move(table.table)) for table in made.created)

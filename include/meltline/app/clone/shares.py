@@ -48,6 +48,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.names import TableName, split_name
 from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.safe_text import quote
 from meltline.ports import Catalog, CatalogListing
 
 _LONGEST_NAME = 200
@@ -256,7 +257,7 @@ def _require_not_taken(share: Share, names: Iterable[TableName]) -> None:
             object=str(table),
             expected=f"a free name, for a table of the share {share.name}",
             found="another table of that name",
-            next=f"give that one another name: `meltline rename {table} NEW`",
+            next=f"give that one another name: `meltline rename {quote(table)} NEW`",
         )
 
 

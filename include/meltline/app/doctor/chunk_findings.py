@@ -13,6 +13,7 @@ from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync, TrackedTable
 from meltline.domain.grouping import grouped
+from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_duration, format_instant
 from meltline.ports import ChunkSum
 
@@ -80,16 +81,22 @@ def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
             "chunks_sync_silent",
             table.name,
             f"{_silence(sync, oldest)}: no chunk counts as proved",
-            f"`meltline chunks replicate --tables {table.name}`, or unpause its DAG",
+            f"`meltline chunks replicate --tables {quote(table.name)}`, or unpause its DAG",
         )
 
 
 def _way_out(table: str, sync: TableSync) -> str:
     ways = {
-        str(Deferral.DIVERGED): f"`meltline chunks sync {table}` copies and verifies all anew",
-        LARGE_DELETES: f"`meltline chunks replicate --tables {table} --deletes mirror`, or keep",
+        str(
+            Deferral.DIVERGED
+        ): f"`meltline chunks sync {quote(table)}` copies and verifies all anew",
+        LARGE_DELETES: (
+            f"`meltline chunks replicate --tables {quote(table)} --deletes mirror`, or keep"
+        ),
     }
-    again = f"`meltline chunks replicate --tables {table}` tries again, as the next pass does"
+    again = (
+        f"`meltline chunks replicate --tables {quote(table)}` tries again, as the next pass does"
+    )
     return ways.get(sync.reason, again)
 
 
@@ -110,7 +117,7 @@ def _idle_policies(table: _Table) -> Iterable[Finding]:
                 "chunks_policy_idle",
                 table.name,
                 f"`{policy.sentence}` does nothing: the table is not replicated to cold",
-                f"`meltline chunks sync {table.name}`",
+                f"`meltline chunks sync {quote(table.name)}`",
             )
 
 
@@ -128,7 +135,8 @@ def _late_rows(table: _Table) -> Iterable[Finding]:
         table.name,
         f"{counted(late.chunks, 'dropped chunk')} got {counted(late.rows, 'late row')} by an "
         "engine that does not ask; they are in hot alone",
-        f"`meltline chunks replicate --tables {table.name}`; write with `meltline sql`, which "
+        f"`meltline chunks replicate --tables {quote(table.name)}`; write with `meltline sql`, "
+        "which "
         "refuses them",
     )
 

@@ -1,6 +1,5 @@
 """Doctor: everything that keeps a table out, holds a run back, or endangers files."""
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
@@ -47,6 +46,7 @@ from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.profiles import Profile
+from meltline.domain.safe_text import quote, quote_all
 from meltline.domain.units import format_instant
 from meltline.ports import CatalogEntry
 
@@ -150,7 +150,8 @@ def _catalogs(config: Config, listed: ListedCatalogs, hindrance: str) -> Iterabl
     if hot is not None and reason and is_probe_open(config, hot):
         message = f"its tables are read for reachability, never expired: {reason}"
         fix = (
-            f"the first run after that makes it, or `meltline doctor --probe-catalog {config.hot}`"
+            "the first run after that makes it, or `meltline doctor --probe-catalog "
+            f"{quote(config.hot)}`"
         )
         yield Finding("warning", "probe_open", config.hot, message, fix)
     elif reason:
@@ -159,7 +160,7 @@ def _catalogs(config: Config, listed: ListedCatalogs, hindrance: str) -> Iterabl
             "catalog_not_managed",
             config.hot,
             f"its tables are read for reachability, never expired: {reason}",
-            f"`meltline doctor --probe-catalog {config.hot}` finds out what its server does",
+            f"`meltline doctor --probe-catalog {quote(config.hot)}` finds out what its server does",
         )
     if hindrance:
         fix = "until then nothing of it is expired or purged: what cannot be held is kept"
@@ -216,7 +217,7 @@ def _words(
             "never read completely as they stand, so they may refer to any file and nothing is "
             "purged; a word for an earlier metadata file, or by an earlier release, does not count",
             "make them readable; where none refers to another table's files: "
-            f"`meltline detach {shlex.join(names)} --reason TEXT`",
+            f"`meltline detach {quote_all(names)} --reason TEXT`",
         )
     for word in decisions.vouched():
         if CatalogEntry(word.table, word.location) in vouched:
@@ -226,7 +227,7 @@ def _words(
                 str(word.table),
                 f"{word.who} vouches for {described(word)} since {format_instant(word.at)}: "
                 f"{word.reason}",
-                f"`meltline attach {shlex.quote(str(word.table))}` takes it back",
+                f"`meltline attach {quote(word.table)}` takes it back",
             )
 
 

@@ -10,11 +10,13 @@ from meltline.app.doctor.adopted_chunks import forget_chunk_words
 from meltline.app.doctor.grounds import require_grounds, require_made
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, adopt_epoch
-from meltline.app.ground.preconditions import EPOCH, GENERATION, require_generation
+from meltline.app.ground.installations import require_alone
+from meltline.app.ground.preconditions import require_generation
 from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked, sandbox_mark
 from meltline.app.observe.known_registrations import take_up_all
 from meltline.app.safety.roots import proposed_roots
 from meltline.app.services import RunContext
+from meltline.domain.epochs import EPOCH, GENERATION
 from meltline.domain.errors import CatalogReadOnly, LedgerOutOfStep, NotASandbox
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
@@ -78,13 +80,15 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
 
     Args:
         context: The ledgers and the catalogs.
-        adopt: Accept a ledger that is not the catalog's: every file in failsafe waits its whole
-            period anew, and approvals and words for unreadable tables count no more.
+        adopt: Accept a ledger that is not that of the catalog or the storage roots: every file in
+            failsafe waits its whole period anew, and approvals and words for unreadable tables
+            count no more.
         sandbox: Mark an empty warehouse as a sandbox.
 
     Raises:
         NotASandbox: The warehouse is not empty, or the configuration does not say sandbox.
-        LedgerOutOfStep: The ledger is not the catalog's and `adopt` was not given.
+        LedgerOutOfStep: The ledger is not the catalog's, or another installation manages the
+            warehouse, and `adopt` was not given.
         CatalogReadOnly: The catalog's tables cannot be changed safely.
         CatalogUnlistable: A catalog, the archive's too, does not answer.
         StoreRefused: A warehouse, the archive's too, cannot be written to.
@@ -144,9 +148,10 @@ def _goes_on(context: RunContext, stated: str | None, ours: int, *, adopt: bool)
     Raises:
         LedgerOutOfStep: It is not, and `adopt` was not given.
     """
-    if stated is None and ours == 0:
-        return False
     try:
+        if stated is None and ours == 0:
+            require_alone(context)
+            return False
         require_generation(context)
     except LedgerOutOfStep:
         if not adopt:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from meltline.app.ground.findings import Finding
 from meltline.domain.chunks.rollup import Rollup
+from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_instant
 
 
@@ -18,8 +19,9 @@ def rollup_findings(rollups: Sequence[Rollup]) -> Iterator[Finding]:
                 "rollup_failed",
                 rollup.name,
                 f"it stands {stood}, and chunks of {rollup.source} wait: {rollup.problem}",
-                f"`meltline rollups refresh {rollup.name}` tries again, as the next run does; "
-                f"`meltline rollups drop {rollup.name}` lets the chunks go without it",
+                f"`meltline rollups refresh {quote(rollup.name)}` tries again, as the next run "
+                "does; "
+                f"`meltline rollups drop {quote(rollup.name)}` lets the chunks go without it",
             )
         if rollup.missed:
             buckets = counted(rollup.buckets.count(rollup.missed), "bucket")

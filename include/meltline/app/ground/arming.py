@@ -11,6 +11,7 @@ from meltline.app.ground.sandbox import is_sandbox
 from meltline.app.services import ReadContext
 from meltline.config.load import Config
 from meltline.domain.errors import NotArmed
+from meltline.domain.safe_text import quote
 from meltline.ports import Catalog, CatalogListing, ObjectReader, SwitchLedger
 
 ARMED = "meltline.armed"
@@ -74,7 +75,7 @@ class ArmingCheck:
             object=hot,
             expected=f"an armed catalog, with warehouse {self.warehouse}",
             found=missing,
-            next=f"look at a dry run, then `meltline arm {hot} --reason TEXT`; "
+            next=f"look at a dry run, then `meltline arm {quote(hot)} --reason TEXT`; "
             "or give this one run its word: `--once REASON`",
         )
 

@@ -1,6 +1,7 @@
 """Raises the epoch: the catalog learns that something was decided, or is about to be destroyed.
 
-The ledger notes the new epoch, the catalog is set to it, the ledger confirms it. What holds back,
+The ledger notes the new epoch, the catalog is set to it, for a destruction the storage roots are
+marked with it, and the ledger confirms it. What holds back,
 such as a stop, is stored before that, and what allows, such as an approval, after it. So whatever
 backup of the ledger comes back: either it has what holds back, or it does not know the epoch.
 """
@@ -11,9 +12,10 @@ from uuid import uuid4
 
 from meltline.app.ground.arming import ARMED, ArmingCheck
 from meltline.app.ground.audit_log import audit
-from meltline.app.ground.preconditions import EPOCH, GENERATION, standing_epoch
+from meltline.app.ground.installations import mark_roots, require_own_roots, take_over
+from meltline.app.ground.preconditions import standing_epoch
 from meltline.app.services import ReadContext
-from meltline.domain.epochs import Epoch, newest_confirmed, number_in
+from meltline.domain.epochs import EPOCH, GENERATION, Epoch, newest_confirmed, number_in
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError, SetupMissing
 from meltline.ports import CatalogListing
 from meltline.retries import until_done
@@ -29,17 +31,20 @@ def raise_epoch(
     why: str,
     updates: Mapping[str, str] | None = None,
     removals: Sequence[str] = (),
+    *,
+    marks_roots: bool = False,
 ) -> None:
-    """Begins an epoch: one compare-and-set of the hot catalog.
+    """Begins an epoch: one compare-and-set of the hot catalog, and of each storage root.
 
     Args:
         context: Where the ledger and the catalog are.
         why: What is decided, or about to be destroyed.
         updates: Properties of the ledger's namespace that are set in the same step.
         removals: Such as are removed.
+        marks_roots: Whether something is to be destroyed: the storage roots are marked then.
 
     Raises:
-        LedgerOutOfStep: The ledger is not the one that the catalog belongs to.
+        LedgerOutOfStep: The ledger is not the one that the catalog or a storage root belongs to.
         CatalogUnlistable: The catalog does not answer.
         CatalogReadOnly: It cannot be changed.
         CommitConflict: Others raised it first each time.
@@ -63,6 +68,8 @@ def raise_epoch(
         if newest_confirmed(context.control.epochs.since()) > epoch.number:
             base = epoch.written  # what cannot compare and set may have lost a newer one to it
             return None
+        if marks_roots:
+            mark_roots(context, epoch)
         context.control.epochs.confirm(epoch.nonce)
         return True
 
@@ -128,7 +135,9 @@ def _set_properties(
 
 
 def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation: int) -> None:
-    """Has the catalog belong to this ledger, whatever epochs the two knew; it is not armed then.
+    """Has the catalog and the storage roots belong to this ledger; nothing is armed then.
+
+    Another installation in the same catalog or roots is refused from then on.
 
     Args:
         context: Where they are.
@@ -144,6 +153,7 @@ def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation:
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
     _set_properties(context, {EPOCH: epoch.written, GENERATION: str(generation)}, [ARMED], expected)
     _require_kept(context, generation)
+    take_over(context, epoch, [ARMED])
     context.control.database.set_generation(generation)
     context.control.epochs.confirm(epoch.nonce)
 
@@ -186,12 +196,13 @@ class RunEpoch:
             MeltlineError: As `raise_epoch` does; nothing may go then.
         """
         self.require_armed()
+        require_own_roots(self.context)
         if self._is_raised:
             return
         run = self.context.run_id
         why = f"run {run}" if run else "a step by itself"
         if not (run and self.context.control.epochs.has(why)):
-            raise_epoch(self.context, why)
+            raise_epoch(self.context, why, marks_roots=True)
             if self.context.once:
                 audit(self.context, "destroy once", self.context.config.hot, self.context.once)
         self._is_raised = True

@@ -16,6 +16,7 @@ from meltline.domain.clock import Clock
 from meltline.domain.clone.clones import GC, OWNER_GC, owner_guard
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports import Decisions, GuardKind, GuardReader, GuardRecord
 
 
@@ -96,7 +97,7 @@ def override(context: ReadContext, state: TableMetadata, reason: str) -> None:
             object=str(name),
             expected=f"a table whose owner has set {GC}=false",
             found="none, or one that is overridden already",
-            next=f"`meltline attach {name}` without --despite-gc-disabled",
+            next=f"`meltline attach {quote(name)}` without --despite-gc-disabled",
         )
     if setting == OWNER_GC:
         raise UsageInvalid(

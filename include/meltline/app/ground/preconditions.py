@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from meltline.app.ground.installations import require_alone
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE
-from meltline.domain.epochs import Epoch, newest_confirmed, standing
+from meltline.domain.epochs import EPOCH, GENERATION, Epoch, newest_confirmed, standing
 from meltline.domain.errors import ClockRefused, LedgerOutOfStep, SetupMissing, Stopped
 from meltline.domain.units import format_instant
 from meltline.ports import CatalogListing, ObjectRemover, ObjectWriter, SwitchLedger
 
-GENERATION = "meltline.ledger-generation"
-EPOCH = "meltline.epoch"
+_FIND_LEDGER = (
+    "find the control ledger that belongs to this catalog, and make sure that no other "
+    "installation uses the catalog. Only if that ledger is lost: `meltline init --adopt` restarts "
+    "all failsafe, and approvals must be given anew"
+)
 _PROBE = ".meltline-clock"
 
 
@@ -49,12 +53,14 @@ def require_go(ledger: SwitchLedger) -> None:
 
 
 def require_generation(context: ReadContext, listing: CatalogListing | None = None) -> None:
-    """Refuses when the ledger and the catalog do not belong together (docs/safety.md).
+    """Refuses when ledger, catalog and storage roots do not belong together (docs/safety.md).
 
     Raises:
-        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+        LedgerOutOfStep: The ledger was lost, an old backup of it came back, or another
+            installation manages the warehouse.
     """
     standing_epoch(context, listing)
+    require_alone(context, listing)
 
 
 def require_datable(context: ReadContext) -> None:
@@ -98,8 +104,7 @@ def standing_epoch(context: ReadContext, listing: CatalogListing | None = None) 
             object=f"namespace {config.ledger_namespace}",
             expected=f"epoch {stated or 'none'} as the catalog has it",
             found=f"epoch {since} in the control ledger",
-            next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe, "
-            "and approvals must be given anew",
+            next=_FIND_LEDGER,
         )
     return epoch
 
@@ -112,7 +117,7 @@ def _require_same_generation(context: ReadContext, properties: Mapping[str, str]
             object=f"namespace {context.config.ledger_namespace}",
             expected=f"generation {stated or 'none'} as the catalog has it",
             found=f"generation {context.control.database.generation()} in the control ledger",
-            next="find the right ledger, or run `meltline init --adopt`: it restarts all failsafe",
+            next=_FIND_LEDGER,
         )
 
 

@@ -18,6 +18,7 @@ from meltline.domain.errors import (
     MeltlineError,
 )
 from meltline.domain.iceberg.files import Departure
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_size
 from meltline.ports import ClaimLedger, Rejection, SwitchLedger, VerdictLedger
 
@@ -76,7 +77,8 @@ def _rejected(plan: Plan, rejection: Rejection) -> ApprovalRejected:
         object=plan.id,
         expected="an approval since then",
         found=f"{rejection.who}: {rejection.reason}",
-        next=f"to keep its files, `meltline hold add {plan.table} --reason TEXT` or a longer "
+        next=f"to keep its files, `meltline hold add {quote(plan.table)} --reason TEXT` or a "
+        "longer "
         f"failsafe by `meltline policy set`; to delete them, "
         f"`meltline apply {plan.id} --approve REASON`",
     )

@@ -12,6 +12,7 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
 from meltline.domain.iceberg.timeline import Point
+from meltline.domain.safe_text import quote
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
             object=str(table),
             expected="a snapshot that main has been at",
             found=f"{target}: staged, or of another branch",
-            next=f"`meltline publish {table} BRANCH` brings a branch's commits to main",
+            next=f"`meltline publish {quote(table)} BRANCH` brings a branch's commits to main",
         )
     steps = line.index(target) if target in line else 0
     move = Moved(table, MAIN, main.snapshot_id, target, steps)
@@ -116,7 +117,7 @@ def drop_branch(context: ReadContext, table: TableName, name: str, *, dry_run: b
             object=str(table),
             expected="another branch",
             found=MAIN,
-            next=f"`meltline drop {table}` drops the table",
+            next=f"`meltline drop {quote(table)}` drops the table",
         )
     if not dry_run:
 

@@ -13,6 +13,7 @@ from meltline.domain.errors import MeltlineError, SnapshotNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.iceberg.timeline import require_snapshot
+from meltline.domain.safe_text import quote
 
 _ADDED = ("added-data-files", "added-delete-files"), "added-records", "added-files-size"
 _REMOVED = ("deleted-data-files", "removed-delete-files"), "deleted-records", "removed-files-size"
@@ -99,7 +100,8 @@ def _snapshot(state: TableMetadata, word: str) -> Snapshot:
         object=str(state.name),
         expected=", ".join(sorted(state.refs)[:8]) or "a snapshot id",
         found=word,
-        next=f"`meltline tags {state.name}` and `meltline explain {state.name}` list them",
+        next=f"`meltline tags {quote(state.name)}` and `meltline explain {quote(state.name)}` "
+        "list them",
     )
 
 

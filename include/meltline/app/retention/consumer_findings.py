@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from shlex import quote
 
 from meltline.app.catalog.tables import ObservedTable, TableRetention
 from meltline.app.ground.findings import Finding
@@ -15,6 +14,7 @@ from meltline.domain.retention.consumers import (
     still_to_read,
 )
 from meltline.domain.retention.retained_snapshots import KeepReason
+from meltline.domain.safe_text import quote
 
 _MANY = 10
 """Snapshots; fewer are nobody's worry."""

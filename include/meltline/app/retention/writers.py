@@ -1,6 +1,5 @@
 """What the marks of streaming writers keep: for `explain`, and as advice of `doctor`."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,6 +7,7 @@ from datetime import datetime, timedelta
 from meltline.app.catalog.tables import TableRetention
 from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.domain.retention.writers import WriterMark, walks
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 
 _MUCH = 100  # snapshots that nothing but a mark keeps, before doctor speaks of it
@@ -84,7 +84,7 @@ def _advice(target: TableRetention, mark: WriterMark, count: int, now: datetime)
         f"{count} snapshots of {mark.branch} stay for nothing but its way to its mark, "
         f"snapshot {mark.snapshot_id}, until {until}",
         fix="have it commit, so that its mark moves on; if it does not come back, let go of marks "
-        f"that are as old: `meltline policy set {shlex.quote(name)} --writer-keep {days}d`",
+        f"that are as old: `meltline policy set {quote(name)} --writer-keep {days}d`",
     )
 
 

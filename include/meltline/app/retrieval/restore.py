@@ -29,6 +29,7 @@ from meltline.domain.iceberg.metadata_editor import NextMetadata
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.domain.time_travel.timetravel import Resolved
 from meltline.ports import (
     NOT_REGISTERED,
@@ -161,7 +162,7 @@ def _answer(
             object="--snapshot, --at",
             expected="one of the two",
             found="neither" if at is None else "both",
-            next=f"`meltline cold list {table}` shows what is there",
+            next=f"`meltline cold list {quote(table)}` shows what is there",
         )
     pasts = cold_pasts(context, table)
 
@@ -185,7 +186,7 @@ def _not_there(table: TableName, snapshot_id: int | None) -> SnapshotNotFound:
         object=str(table),
         expected="an archived snapshot",
         found="none",
-        next=f"`meltline cold list {table}` shows what is there",
+        next=f"`meltline cold list {quote(table)}` shows what is there",
     )
 
 
@@ -262,7 +263,8 @@ class _Restoring:
             object=str(self.own.name),
             expected="copies that agree with cold, file by file",
             found=reason,
-            next=f"`meltline cold verify {self.cold.name}` tells what is wrong there; nothing was "
+            next=f"`meltline cold verify {quote(self.cold.name)}` tells what is wrong there; "
+            "nothing was "
             "registered, and what was copied has been taken away again",
         ) from cause
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_files, format_size
 
 _ITS_DAY = ("STRADDLES", "LATEST_KEPT")
@@ -95,7 +96,7 @@ def not_armed_line(document: Mapping[str, Any]) -> str:
         and (document["dry_run"] or (plan["gate"] == "passed" and plan["state"] != "applied"))
     ]
     deeds = ", ".join(_undone(counts, plans)) or "destroyed nothing"
-    return f"not armed: would have {deeds}; `meltline arm {counts['catalog']} --reason TEXT`"
+    return f"not armed: would have {deeds}; `meltline arm {quote(counts['catalog'])} --reason TEXT`"
 
 
 def _undone(counts: Mapping[str, Any], plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:

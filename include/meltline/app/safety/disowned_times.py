@@ -21,6 +21,7 @@ from meltline.app.ground.preconditions import require_other_clocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 from meltline.ports import DisownedTime
 
@@ -136,7 +137,8 @@ def _future_times(context: RunContext, now: datetime) -> Iterator[str]:
             name, then = table.drop.object, format_instant(table.drop.at)
             yield (
                 f"{name} was dropped at {then}: its retention begins then; "
-                f"`meltline undrop {name}` and `meltline drop {name}` have it begin now"
+                f"`meltline undrop {quote(name)}` and `meltline drop {quote(name)}` have it "
+                "begin now"
             )
     for seen in listed_tables(context, listed.listings):
         times = [snapshot.committed_at for snapshot in seen.state.snapshots.values()]

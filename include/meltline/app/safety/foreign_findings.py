@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from meltline.app.ground.findings import Finding
 from meltline.app.safety.foreign_owners import not_allowed
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 from meltline.ports import ForeignOwnerReader
 
@@ -20,5 +21,5 @@ def foreign_findings(owners: ForeignOwnerReader) -> Iterator[Finding]:
     for owner in allowed:
         at = format_instant(owner.at)
         message = f"{owner.who} says since {at} that it needs nothing: {owner.reason}"
-        fix = f"`meltline sweep disallow {owner.id}` takes the word back"
+        fix = f"`meltline sweep disallow {quote(owner.id)}` takes the word back"
         yield Finding("info", "owner_allowed", owner.id, message, fix)

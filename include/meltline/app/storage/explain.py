@@ -23,6 +23,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.consumers import Consumer, readers
 from meltline.domain.retention.retained_snapshots import KeepReason
+from meltline.domain.safe_text import quote
 from meltline.ports import SnapshotKey
 
 _END_BY_THEMSELVES = {KeepReason.WINDOW, KeepReason.WRITER, KeepReason.CONSUMER}
@@ -152,7 +153,7 @@ def explain_table(
                 object=str(name),
                 expected="one of " + ", ".join(str(s) for s in sorted(state.snapshots)[:8]),
                 found=str(snapshot_id),
-                next=f"`meltline explain {name}` lists them",
+                next=f"`meltline explain {quote(name)}` lists them",
             )
     reading, needs = readers(state, target.keeps.expired_refs), WriterNeeds(target)
     guards = _guards(context, [state])

@@ -20,6 +20,7 @@ from meltline.cli.options import AsJson, ConfigPath, TableArgument, duration, re
 from meltline.cli.output import answer, answer_rows
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import Unit
+from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_duration, format_instant, format_size
 
 Age = Annotated[str, typer.Argument(metavar="AGE", help="36h, 7d, 2w, 3mo or 1y")]
@@ -144,7 +145,7 @@ def _sentences(table: str, added: AddedPolicy) -> Iterator[str]:
         yield f"Old enough to be dropped now: {drops}."
         yield (
             f"Runs of the DAG drop from {format_instant(added.acts_after)} on; "
-            f"`meltline chunks drop {table}` does it at once."
+            f"`meltline chunks drop {quote(table)}` does it at once."
         )
     yield from (f"Note: {notice}." for notice in added.notices)
 

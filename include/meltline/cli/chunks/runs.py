@@ -36,6 +36,7 @@ from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import unmatched
+from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_instant, format_size
 
 _SHOWN = 3
@@ -225,7 +226,7 @@ def _deferred(summary: Summary) -> Iterator[str]:
         more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
         detail = f": {lines[0]['detail']}" if lines[0]["detail"] else ""
         verb = "waits" if len(lines) == 1 else "wait"
-        way = WAYS_OUT[reason].format(table=table)
+        way = WAYS_OUT[reason].format(table=quote(table))
         count = counted(len(lines), "chunk")
         yield f"{table}: {count} {verb}, {reason}{detail} ({chunks}{more}). Next: {way}"
 

@@ -28,6 +28,7 @@ from meltline.cli.options import (
 from meltline.cli.output import answer, print_json, print_notes, print_rows
 from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
 from meltline.domain.iceberg.names import unmatched
+from meltline.domain.safe_text import quote
 
 
 def sync(
@@ -65,7 +66,7 @@ def stop_sync(table: TableArgument, config: ConfigPath = None, as_json: AsJson =
     stopped = stop_replication(ready(config), name)
     lines = [
         f"{name} is not replicated any more; {stopped.cold} keeps what it has.",
-        f"Its chunks wait until `meltline chunks sync {name}` copies it anew.",
+        f"Its chunks wait until `meltline chunks sync {quote(name)}` copies it anew.",
     ]
     return answer(_document(stopped), lines, as_json=as_json)
 

@@ -1,9 +1,7 @@
-"""Commands that work: init, observe, plan, gate, apply, run."""
+"""Commands that work: observe, plan, gate, apply, run."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,12 +10,9 @@ from meltline.app.archive.cold_status import remember_copies
 from meltline.app.chunks.drop import drop_chunks
 from meltline.app.chunks.gate import gate_drops
 from meltline.app.chunks.run import times_of
-from meltline.app.doctor.init import Adopted
-from meltline.app.doctor.init import init as initialise
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
@@ -32,7 +27,6 @@ from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.roots import as_yaml
 from meltline.app.services import RunContext
 from meltline.cli.options import (
     AsJson,
@@ -55,77 +49,11 @@ from meltline.cli.output import (
     print_plans,
     print_rows,
 )
-from meltline.config.example import write_example
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import selected
 from meltline.domain.units import format_instant, format_size
 from meltline.wiring import Wiring
-
-
-def init(
-    config: ConfigPath = None,
-    as_json: AsJson = False,
-    sandbox: Annotated[bool, typer.Option(help="mark an empty warehouse as a sandbox")] = False,
-    adopt: Annotated[
-        bool, typer.Option(help="accept a ledger that lost its past; all failsafe restarts")
-    ] = False,
-    example: Annotated[
-        bool, typer.Option("--example", help="write a commented meltline.yaml, and nothing else")
-    ] = False,
-) -> int:
-    """Prepare the ledgers; running it again changes nothing."""
-    if example:
-        return _write_example(config, as_json=as_json)
-    wiring = wire(config)
-    context = wiring.services("init")
-    done = initialise(context, adopt=adopt, sandbox=sandbox)
-    if as_json:
-        print_json(done)
-    else:
-        console().print(f"The ledgers are ready (generation {done.generation}).")
-        for line in _about_adoption(done.lost) if done.lost else ():
-            console().print(line, markup=False, soft_wrap=True)
-        if refused := ArmingCheck.of(context).refusal():
-            line = f"Runs only report until you arm {refused.object}: {refused.next}."
-            console().print(line, markup=False, soft_wrap=True)
-        if done.storage_roots:
-            console().print("Tables lie outside every root, and nothing of them will be deleted.")
-            console().print("If they are yours to delete from, add to the configuration:")
-            console().print(as_yaml(done.storage_roots), markup=False, soft_wrap=True)
-    return 0
-
-
-def _write_example(config: Path | None, *, as_json: bool) -> int:
-    path = config or Path(os.environ.get("MELTLINE_CONFIG") or "meltline.yaml")
-    schema = write_example(path)
-    lines = [
-        f"{path} has every key with what it means, and {schema.name} is for your editor.",
-        "Name your catalogs there, then `meltline init` and `meltline doctor`.",
-    ]
-    return answer(
-        {"config": str(path), "schema": str(schema)},
-        lines,
-        as_json=as_json,
-    )
-
-
-def _about_adoption(lost: Adopted) -> Iterator[str]:
-    """What a person has to know who adopted a ledger."""
-    span = "nothing" if lost.unknown_since is None else "what was written until "
-    span += format_instant(lost.unknown_since) if lost.unknown_since else ""
-    yield f"This ledger knows {span}; leases, statements and runs since are not known."
-    if lost.last_known:
-        yield f"The catalog's last decision or run: {lost.last_known}"
-    if lost.stop:
-        yield f"A stop is in force again ({lost.stop}): `meltline go` when it is safe to go on."
-    else:
-        yield "The catalog knows of no stop that was in force."
-    yield f"{lost.approvals} approvals count no more: `meltline apply PLAN --approve REASON`."
-    for policy in lost.chunk_policies:
-        yield f"This policy of chunks counts no more, and has to be added anew: {policy}."
-    for table in lost.words:
-        yield f"Nobody vouches for {table} any more: `meltline detach {table} --reason TEXT`."
 
 
 def observe(

@@ -13,6 +13,7 @@ from meltline.domain.archive.archive import ArchivedSnapshot, read_archived
 from meltline.domain.errors import OutsideRetention, RefNotFound, StatementNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
@@ -146,7 +147,7 @@ class ColdPast:
                 object=str(self.table),
                 expected=", ".join(sorted(tags)[:8]) or "a tag; none of its copies has one",
                 found=name,
-                next=f"`meltline cold list {self.table}` lists what is there",
+                next=f"`meltline cold list {quote(self.table)}` lists what is there",
             )
         if side is Side.AT:
             return resolved
@@ -184,7 +185,8 @@ class ColdPast:
             expected="a time at which an archived snapshot was current; the nearest: "
             + ("; ".join(nearest) or "none is archived with its time"),
             found=f"{format_instant(at)}: in a gap",
-            next=f"choose such a time, or a tag; `meltline cold list {self.table}` lists them",
+            next=f"choose such a time, or a tag; `meltline cold list {quote(self.table)}` lists "
+            "them",
         )
 
 

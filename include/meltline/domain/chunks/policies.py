@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from meltline.domain.chunks.ranges import Horizon
 from meltline.domain.errors import InvalidHorizons, PolicyExists
+from meltline.domain.safe_text import quote
 
 
 class PolicyType(StrEnum):
@@ -71,7 +72,8 @@ def require_fits(table: str, policy: ChunkPolicy, others: Iterable[ChunkPolicy])
                 object=table,
                 expected=f"no {policy.type} policy, and none that says the same thing",
                 found=f"{other.type}: {other.sentence}",
-                next=f"`meltline chunks forget-policy {table} {other.type}`, then add the new one",
+                next=f"`meltline chunks forget-policy {quote(table)} {quote(other.type)}`, then "
+                "add the new one",
             )
     together = [policy, *standing]
     tier = next((p.tier_after for p in together if p.tier_after), None)

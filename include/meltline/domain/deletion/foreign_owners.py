@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from meltline.domain.deletion.orphans import is_metadata, is_passed_over
 from meltline.domain.iceberg.locations import claim_prefix, split_location
+from meltline.domain.safe_text import quote
 
 
 class SignKind(StrEnum):
@@ -83,7 +84,7 @@ class ForeignSign:
     @property
     def fix(self) -> str:
         """How a person says that the other owner is gone."""
-        return f"once that owner is gone: `meltline sweep allow {self.id} --reason TEXT`"
+        return f"once that owner is gone: `meltline sweep allow {quote(self.id)} --reason TEXT`"
 
 
 def sign_order(sign: ForeignSign) -> tuple[str, str, str, str]:

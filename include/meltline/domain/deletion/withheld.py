@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from meltline.domain.places import is_local, store_of
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_size
 
 MOVE_AWAY = (
@@ -88,14 +89,15 @@ class Withheld:
             return MOVE_AWAY
         if self.why is Why.UNPROVED:
             return (
-                f"`meltline cold verify {self.table}` names the copies; they go once each copy, or "
+                f"`meltline cold verify {quote(self.table)}` names the copies; they go once each "
+                "copy, or "
                 "the original under its path, has again the bytes that were recorded"
             )
         if self.why is Why.FOREIGN:
             return "`meltline doctor` names the owners, and how to allow each once it is gone"
         if self.why is Why.UNCLAIMED:
             return (
-                f"where only this table writes there: `meltline sweep allow {self.place} "
+                f"where only this table writes there: `meltline sweep allow {quote(self.place)} "
                 "--reason TEXT`"
             )
         if not self.line:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from meltline.domain.errors import OutsideRetention, SnapshotNotFound
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 
 
@@ -89,7 +90,7 @@ def require_snapshot(state: TableMetadata, snapshot_id: int) -> int:
         object=str(state.name),
         expected="one of " + ", ".join(str(s.snapshot_id) for s in newest) if newest else "any",
         found=f"{snapshot_id}: never there, or expired",
-        next=f"`meltline explain {state.name}` lists what is there; an expired one is not",
+        next=f"`meltline explain {quote(state.name)}` lists what is there; an expired one is not",
     )
 
 
@@ -99,5 +100,5 @@ def _outside(state: TableMetadata, at: datetime, problem: str, window: str) -> O
         object=str(state.name),
         expected=window,
         found=f"{format_instant(at)}: {problem}",
-        next=f"choose a time {window}, or a snapshot of `meltline explain {state.name}`",
+        next=f"choose a time {window}, or a snapshot of `meltline explain {quote(state.name)}`",
     )

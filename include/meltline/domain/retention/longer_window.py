@@ -6,6 +6,7 @@ from datetime import timedelta
 from meltline.domain.errors import RetentionOutOfRange
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.policy import INFINITE, LONGEST_DAYS, Retention
+from meltline.domain.safe_text import quote
 
 _HOUR = timedelta(hours=1)
 _MOST_HOURS = 24 * LONGEST_DAYS
@@ -56,7 +57,7 @@ def _out_of_range(
         object=str(table),
         expected=expected,
         found=f"RETAIN {hours} HOURS",
-        next=f"leave RETAIN out, or change the policy: `meltline policy show {table}`",
+        next=f"leave RETAIN out, or change the policy: `meltline policy show {quote(table)}`",
     )
 
 

@@ -20,6 +20,7 @@ from meltline.domain.errors import (
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.iceberg.timeline import is_gap
 from meltline.domain.retention.policy import INFINITE, Retention, parse_days
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_duration, format_instant
 
 STATEMENT_ID = "meltline.statement-id"
@@ -123,7 +124,7 @@ class Past:
             object=str(name),
             expected=f"a time from {start}, to {format_instant(self.now)}",
             found=f"{format_instant(at)}: {reason}",
-            next=f"choose a time in the window, or a tag; `meltline policy show {name}` "
+            next=f"choose a time in the window, or a tag; `meltline policy show {quote(name)}` "
             "says who set the window",
         )
 
@@ -283,7 +284,7 @@ def _by_tag(past: Past, name: str, side: Side) -> Resolved:
             object=str(state.name),
             expected=", ".join(sorted(state.tags)[:8]) or "a tag; the table has none",
             found=f"a branch {name}" if name in state.refs else name,
-            next=f"`meltline tags {state.name}` lists its tags",
+            next=f"`meltline tags {quote(state.name)}` lists its tags",
         )
     seen = [logged.snapshot_id for logged in state.snapshot_log]
     if snapshot_id in seen:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
+from urllib import parse
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from meltline.app.run.recap import quoted
+from meltline.domain.safe_text import quote
 from meltline.domain.units import format_files, format_size
 from meltline.orchestration.page_addresses import airflow_root
 from meltline.orchestration.request import LIFECYCLE
@@ -115,7 +116,7 @@ def _parts(question: Mapping[str, Any], found_by: str | None) -> Iterator[str]:
         "**Approve**: the gate judges the plan again, and these very files are deleted. Where they "
         "are not the same by then, nothing is deleted and you are asked anew.\n\n"
         "**Reject**: nothing is deleted, and nobody is asked about these very files again. To keep "
-        f"them for good: `meltline hold add {question['table']} --reason TEXT`."
+        f"them for good: `meltline hold add {quote(question['table'])} --reason TEXT`."
     )
     yield f"Every file: `meltline show plan {question['id']} --items`{_link(found_by)}."
 
@@ -146,5 +147,5 @@ def _code(path: str) -> str:
 def _link(found_by: str | None) -> str:
     if not found_by:
         return ""
-    run = f"{airflow_root()}/dags/{LIFECYCLE}/runs/{quote(found_by, safe='')}"
+    run = f"{airflow_root()}/dags/{LIFECYCLE}/runs/{parse.quote(found_by, safe='')}"
     return f"; [the run that found them]({run})"

@@ -34,6 +34,7 @@ from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.retention.policy import FENCE_TAG
+from meltline.domain.safe_text import quote
 from meltline.domain.units import from_millis
 from meltline.ports import CommitOutcome, ObjectReader
 from meltline.retries import until_done
@@ -108,7 +109,7 @@ class RestCommitter:
                 expected="a metadata log in the answer to a commit",
                 found="none",
                 next="nothing was removed: what a commit came to could not be found out; "
-                f"`meltline doctor --probe-catalog {plan.table.catalog}` tries the server",
+                f"`meltline doctor --probe-catalog {quote(plan.table.catalog)}` tries the server",
             )
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:

@@ -19,6 +19,7 @@ from requests import RequestException, Response
 from meltline.adapters.catalogs.table_commits import fate_unknown, no_table
 from meltline.domain.errors import CommitConflict, MeltlineError
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.safe_text import quote
 
 Json = Mapping[str, Any]
 
@@ -252,7 +253,7 @@ class RestProtocol:
             object=str(name),
             expected="a server that carries out the updates of Iceberg's REST protocol",
             found=_problem(answer),
-            next=f"`meltline doctor --probe-catalog {self.name}` says what it can do",
+            next=f"`meltline doctor --probe-catalog {quote(self.name)}` says what it can do",
         )
 
     def _url(self, name: TableName) -> str:

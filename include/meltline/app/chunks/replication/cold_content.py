@@ -24,6 +24,7 @@ from meltline.domain.chunks.sync import (
 )
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
 
 _SHOWN = 3
 Digests = Mapping[str, RowDigest]
@@ -169,7 +170,8 @@ class ColdContent:
                     f"chunk {name} was dropped from hot, and this ledger does not know of it; hot "
                     "has no rows of it, or others than cold",
                     f"take the rows of {name} out of hot into another table, say "
-                    f"`meltline chunks sync {self.sync.table}`, replicate, and put them back: "
+                    f"`meltline chunks sync {quote(self.sync.table)}`, replicate, and put them "
+                    "back: "
                     "they are late rows then, and cold keeps what it has",
                 )
 

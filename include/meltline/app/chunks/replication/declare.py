@@ -15,6 +15,7 @@ from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
 from meltline.domain.errors import NotChunked, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.safe_text import quote
 
 CONSUMER = "meltline_sync"
 """The consumer that keeps what replication has still to read."""
@@ -133,7 +134,7 @@ def stop_sync(context: ReadContext, table: TableName) -> TableSync:
                 object=str(table),
                 expected="a table that is replicated to cold",
                 found="none",
-                next=f"`meltline chunks sync {table}`",
+                next=f"`meltline chunks sync {quote(table)}`",
             )
         after = replace(before, state=SyncState.STOPPED, reason="", detail="stopped by a person")
         context.control.syncs.save(before, after)

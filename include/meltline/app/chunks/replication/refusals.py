@@ -4,6 +4,7 @@ from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.safe_text import quote
 
 _A_PERSON_DECIDES = frozenset({str(Deferral.DIVERGED), LARGE_DELETES})
 
@@ -23,7 +24,7 @@ def diverged(table: TableName, detail: str, way_out: str = "") -> SyncRefused:
         object=str(table),
         expected="a main line that goes on from what cold has",
         found=detail,
-        next=way_out or _BEGIN_ANEW.format(table),
+        next=way_out or _BEGIN_ANEW.format(quote(table)),
     )
 
 
@@ -49,13 +50,14 @@ def standing(sync: TableSync) -> SyncRefused:
         object=str(sync.table),
         expected="a person's decision",
         found=sync.reason,
-        next=ways.get(sync.reason, _BEGIN_ANEW.format(sync.table)),
+        next=ways.get(sync.reason, _BEGIN_ANEW.format(quote(sync.table))),
     )
 
 
 def deletes_way_out(table: TableName) -> str:
     """How a person decides about large deletes."""
     return (
-        f"`meltline chunks replicate --tables {table} --deletes mirror` has cold delete them too; "
+        f"`meltline chunks replicate --tables {quote(table)} --deletes mirror` has cold delete "
+        "them too; "
         "`--deletes keep` leaves them in cold"
     )

@@ -15,6 +15,7 @@ from meltline.domain.chunks.rollup import (
 from meltline.domain.chunks.sync import DROP_PLAN
 from meltline.domain.errors import ObjectDropped, RollupRefused, TableNotFound
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class RollupTable:
                 object=str(rollup.table),
                 expected="the table that its declaration made",
                 found="none",
-                next=f"`meltline undrop {rollup.table}` brings a dropped one back; "
-                f"`meltline rollups drop {rollup.name}` forgets the rollup",
+                next=f"`meltline undrop {quote(rollup.table)}` brings a dropped one back; "
+                f"`meltline rollups drop {quote(rollup.name)}` forgets the rollup",
             ) from missing
         is_own = state.properties.get(ROLLUP_OF) == rollup.source_uuid
         if state.uuid != rollup.table_uuid or not is_own:

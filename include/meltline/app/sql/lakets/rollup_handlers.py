@@ -20,6 +20,7 @@ from meltline.app.sql.lakets.signatures import Handler
 from meltline.app.sql.naming import full_table_name, spoken_name
 from meltline.domain.chunks.rollup import with_dependencies
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.safe_text import quote
 
 Values = Mapping[str, Any]
 COLD = "cold"
@@ -76,7 +77,7 @@ def _drop(session: Session, values: Values) -> Answer:
     if rollup.realtime_view:
         text = f"DROP VIEW IF EXISTS {_spoken(session, realtime_view(rollup))}"
         session.engine().run(text, str(uuid4()), {})
-    return void(f"`meltline undrop {rollup.table}` can bring its table back")
+    return void(f"`meltline undrop {quote(rollup.table)}` can bring its table back")
 
 
 def _create_view(session: Session, values: Values) -> Answer:

@@ -1,0 +1,186 @@
+"""Finds other installations of Meltline that manage the same warehouse.
+
+Each storage root has a mark: the epoch of the run that last destroyed something. A ledger that
+does not know that epoch is of a copied installation, or of one that was restored. In the hot
+catalog, each namespace with a generation belongs to an installation.
+"""
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from meltline.app.services import ReadContext
+from meltline.domain.epochs import EPOCH, GENERATION, Epoch, EpochNote, number_in
+from meltline.domain.errors import CommitConflict, LedgerOutOfStep, UsageInvalid
+from meltline.ports import CatalogListing
+from meltline.retries import until_done
+
+_MARK = ".meltline-installation"
+_SUPERSEDED = "meltline.superseded-by"
+_ATTEMPTS = 20  # of all runs of one installation that begin at the same time
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An installation of which our ledger knows nothing.
+
+    Attributes:
+        place: The storage root or namespace that names it.
+        note: Its last epoch there; empty where it has had none.
+    """
+
+    place: str
+    note: EpochNote
+
+    @property
+    def refusal(self) -> LedgerOutOfStep:
+        """The error for whatever would destroy something beside it."""
+        return LedgerOutOfStep(
+            "another installation manages this warehouse",
+            object=self.place,
+            expected="an epoch that this control ledger knows",
+            found=f"installation {self.note.id}, {self.note.activity}",
+            next="stop one of the two for good: a copy needs a warehouse of its own, and must not "
+            "be armed here. If the other one has ended, `meltline init --adopt` takes over",
+        )
+
+
+def require_alone(context: ReadContext, listing: CatalogListing | None = None) -> None:
+    """Refuses where another installation manages the catalog or one of the storage roots.
+
+    Args:
+        context: The configuration, the ledger and the store.
+        listing: What the hot catalog had a while ago, for those who have asked it anyway.
+
+    Raises:
+        LedgerOutOfStep: Which installation.
+        StoreRefused: A root does not say.
+    """
+    for other in other_installations(context, listing):
+        raise other.refusal
+
+
+def require_own_roots(context: ReadContext) -> None:
+    """Refuses where another installation has marked a storage root. Raises as `require_alone`."""
+    for other in _in_roots(context):
+        raise other.refusal
+
+
+def other_installations(
+    context: ReadContext, listing: CatalogListing | None = None
+) -> Iterator[Installation]:
+    """Yields the other installations that the hot catalog and the storage roots name."""
+    config = context.config
+    shown = listing or context.catalogs[config.hot].listing()
+    for namespace, properties in shown.namespaces.items():
+        if GENERATION in properties and namespace != (config.ledger_namespace,):
+            place = f"namespace {config.hot}.{'.'.join(namespace)}"
+            yield Installation(place, EpochNote(properties.get(EPOCH, "")))
+    yield from _in_roots(context)
+
+
+def _in_roots(context: ReadContext) -> Iterator[Installation]:
+    for root in context.config.roots:
+        stated = _stated(context, root)
+        if stated and not _knows(context, stated.decode(errors="replace")):
+            yield Installation(root, EpochNote(stated.decode(errors="replace")))
+
+
+def mark_of(root: str) -> str:
+    """Returns the object that marks a storage root."""
+    return f"{root.rstrip('/')}/{_MARK}"
+
+
+def _stated(context: ReadContext, root: str) -> bytes | None:
+    """Reads the mark of a root; None where it has none."""
+    try:
+        return context.store.read(mark_of(root))
+    except FileNotFoundError:
+        return None
+
+
+def _knows(context: ReadContext, stated: str) -> bool:
+    epochs = context.control.epochs.since(number_in(stated))
+    return any(epoch.is_at(stated) for epoch in epochs)
+
+
+def require_typed(context: ReadContext, typed: str) -> None:
+    """Refuses to take over from another installation until a person has typed its id.
+
+    Raises:
+        UsageInvalid: The id of that installation, and what it did last.
+    """
+    for other in other_installations(context):
+        if typed != other.note.id:
+            raise UsageInvalid(
+                f"another installation manages this warehouse: {other.note.activity}",
+                object=other.place,
+                expected=f"`--installation {other.note.id}`, typed by somebody who knows that it "
+                "has ended",
+                found=typed or "no --installation",
+                next="make sure that it never runs again; then type its id",
+            )
+
+
+def take_over(context: ReadContext, epoch: Epoch, removals: Sequence[str]) -> None:
+    """Makes this ledger the only one of its warehouse: every other is refused from then on.
+
+    Args:
+        context: Where the catalog and the roots are.
+        epoch: The epoch that was noted for it; the roots are marked with it.
+        removals: Properties that other ledgers' namespaces lose beside their epoch.
+
+    Raises:
+        CommitConflict: The other installation is at work at this moment.
+        StoreRefused: A root cannot be read or written.
+    """
+    hot = context.config.hot
+    for namespace, properties in context.catalogs[hot].listing().namespaces.items():
+        if GENERATION in properties and namespace != (context.config.ledger_namespace,):
+            context.editors[hot].set_namespace_properties(
+                namespace,
+                {_SUPERSEDED: epoch.written},
+                [GENERATION, EPOCH, *removals],
+                expected={key: properties.get(key) for key in (GENERATION, EPOCH)},
+            )
+    for root in context.config.roots:
+        if not context.writer.swap(mark_of(root), _text(epoch), _stated(context, root)):
+            raise _restless(root)
+
+
+def mark_roots(context: ReadContext, epoch: Epoch) -> None:
+    """Marks each storage root with an epoch, unless a later one of this ledger stands there.
+
+    Raises:
+        LedgerOutOfStep: Another installation has marked it.
+        CommitConflict: Other runs marked it first each time.
+        StoreRefused: It cannot be read or written.
+    """
+    for root in context.config.roots:
+        if not until_done(partial(_mark_root, context, root, epoch), attempts=_ATTEMPTS):
+            raise _restless(root)
+
+
+def _restless(root: str) -> CommitConflict:
+    return CommitConflict(
+        "others marked the storage root first each time",
+        object=root,
+        expected="a quiet moment",
+        found="a newer mark each time",
+        next="run the command again",
+    )
+
+
+def _text(epoch: Epoch) -> bytes:
+    return f"{epoch.written} on {platform.node()}".encode()
+
+
+def _mark_root(context: ReadContext, root: str, epoch: Epoch) -> bool | None:
+    seen = _stated(context, root)
+    stated = (seen or b"").decode(errors="replace")
+    if seen and not _knows(context, stated):
+        raise Installation(root, EpochNote(stated)).refusal
+    if number_in(stated) >= epoch.number:
+        return True
+    return context.writer.swap(mark_of(root), _text(epoch), seen) or None

@@ -1,0 +1,80 @@
+"""Random lives in which a copy of the installation runs on the same storage.
+
+A copy has the catalog, the control ledger and the file ledger of the moment at which it was made,
+as staging has that was restored from dumps of production.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from meltline.app.ground.installations import mark_of
+from meltline.domain.errors import LedgerOutOfStep
+from tests.lake.lake import DAY, WAREHOUSE, Lake
+from tests.lives.recorded import rule
+from tests.lives.restored_ledgers import RestoredLedgers, backup_of, restore
+
+CATALOG = ("_tables", "_namespaces")
+NO_ROWS = ("store", "guard")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What belongs to an installation and not to the storage, at one moment."""
+
+    ledger: dict[str, Any]
+    catalog: dict[str, Any]
+    files: dict[str, Any]
+
+    @classmethod
+    def of(cls, lake: Lake) -> "Installation":
+        catalog, files = vars(lake.catalogs["lake"]), vars(lake.file_tables)
+        return cls(
+            backup_of(lake),
+            {name: copy.deepcopy(catalog[name]) for name in CATALOG},
+            {name: copy.deepcopy(rows) for name, rows in files.items() if name not in NO_ROWS},
+        )
+
+    def put_into(self, lake: Lake) -> None:
+        """Has the lake be that installation; the storage stays as it is."""
+        restore(lake, self.ledger)
+        vars(lake.catalogs["lake"]).update(copy.deepcopy(self.catalog))
+        vars(lake.file_tables).update(copy.deepcopy(self.files))
+
+
+def mark(lake: Lake) -> bytes:
+    """What the warehouse says of the installation that last destroyed something."""
+    path = mark_of(WAREHOUSE)
+    return lake.store.read(path) if lake.store.size(path) is not None else b""
+
+
+class CopiedInstallations(RestoredLedgers):
+    """One such lake's life. The copy is never the first to destroy something after it was made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copied: Installation | None = None
+        self.copied_mark = b""
+
+    @rule()
+    def installation_is_copied(self) -> None:
+        self.copied, self.copied_mark = Installation.of(self.lake), mark(self.lake)
+
+    @rule(days=st.integers(0, 40))
+    def copy_runs(self, days: int) -> None:
+        """It is refused, however late it comes, once its original has destroyed something."""
+        if self.copied is None or mark(self.lake) == self.copied_mark:
+            return
+        ours, present = Installation.of(self.lake), self.lake.clock.moment
+        deleted = len(self.lake.deleter.deleted)
+        self.copied.put_into(self.lake)
+        self.lake.clock.moment += days * DAY
+        with pytest.raises(LedgerOutOfStep):
+            self.lake.run()
+        assert len(self.lake.deleter.deleted) == deleted
+        self.lake.clock.moment = present
+        ours.put_into(self.lake)
+        self.lake.check()
