@@ -186,7 +186,7 @@ EPOCHS = (
     Mutation(
         "whoever adopts need not name the other installation",
         "app/ground/installations.py",
-        "        if typed != other.note.id:\n",
+        "        if typed != installation.note.id:\n",
         "        if False:\n",
         INSTALLATIONS,
     ),

@@ -13,13 +13,18 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import obstore
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 
 from meltline.adapters.object_store.cloud import CloudStore, open_cloud_store
-from meltline.adapters.object_store.conditional import swap
 from meltline.adapters.object_store.stats import shown, stats_of
 from meltline.adapters.object_store.trouble import reason_of, refusing
 from meltline.adapters.object_store.vended import VendedPrefixes
@@ -28,7 +33,7 @@ from meltline.domain.iceberg.locations import SAME_SCHEME, split_location
 from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 
 if TYPE_CHECKING:
-    from obstore import Attributes
+    from obstore import Attributes, UpdateVersion
 
 _BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
 _REQUESTS = 4  # requests that one process sends at a time
@@ -127,7 +132,7 @@ class CloudObjects:
     def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
         store, key = self._find(path)
         with refusing("write", path):
-            return swap(store, key, content, expected)
+            return _swap(store, key, content, expected)
 
     def stream(self, path: str) -> Iterator[bytes]:
         store, key = self._find(path)
@@ -259,6 +264,42 @@ def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
     with ThreadPoolExecutor(1) as elsewhere:
         while (part := elsewhere.submit(next, parts, None).result()) is not None:
             yield part
+
+
+# --- writing on a condition --------------------------------------------------------------------
+
+
+def _swap(store: CloudStore, key: str, content: bytes, expected: bytes | None) -> bool:
+    """Writes an object by one conditional request. See `ObjectWriter.swap`.
+
+    A store that offers no conditional writes is read before and after an ordinary one.
+    """
+    try:
+        answer = obstore.get(store, key)
+        held, version = bytes(answer.bytes()), answer.meta
+    except FileNotFoundError:
+        held, version = None, None
+    if held != expected:
+        return False
+    mode: Literal["create"] | UpdateVersion = "create"
+    if version is not None:
+        stated = {"e_tag": version["e_tag"], "version": version["version"]}
+        mode = {name: text for name, text in stated.items() if text}  # type: ignore[assignment]
+    try:
+        obstore.put(store, key, content, mode=mode, use_multipart=False)
+    except (AlreadyExistsError, PreconditionError):
+        return False
+    except (NotImplementedError, BaseError) as error:
+        if not _offers_none(error):
+            raise
+        obstore.put(store, key, content, use_multipart=False)
+        return bytes(obstore.get(store, key).bytes()) == content
+    return True
+
+
+def _offers_none(error: Exception) -> bool:
+    """Whether a store, or its client, knows no conditional writes."""
+    return isinstance(error, NotImplementedError) or "NotImplemented" in str(error)
 
 
 # --- spelling --------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from meltline.adapters.object_store.conditional import swap_file
 from meltline.adapters.object_store.local_writes import (
     Fill,
     Together,
     pour,
     require_same,
+    swap_file,
     write_whole,
 )
 from meltline.domain.errors import StoreRefused

@@ -1,9 +1,10 @@
 """Writing local files: each is whole, read again and on disk before it gets its name."""
 
 import ctypes
+import fcntl
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -139,6 +140,29 @@ def write_whole(path: str, target: str, fill: Fill, together: Together | None = 
     except BaseException:
         _take_away(unfinished)
         raise
+
+
+def swap_file(file: str, content: bytes, expected: bytes | None) -> bool:
+    """Writes a local file while nobody else can. See `ObjectWriter.swap`.
+
+    Raises:
+        OSError: It could not be read or written.
+    """
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    with _locked(f"{file}.lock"):
+        held = Path(file).read_bytes() if Path(file).exists() else None
+        if held != expected:
+            return False
+        write_whole(file, file, lambda draft: draft.write(content))
+    return True
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Holds a lock file. It stays: who took it away could take one that somebody else holds."""
+    with Path(name).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def pour(file: BinaryIO, parts: Iterable[bytes]) -> str:

@@ -57,14 +57,14 @@ def require_alone(context: ReadContext, listing: CatalogListing | None = None) -
         LedgerOutOfStep: Which installation.
         StoreRefused: A root does not say.
     """
-    for other in other_installations(context, listing):
-        raise other.refusal
+    for installation in other_installations(context, listing):
+        raise installation.refusal
 
 
 def require_own_roots(context: ReadContext) -> None:
     """Refuses where another installation has marked a storage root. Raises as `require_alone`."""
-    for other in _in_roots(context):
-        raise other.refusal
+    for installation in _in_roots(context):
+        raise installation.refusal
 
 
 def other_installations(
@@ -111,13 +111,13 @@ def require_typed(context: ReadContext, typed: str) -> None:
     Raises:
         UsageInvalid: The id of that installation, and what it did last.
     """
-    for other in other_installations(context):
-        if typed != other.note.id:
+    for installation in other_installations(context):
+        if typed != installation.note.id:
             raise UsageInvalid(
-                f"another installation manages this warehouse: {other.note.activity}",
-                object=other.place,
-                expected=f"`--installation {other.note.id}`, typed by somebody who knows that it "
-                "has ended",
+                f"another installation manages this warehouse: {installation.note.activity}",
+                object=installation.place,
+                expected=f"`--installation {installation.note.id}`, typed by somebody who knows "
+                "that it has ended",
                 found=typed or "no --installation",
                 next="make sure that it never runs again; then type its id",
             )

@@ -1,6 +1,6 @@
 """Counts the random lives that it takes until one finds a guard that was removed.
 
-    python -m tests.mutation.lives [WORDS OF A NAME] [--hunts 5] [--most 2000]
+    python -m tests.soak.guards [WORDS OF A NAME] [--hunts 5] [--most 2000]
 
 Each hunt lives new lives on a broken copy of the package until one of them fails. Exits 1 when the
 median hunt of a guard needs more lives than `--most`.
@@ -65,7 +65,7 @@ def hunt(guard: Mutation, begin: int, most: int) -> int:
         paths = os.pathsep.join((str(broken_copy(guard, Path(folder))), str(ROOT)))
         words = ["--kind", GUARDS[guard.name], "--begin", str(begin), "--most", str(most)]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.mutation.lives", *words],
+            [sys.executable, "-m", "tests.soak.guards", *words],
             cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True,
             check=True,
         )  # fmt: skip
@@ -74,7 +74,7 @@ def hunt(guard: Mutation, begin: int, most: int) -> int:
 
 def main(words: list[str]) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser("lives", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser("guards", description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--hunts", type=int, default=5)
     parser.add_argument("--most", type=int, default=2000)
