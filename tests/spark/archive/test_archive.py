@@ -214,7 +214,7 @@ def data_of(cold: Warehouse) -> dict[str, tuple[int, int]]:
     return {
         path: (size, Path(path).stat().st_mtime_ns)
         for path, size in disk(cold.folder).items()
-        if not path.endswith((".json", ".meltline-sandbox"))
+        if not path.endswith(".json")
     }
 
 

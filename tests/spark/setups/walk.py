@@ -80,9 +80,10 @@ def reachable(catalog_db: Path, catalog: str, without: str = "") -> dict[str, se
 
 
 def disk(folder: Path) -> dict[str, int]:
-    """Every file under a folder with its size; checksum files belong to theirs and are left out."""
+    """Every file under a folder with its size, but checksum files and the marks of a warehouse."""
     return {
         str(path): path.stat().st_size
         for path in folder.rglob("*")
         if path.is_file() and not (path.name.startswith(".") and path.name.endswith(".crc"))
+        if not path.name.startswith(".meltline-")
     }

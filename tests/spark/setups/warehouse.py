@@ -211,13 +211,10 @@ class Warehouse:
         return set().union(*found.values())
 
     def disk(self) -> dict[str, int]:
-        """Every file in the warehouse and its size, without the ledger's and the mark."""
-        ledger, mark = f"{self.folder}/{LEDGER}/", f"{self.folder}/{SANDBOX_MARK}"
-        return {
-            path: size
-            for path, size in walk.disk(self.folder).items()
-            if not path.startswith(ledger) and path != mark
-        }
+        """Every file in the warehouse and its size, without the ledger's and the marks."""
+        ledger = f"{self.folder}/{LEDGER}/"
+        found = walk.disk(self.folder).items()
+        return {path: size for path, size in found if not path.startswith(ledger)}
 
     # --- with Meltline ---------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def stages(lake: Lake) -> dict[str, tuple[int, int]]:
 
 
 def on_disk(lake: Lake) -> int:
-    return sum(o.bytes for o in lake.store.list("file:///w"))
+    return sum(lake.store.size(path) or 0 for path in lake.paths())
 
 
 def test_shared_bytes_are_counted_once_on_their_owner() -> None:
