@@ -217,4 +217,11 @@ OWNERS = (
         "    if False:\n",
         GUARDS,
     ),
+    Mutation(
+        "what a materialized view was refreshed from has no lease",
+        "app/observe/observe.py",
+        "    lease_sources(context.control.leases, readable, now)\n",
+        "",
+        ("tests/unit/retention/test_view_leases.py",),
+    ),
 )

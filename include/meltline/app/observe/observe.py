@@ -26,6 +26,7 @@ from meltline.app.observe.recording import (
 )
 from meltline.app.observe.ref_check import still_changed_heads
 from meltline.app.observe.stale_registrations import left_behind
+from meltline.app.observe.view_leases import lease_sources
 from meltline.app.safety.half_seen import half_seen_now, record_half_seen
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
@@ -125,6 +126,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     record_registrations(
         registrations, watched, catalogs.listings, now, skipped=skipped, unread=ingested.unread
     )
+    lease_sources(context.control.leases, readable, now)
     return _observation(
         context,
         now,
