@@ -15,10 +15,13 @@ from uuid import uuid4
 
 import pytest
 
+from meltline.app.doctor.init import init
 from meltline.app.observe.observe import observe
 from meltline.app.run.summary import Summary
 from meltline.app.safety.disowned_times import disown
 from meltline.app.safety.stop_switch import go, stop
+from meltline.config.load import load_config
+from meltline.domain.clock import NOW
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.errors import (
     CatalogUnlistable,
@@ -30,6 +33,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.files import DepartureState
 from meltline.ports import DeleteOutcome, SnapshotKey
+from meltline.wiring import Wiring
 from tests.spark.faults.test_bad_luck import HOUR, START
 from tests.spark.setups import walk
 from tests.spark.setups.warehouse import DAY, LEDGER, SPACE, Warehouse
@@ -117,6 +121,12 @@ def restore(copy: Path | None, database: Path) -> None:
         shutil.copy(copy, database)
 
 
+def overwrite(copy: Path, database: Path) -> None:
+    """Puts a backup into a database that others have open."""
+    with closing(sqlite3.connect(copy)) as source, closing(sqlite3.connect(database)) as target:
+        source.backup(target)
+
+
 def test_a_lost_control_ledger_refuses_until_a_person_adopts_it(small: Small) -> None:
     w = small.w
     old = backup(w.control)
@@ -150,6 +160,32 @@ def test_a_backup_from_before_a_run_is_refused_until_a_person_adopts_it(small: S
     assert small.waiting().keys() >= before.keys()
     small.goes_on()
     assert not before.keys() & w.disk().keys()
+
+
+def test_a_copied_installation_is_refused_once_its_original_has_run(small: Small) -> None:
+    """Staging from dumps of both databases: the storage is still production's."""
+    w = small.w
+    small.churn()
+    copied = backup(w.control), backup(w.db)
+    w.run(small.later(8 * DAY))
+    ours = backup(w.control), backup(w.db)
+    for copy, database in zip(copied, (w.control, w.db), strict=True):
+        overwrite(copy, database)
+    assert "another installation manages this warehouse" in refuses(small, LedgerOutOfStep).message
+    for copy, database in zip(ours, (w.control, w.db), strict=True):
+        overwrite(copy, database)
+    small.goes_on()
+
+
+def test_a_second_ledger_in_another_namespace_of_one_catalog_is_refused(small: Small) -> None:
+    w, other = small.w, small.w.root / "other.yaml"
+    words = w.yaml.read_text().replace("control.db", "control_b.db")
+    other.write_text(f"{words}ledger-namespace: meltline_b\n")
+    environ = {**os.environ, NOW: small.later().isoformat(), "MELTLINE_USER": "tester"}
+    wiring = Wiring(load_config(other, environ, w.root), environ, lambda line: None)
+    with pytest.raises(LedgerOutOfStep, match="another installation manages this warehouse"):
+        init(wiring.services("init"))
+    small.goes_on()
 
 
 def test_a_backup_from_before_a_stop_lifts_it_neither_when_it_is_adopted(small: Small) -> None:

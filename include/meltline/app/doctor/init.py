@@ -10,7 +10,7 @@ from meltline.app.doctor.adopted_chunks import forget_chunk_words
 from meltline.app.doctor.grounds import require_grounds, require_made
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import STOPPED, adopt_epoch
-from meltline.app.ground.installations import require_alone
+from meltline.app.ground.installations import require_alone, require_own_roots
 from meltline.app.ground.preconditions import require_generation
 from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked, sandbox_mark
 from meltline.app.observe.known_registrations import take_up_all
@@ -101,6 +101,8 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
         mark_sandbox(context)
     context.control.database.prepare()
     unknown_since = context.control.database.newest_time()
+    if not adopt:
+        require_own_roots(context)  # before anything is made in a catalog that is another's
     tables = context.files.upkeep.prepare()
     if context.prepare_cold is not None:
         context.prepare_cold()
