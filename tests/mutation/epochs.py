@@ -186,7 +186,7 @@ EPOCHS = (
     Mutation(
         "whoever adopts need not name the other installation",
         "app/ground/installations.py",
-        "        if typed != installation.note.id:\n",
+        '    if missing := [one for one in installations if one.note.id not in typed.split(",")]:\n',
         "        if False:\n",
         INSTALLATIONS,
     ),

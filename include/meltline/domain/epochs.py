@@ -19,6 +19,7 @@ GENERATION = "meltline.ledger-generation"
 """The property that has the generation of the control ledger."""
 
 _ID_LENGTH = 8
+_DIGITS = 18  # of a number that a database holds
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class EpochNote:
 def number_in(stated: str) -> int:
     """The number of an epoch as a catalog has it; 0 where it has none, or nobody can read it."""
     first = stated.split(" ", maxsplit=1)[0]
-    return int(first) if first.isdecimal() else 0
+    return int(first) if first.isdecimal() and len(first) <= _DIGITS else 0
 
 
 def newest_confirmed(epochs: Sequence[Epoch]) -> int:

@@ -117,7 +117,7 @@ def test_a_root_that_does_not_say_refuses() -> None:
         lake.on(21).run()
 
 
-@pytest.mark.parametrize("content", ["", "nonsense", "1", "99999 x", "٣ x y"])
+@pytest.mark.parametrize("content", ["", "nonsense", "1", "99999 x", "٣ x y", f"{10**40} x"])
 def test_a_mark_that_nobody_of_ours_wrote_refuses_unless_it_is_empty(content: str) -> None:
     lake = aged_lake()
     lake.store.write(mark_of(WAREHOUSE), content.encode())
@@ -196,6 +196,15 @@ def test_taking_over_needs_the_other_installations_id() -> None:
             require_typed(lake.services(), typed)
         assert "01234567" in error.value.expected
     require_typed(lake.services(), "01234567")
+
+
+def test_places_that_know_of_different_epochs_each_need_their_id() -> None:
+    lake = with_second_ledger()
+    lake.store.write(mark_of(WAREHOUSE), b"9 fedcba9876543210 2026-01-09T00:00:00Z ann: run")
+    for typed in ("01234567", "fedcba98"):
+        with pytest.raises(UsageInvalid, match="another installation"):
+            require_typed(lake.services(), typed)
+    require_typed(lake.services(), "fedcba98,01234567")
 
 
 def test_after_taking_over_the_other_one_is_refused_and_ours_goes_on() -> None:

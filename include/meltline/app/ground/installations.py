@@ -106,21 +106,28 @@ def _knows(context: ReadContext, stated: str) -> bool:
 
 
 def require_typed(context: ReadContext, typed: str) -> None:
-    """Refuses to take over from another installation until a person has typed its id.
+    """Refuses to take over from another installation until a person has typed its ids.
+
+    It has several where places know of different epochs, as after a run that was killed.
+
+    Args:
+        context: The configuration, the ledger and the store.
+        typed: The ids, separated by commas.
 
     Raises:
-        UsageInvalid: The id of that installation, and what it did last.
+        UsageInvalid: The ids of that installation, and what it did last.
     """
-    for installation in other_installations(context):
-        if typed != installation.note.id:
-            raise UsageInvalid(
-                f"another installation manages this warehouse: {installation.note.activity}",
-                object=installation.place,
-                expected=f"`--installation {installation.note.id}`, typed by somebody who knows "
-                "that it has ended",
-                found=typed or "no --installation",
-                next="make sure that it never runs again; then type its id",
-            )
+    installations = list(other_installations(context))
+    ids = sorted({installation.note.id for installation in installations})
+    if missing := [one for one in installations if one.note.id not in typed.split(",")]:
+        raise UsageInvalid(
+            f"another installation manages this warehouse: {missing[0].note.activity}",
+            object=missing[0].place,
+            expected=f"`--installation {','.join(ids)}`, typed by somebody who knows that it "
+            "has ended",
+            found=typed or "no --installation",
+            next="make sure that it never runs again; then type its id",
+        )
 
 
 def take_over(context: ReadContext, epoch: Epoch, removals: Sequence[str]) -> None:
