@@ -212,7 +212,7 @@ def _nothing_there(
         f"{name} was not there yet at {when}: none of its tables was",
         object=str(name),
         expected="a time at which at least one of its tables was there",
-        found="\n".join(f"{skipped.table}: {skipped.reason}" for skipped in absent[:_SHOWN]),
+        found="; ".join(f"{skipped.table}: {skipped.reason}" for skipped in absent[:_SHOWN]),
         next="choose a later time, or leave the time out for the present",
     )
 
@@ -223,7 +223,7 @@ def _insufficient(name: ObjectName, short: Sequence[SkippedTable]) -> ChildInsuf
         f"{name} has tables that cannot be read so far back",
         object=", ".join(str(skipped.table) for skipped in short[:_SHOWN]) + more,
         expected="a point that every table of it can be read at",
-        found="\n".join(f"{skipped.table}: {skipped.reason}" for skipped in short[:_SHOWN]),
+        found="; ".join(f"{skipped.table}: {skipped.reason}" for skipped in short[:_SHOWN]),
         next="choose a later point, or leave those out: --ignore-insufficient, in SQL "
         "IGNORE TABLES WITH INSUFFICIENT DATA RETENTION",
     )
