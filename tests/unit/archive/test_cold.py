@@ -15,6 +15,7 @@ from meltline.domain.archive.cold import (
 from meltline.domain.deletion.limits import IoSettings
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from tests.lives.histories import History, histories, history, instant
+from tests.seeds import examples
 
 BUSINESS = AccountPolicy(profile=PROFILES["business"])
 LIVE = [cadence for cadence in Cadence if cadence is not Cadence.NONE]
@@ -131,7 +132,7 @@ def last_of_periods(story: History, cadence: Cadence) -> set[int]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(few=37, many=150), deadline=None)
 @given(
     histories(),
     st.sampled_from([c for c in LIVE if c is not Cadence.ALL]),
@@ -154,7 +155,7 @@ def test_whatever_nights_came_before_no_last_of_a_period_expires_without_being_c
                 story.expired_elsewhere(name)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(few=25, many=100), deadline=None)
 @given(histories(), st.sampled_from(LIVE), st.floats(0, 40), st.floats(0, 40))
 def test_what_is_chosen_once_is_chosen_on_every_later_night_or_kept(
     story: History, cadence: Cadence, first: float, more: float

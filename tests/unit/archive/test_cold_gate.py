@@ -24,6 +24,7 @@ from meltline.domain.retention.profiles import Cadence
 from meltline.ports import HandedOver, HandoffRequest, Mended, Original
 from tests.lake.lake import COLD_WAREHOUSE, Lake, Table
 from tests.lives.histories import histories, instant
+from tests.seeds import examples
 from tests.unit.archive.test_handoff import cold_state, daily
 
 EXPIRE_DAY, PURGE_DAY = 12, 20
@@ -302,7 +303,7 @@ def test_files_of_a_neighbours_archived_snapshot_need_their_copies_too() -> None
 # --- the other end asks for no more than the handoff gives -----------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(few=37, many=150), deadline=None)
 @given(
     histories(), st.sampled_from(list(Cadence)[1:]), st.floats(0, 60), st.sampled_from([0.0, 7.0])
 )

@@ -12,8 +12,9 @@ from meltline.domain.iceberg.locations import (
     location_key,
     split_location,
 )
+from tests.seeds import examples
 
-MANY = settings(max_examples=300, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 
 
 def owner_index(**locations: str) -> OwnerIndex:

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.domain.iceberg.names import TableName, quote_part, selected, split_name
+from tests.seeds import examples
 
-MANY = settings(max_examples=300, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 PART = st.text("ab1_.`[]*' é\n", min_size=1, max_size=6)
 
 

@@ -17,8 +17,9 @@ from meltline.domain.units import (
     parse_size,
     to_millis,
 )
+from tests.seeds import examples
 
-MANY = settings(max_examples=300, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 
 
 @pytest.mark.parametrize(

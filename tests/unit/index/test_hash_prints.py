@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.adapters.index_tables.hash_prints import FOOTER_KEY, footer_prints, groups_without
+from tests.seeds import examples
 
 HASH = st.integers(-(2**63), 2**63 - 1)
 NEAR = st.builds(lambda start, more: start + more, st.sampled_from([-(2**40), 0, 2**40]), HASH.map(
@@ -40,7 +41,7 @@ def without(footer: pq.FileMetaData, *sought: int) -> set[int]:
     return set(groups_without(footer, np.array(sought, np.int64)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(few=75, many=300))
 @given(
     held=st.lists(HASH | NEAR | EDGES, max_size=40),
     group=st.integers(1, 9),
@@ -107,7 +108,7 @@ def test_prints_that_are_not_this_files_are_not_believed(other: bytes) -> None:
     assert not lost, "a hash that is there was not found"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(few=25, many=100))
 @given(at=st.integers(0), to=st.integers(1, 255), cut=st.integers(0, 3))
 def test_damaged_prints_are_not_believed(at: int, to: int, cut: int) -> None:
     sound = bytearray(prints(*OWN))

@@ -21,6 +21,7 @@ from meltline.adapters.index_tables.parquet_scan import LedgerFiles
 from meltline.adapters.index_tables.scan_query import Op, Question
 from meltline.adapters.index_tables.table_now import TableNow
 from meltline.adapters.object_store.stores import ObjectStores
+from tests.seeds import examples
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -198,7 +199,7 @@ LISTED = record(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(few=50, many=200))
 @given(
     files=st.lists(
         st.tuples(st.lists(rows, max_size=7), st.integers(1, 3), st.booleans()), max_size=3
@@ -422,7 +423,7 @@ def test_a_manifest_without_what_is_needed_is_not_read_here(tmp_path: Path) -> N
         LedgerFiles(ObjectStores({})).answer("t", now, asked())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(few=25, many=100))
 @given(st.sampled_from(["0.avro", "list.avro"]), st.integers(0), st.integers(0, 255))
 def test_a_damaged_manifest_is_read_or_left_to_spark(
     tmp_path_factory: pytest.TempPathFactory, name: str, at: int, to: int

@@ -232,5 +232,5 @@ def refused_for_cold(summary: Summary) -> bool:
 @pytest.mark.slow("random lives")
 def test_random_lives_keep_every_invariant_and_all_that_cold_should_have() -> None:
     """The same ones each time, as those with copies, while lives of this kind are open."""
-    for begin, lives in beginnings(few=3, many=8, draws_new=False):
+    for begin, lives in beginnings(few=2, many=8, draws_new=False):
         live(RandomArchives, lives=lives, moves=20, begin=begin)

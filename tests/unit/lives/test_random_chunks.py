@@ -11,10 +11,10 @@ from tests.seeds import beginnings
 
 @pytest.mark.slow("random lives")
 def test_random_lives_of_chunks_lose_no_row() -> None:
-    for begin, lives in beginnings(few=5, many=20):
+    for begin, lives in beginnings(few=2, many=20):
         live(ChunkLives, lives=lives, moves=25, begin=begin)
 
 
 def test_random_lives_of_chunks_that_come_back_have_each_row_once() -> None:
-    for begin, lives in beginnings(few=3, many=10):
+    for begin, lives in beginnings(few=2, many=10):
         live(ReopenedChunkLives, lives=lives, moves=20, begin=begin)

@@ -302,17 +302,17 @@ class FollowedLifecycles(RandomLifecycles):
 
 @pytest.mark.slow("random lives")
 def test_random_lives_keep_every_invariant() -> None:
-    for begin, lives in beginnings(few=5, many=20):
+    for begin, lives in beginnings(few=2, many=20):
         live(RandomLifecycles, lives=lives, moves=30, begin=begin)
 
 
 @pytest.mark.slow("random lives")
 def test_lives_with_strangers_lose_nothing_of_theirs_and_go_on_purging() -> None:
-    for begin, lives in beginnings(few=5, many=20):
+    for begin, lives in beginnings(few=2, many=20):
         live(StrangeLifecycles, lives=lives, moves=20, begin=begin)
 
 
 @pytest.mark.slow("random lives")
 def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
-    for begin, lives in beginnings(few=4, many=15):
+    for begin, lives in beginnings(few=2, many=15):
         live(FollowedLifecycles, lives=lives, moves=30, begin=begin)

@@ -11,5 +11,5 @@ from tests.seeds import beginnings
 
 @pytest.mark.slow("random lives")
 def test_random_lives_of_rollups_keep_every_bucket() -> None:
-    for begin, lives in beginnings(few=4, many=15):
+    for begin, lives in beginnings(few=2, many=15):
         live(RollupLives, lives=lives, moves=25, begin=begin)

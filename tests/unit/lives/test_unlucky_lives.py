@@ -23,5 +23,5 @@ def test_lives_with_bad_luck_keep_every_invariant(kind: type[UnluckyLifecycles])
 @pytest.mark.slow("random lives")
 def test_lives_with_copies_keep_every_invariant() -> None:
     """The same ones each time, until new seeds seldom find a file that is kept too long."""
-    for begin, lives in beginnings(few=3, many=10, draws_new=False):
+    for begin, lives in beginnings(few=2, many=10, draws_new=False):
         live(CopiedLifecycles, lives=lives, moves=30, begin=begin)

@@ -21,6 +21,7 @@ from meltline.domain.iceberg.files import DepartureState, FileKind
 from meltline.domain.iceberg.locations import location_key
 from tests.lake.lake import DAY, T0, Lake
 from tests.lake.swept import FIRST, HOUR, SECOND, Meanwhile, Swept
+from tests.seeds import examples
 
 
 def test_an_orphan_departs_at_its_second_listing_waits_in_failsafe_and_is_purged() -> None:
@@ -346,7 +347,7 @@ def take(swept: Swept, step: str, number: int) -> None:
         swept.sweep(day) if step == "sweep" else lake.run()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(few=15, many=60), deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_no_sweep_takes_what_is_needed_and_in_the_end_nothing_else_is_left(
     steps: list[tuple[str, int]],

@@ -20,8 +20,9 @@ from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.iceberg.names import TableName
 from tests.lake.lake import T0
+from tests.seeds import examples
 
-MANY = settings(max_examples=300, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 ALONE = Groups([])
 
 

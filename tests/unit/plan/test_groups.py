@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.domain.deletion.sharing_groups import Groups
+from tests.seeds import examples
 
 TABLES = "abcdefgh"
 
@@ -44,7 +45,7 @@ def test_a_table_keeps_its_own_reason_when_another_of_its_group_is_stopped_too()
 PAIRS = st.lists(st.tuples(st.sampled_from(TABLES), st.sampled_from(TABLES)), max_size=10)
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 @given(PAIRS)
 def test_a_group_is_whatever_can_be_reached_over_pairs(pairs: list[tuple[str, str]]) -> None:
     groups = Groups(pairs)

@@ -11,8 +11,9 @@ from meltline.domain.deletion.plan import TRANSITIONS, PlanKind, PlanState, plan
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.names import TableName
 from tests.lives.histories import UUID, history
+from tests.seeds import examples
 
-MANY = settings(max_examples=200, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=50, many=200), deadline=None, database=None)
 OTHER = "9c6a2f0e-0000-4000-8000-000000000000"
 FILES = st.builds(
     PlannedFile,

@@ -19,9 +19,10 @@ from meltline.domain.retention.policy import (
 )
 from meltline.domain.retention.retained_snapshots import KeepRequest
 from tests.lives.histories import History, days, histories, history, instant, millis, tell
+from tests.seeds import examples
 from tests.unit.retention.test_keep_set_properties import AFTER, MS, WINDOWS, last_day
 
-MANY = settings(max_examples=300, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 
 
 def planned() -> tuple[History, Plan]:

@@ -15,11 +15,12 @@ from tests.lives.histories import (
     instant,
     moments,
 )
+from tests.seeds import examples
 
 MS = 1 / DAY_MS
 
 
-MANY = settings(max_examples=300, deadline=None, database=None)
+MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)
 AFTER = st.sampled_from([0, MS, 0.5, 1, 2, 5, 20])
 WINDOWS = st.sampled_from([0, MS, 0.5, 1, 3, 7, 30])
 

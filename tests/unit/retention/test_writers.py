@@ -37,6 +37,7 @@ from tests.lake.streaming import (
     spark_epoch,
     spark_mark,
 )
+from tests.seeds import examples
 
 Walk = Callable[[dict[str, Any]], object]
 
@@ -303,7 +304,7 @@ def test_what_comes_to_count_between_gate_and_commit_is_not_expired() -> None:
     assert stream.walk(table.document) == stream.answer
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=examples(few=25, many=100), deadline=None, database=None)
 @given(st.lists(st.sampled_from(["commit", "branch", "a", "b", "old", "k", "q"]), max_size=20))
 def test_planner_and_gate_agree_on_what_writers_need(events: list[str]) -> None:
     """Two readings of the engines' walks, each by itself, and the engines' own."""

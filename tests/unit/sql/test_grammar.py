@@ -43,6 +43,7 @@ from meltline.grammar.statements import (
     UndropObject,
     UpdateShare,
 )
+from tests.seeds import examples
 
 TABLE, SCHEMA, DATABASE = ObjectKind.TABLE, ObjectKind.SCHEMA, ObjectKind.DATABASE
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
@@ -330,7 +331,7 @@ PIECES = ["SELECT", "*", "FROM", "t", ",", "(", ")", "'it''s'", "`q`", "-- c\n",
           "=>", "OFFSET", "WHERE", "a.b", "é", "\n", "::", "12L", "1e3", '"s"', "||"]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(few=50, many=200), deadline=None, database=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12))
 def test_whatever_stands_around_a_clause_reaches_spark_as_it_is(pieces: list[str]) -> None:
     rest = " ".join(["SELECT 1 FROM v", *pieces])
