@@ -17,7 +17,6 @@ from pathlib import Path
 
 from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.recorded import live
-from tests.lives.restored_ledgers import RestoredLedgers
 from tests.mutation.__main__ import ROOT, broken_copy
 from tests.mutation.mutation import Mutation
 from tests.mutation.mutations import MUTATIONS
@@ -25,7 +24,7 @@ from tests.unit.lives.test_random_lifecycles import RandomLifecycles, StrangeLif
 
 MOVES = 30
 KINDS: Mapping[str, type[RandomLifecycles]] = {
-    kind.__name__: kind for kind in (StrangeLifecycles, RestoredLedgers, CopiedInstallations)
+    kind.__name__: kind for kind in (StrangeLifecycles, CopiedInstallations)
 }
 GUARDS: Mapping[str, str] = {
     "a table whose owner forbids deletions is managed": "StrangeLifecycles",
@@ -39,7 +38,6 @@ GUARDS: Mapping[str, str] = {
     "a purge asks nobody who else may own what a commit named": "StrangeLifecycles",
     "an unknown mark of a storage root counts as ours": "CopiedInstallations",
     "a run that destroys leaves no mark in the storage roots": "CopiedInstallations",
-    "the epochs of catalog and ledger are not compared": "RestoredLedgers",
 }
 """Guards against owners that Meltline does not see, each with the lives that are to find it."""
 
