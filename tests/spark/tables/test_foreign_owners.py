@@ -36,7 +36,7 @@ def a_second_catalog(w: Warehouse) -> str:
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Village:
     """Tables beside others' views, tables and logs; each has an orphan of its own."""
-    w = Warehouse.empty(tmp_path_factory.mktemp("town"), "town")
+    w = Warehouse.empty(tmp_path_factory.mktemp("borough"), "borough")
     theirs = a_second_catalog(w)
     for table in ("plain", "sv", "shared", "logged"):
         w.create(table)
