@@ -47,14 +47,14 @@ FILES: Mapping[str, Tier] = {
     "contract/object_store/test_object_stats.py": Tier.TEST,
     "spark": Tier.TEST,
     "spark/chunks/test_chunk_commands.py": Tier.ALL,
-    "spark/chunks/test_chunk_rows.py": Tier.ALL,
+    "spark/chunks/test_chunk_rows.py": Tier.NIGHTLY,
     "spark/chunks/test_crashes.py": Tier.ALL,
     "spark/chunks/test_dropper.py": Tier.ALL,
-    "spark/chunks/test_file_reader.py": Tier.ALL,
+    "spark/chunks/test_file_reader.py": Tier.NIGHTLY,
     "spark/chunks/test_following.py": Tier.ALL,
     "spark/chunks/test_guarded_statements.py": Tier.ALL,
     "spark/chunks/test_holes.py": Tier.ALL,
-    "spark/chunks/test_matrix.py": Tier.ALL,
+    "spark/chunks/test_matrix.py": Tier.NIGHTLY,
     "spark/chunks/test_parted.py": Tier.ALL,
     "spark/chunks/test_races.py": Tier.ALL,
     "spark/chunks/test_replicator.py": Tier.ALL,
@@ -88,6 +88,7 @@ FILES: Mapping[str, Tier] = {
     "stacks/gcs": Tier.NIGHTLY,
     "stacks/package/test_extras.py": Tier.NIGHTLY,
     "stacks/postgres/test_database_troubles.py": Tier.NIGHTLY,
+    "stacks/rest/test_rest_on_s3.py": Tier.NIGHTLY,
 }
 """Files and folders below `tests/`. The longest entry that a path begins with is its tier."""
 
