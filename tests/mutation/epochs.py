@@ -187,7 +187,7 @@ EPOCHS = (
         "whoever adopts need not name the other installation",
         "app/ground/installations.py",
         '    if missing := [one for one in installations if one.note.id not in typed.split(",")]:\n',
-        "        if False:\n",
+        "    if missing := installations[:0]:\n",
         INSTALLATIONS,
     ),
     Mutation(
