@@ -8,9 +8,14 @@ import pytest
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.installations import mark_of, other_installations, require_typed
+from meltline.app.ground.installations import (
+    mark_of,
+    mark_roots,
+    other_installations,
+    require_typed,
+)
 from meltline.app.orphans.sweep import sweep
-from meltline.domain.epochs import EPOCH, GENERATION, EpochNote, number_in
+from meltline.domain.epochs import EPOCH, GENERATION, Epoch, EpochNote, number_in
 from meltline.domain.errors import LedgerOutOfStep, StoreRefused, UsageInvalid
 from meltline.testing.store import _place
 from tests.lake.lake import WAREHOUSE, Lake
@@ -89,6 +94,14 @@ def test_a_run_asks_again_before_each_batch() -> None:
     lake.store.write(mark_of(WAREHOUSE), OTHER_EPOCH.encode())
     with pytest.raises(LedgerOutOfStep, match="another installation"):
         epoch.require()
+
+
+def test_a_mark_that_came_since_the_last_look_is_not_overwritten() -> None:
+    lake = aged_lake()
+    lake.store.write(mark_of(WAREHOUSE), OTHER_EPOCH.encode())
+    with pytest.raises(LedgerOutOfStep, match="another installation"):
+        mark_roots(lake.services(), Epoch(9, "ours", "run x", "tester", lake.clock.now()))
+    assert mark(lake) == OTHER_EPOCH.encode()
 
 
 def test_catalog_and_ledger_that_both_were_restored_are_refused() -> None:
