@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from meltline.adapters.object_store.deleter import StoreDeleter
+from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.stores import ObjectStores
+from meltline.app.ground.installations import mark_of
 from meltline.app.run.summary import Summary
 from meltline.app.safety.confinement import Confinement
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.iceberg.locations import location_key, split_location
-from meltline.ports import DeleteOutcome, ObjectStat, StoredObject
+from meltline.ports import DeleteOutcome, Level, ObjectStat, StoredObject
 from meltline.testing.store import MemoryStore
 from tests.lake.lake import AT_ONCE, Lake, MovingClock, WatchfulDeleter
 
@@ -21,6 +23,7 @@ class OnLakeTime:
     """Objects of a bucket as the lake's own clock sees them; local files stay in memory."""
 
     bucket: ObjectStores
+    folders: FolderStores
     clock: MovingClock
     memory: MemoryStore
     written: dict[str, datetime] = field(default_factory=dict)
@@ -50,6 +53,10 @@ class OnLakeTime:
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
         return list(self._of(paths[0]).delete(paths)) if paths else []
+
+    def level(self, folder: str) -> Level:
+        is_local = split_location(folder).scheme == "file"
+        return self.memory.level(folder) if is_local else self.folders.level(folder)
 
     def __getattr__(self, name: str) -> Any:
         def asked(path: str, *more: Any) -> Any:
@@ -84,18 +91,23 @@ class BucketLake:
 
     def _store(self, clock: MovingClock) -> OnLakeTime:
         self.memory = MemoryStore(clock=clock)
-        self.straight = OnLakeTime(ObjectStores(self.direct), clock, self.memory)
+        self.straight = OnLakeTime(
+            ObjectStores(self.direct), FolderStores(self.direct), clock, self.memory
+        )
         return self.straight
 
     def run(self, properties: Mapping[str, str]) -> Summary:
         """One run of the whole chain, all of whose requests go by that way."""
         straight = self.straight
-        way = OnLakeTime(ObjectStores(properties), straight.clock, self.memory, straight.written)
+        stores, folders = ObjectStores(properties), FolderStores(properties)
+        way = OnLakeTime(stores, folders, straight.clock, self.memory, straight.written)
         deleter = DeletesThrough(self.lake, way)
         services = self.lake.services(
-            store=way, writer=way, remover=way, resolver=way, deleter=deleter
+            store=way, folders=way, writer=way, remover=way, resolver=way, deleter=deleter
         )
         return self.lake.run(services=services)
 
     def objects(self) -> set[str]:
-        return {stored.path for stored in self.straight.list(self.bucket)}
+        """What lies in the bucket, but its mark."""
+        paths = {stored.path for stored in self.straight.list(self.bucket)}
+        return paths - {mark_of(self.bucket)}
