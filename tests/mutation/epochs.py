@@ -193,7 +193,7 @@ EPOCHS = (
     Mutation(
         "a mark is written whatever lies there by now",
         "app/ground/installations.py",
-        "    if seen and not _knows(context, stated):\n",
+        "    if seen is not None and not _knows(context, stated):\n",
         "    if False:\n",
         INSTALLATIONS,
     ),

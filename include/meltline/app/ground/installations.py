@@ -83,7 +83,7 @@ def other_installations(
 def _in_roots(context: ReadContext) -> Iterator[Installation]:
     for root in context.config.roots:
         stated = _stated(context, root)
-        if stated and not _knows(context, stated.decode(errors="replace")):
+        if stated is not None and not _knows(context, stated.decode(errors="replace")):
             yield Installation(root, EpochNote(stated.decode(errors="replace")))
 
 
@@ -186,7 +186,7 @@ def _text(epoch: Epoch) -> bytes:
 def _mark_root(context: ReadContext, root: str, epoch: Epoch) -> bool | None:
     seen = _stated(context, root)
     stated = (seen or b"").decode(errors="replace")
-    if seen and not _knows(context, stated):
+    if seen is not None and not _knows(context, stated):
         raise Installation(root, EpochNote(stated)).refusal
     if number_in(stated) >= epoch.number:
         return True
