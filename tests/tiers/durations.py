@@ -100,6 +100,7 @@ def write(path: Path, durations: Durations) -> None:
         f"{json.dumps(name)}: {json.dumps(entry.as_json())}"
         for name, entry in sorted(durations.items())
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 

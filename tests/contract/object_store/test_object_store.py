@@ -406,15 +406,6 @@ def test_where_a_bulk_delete_fails_each_key_is_deleted_on_its_own(tmp_path: Path
         assert listed(store, root) == [f"{root}/stays"]
 
 
-@pytest.mark.slow("a client waits until a dead store times out")
-def test_a_store_that_does_not_answer_is_not_asked_for_every_key() -> None:
-    nowhere = {"s3.endpoint": "http://127.0.0.1:9", "s3.region": "r", "s3.anonymous": "true"}
-    store = ObjectStores({**nowhere, "s3.connect-timeout": "0.2"})
-    outcomes = store.delete([f"s3://lake/{number}" for number in range(500)])
-    assert all(outcome.error for outcome in outcomes)
-    assert "not tried" in outcomes[-1].error
-
-
 @pytest.mark.parametrize("key", ["s3.remote-signing-enabled", "s3.profile-name", "s3.signer"])
 def test_a_way_to_sign_that_is_not_known_is_refused_by_name(key: str) -> None:
     with pytest.raises(StoreRefused, match=key):
