@@ -1,7 +1,9 @@
 """What engines do to a table of the lake: every commit writes real manifests and metadata."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from meltline.domain.iceberg.files import EntryStatus, FileKind
@@ -20,6 +22,12 @@ NOWHERE = ""  # a ref that is none: the snapshot is staged
 
 # A manifest on its way into a snapshot: one that is there already, or the entries of a new one.
 Draft = Manifest | tuple[Entry, ...]
+
+
+@lru_cache(maxsize=512)
+def _parsed(content: bytes) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = json.loads(content)
+    return document
 
 
 @dataclass
@@ -42,24 +50,33 @@ class Table:
         return self.lake.document(self.metadata_location)
 
     @property
+    def properties(self) -> dict[str, str]:
+        return dict(self._shown["properties"])
+
+    @property
     def uuid(self) -> str:
-        return str(self.document["table-uuid"])
+        return str(self._shown["table-uuid"])
 
     @property
     def location(self) -> str:
-        return str(self.document["location"])
+        return str(self._shown["location"])
 
     @property
     def version(self) -> int:
-        return int(self.document["format-version"])
+        return int(self._shown["format-version"])
 
     @property
     def head(self) -> int:
-        return int(self.document["current-snapshot-id"])
+        return int(self._shown["current-snapshot-id"])
 
     @property
     def snapshots(self) -> list[int]:
-        return [snapshot["snapshot-id"] for snapshot in self.document["snapshots"]]
+        return [snapshot["snapshot-id"] for snapshot in self._shown["snapshots"]]
+
+    @property
+    def _shown(self) -> Mapping[str, Any]:
+        """The document as nobody may change it: it is parsed once, and looked at often."""
+        return _parsed(self.lake.truth(self.metadata_location))
 
     @property
     def refs(self) -> dict[str, dict[str, Any]]:

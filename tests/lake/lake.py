@@ -157,6 +157,8 @@ class Lake:
     """What happens after such a commit, before its answer is here."""
     unique: Callable[[], str] = lambda: "m"
     """The unique part of a new metadata file's name."""
+    overridden: set[str] = field(default_factory=set)
+    """Registrations of which a person has overridden what their owner forbade."""
     make_store: Callable[[MovingClock], Any] = lambda clock: MemoryStore(clock=clock)
 
     def __post_init__(self) -> None:

@@ -117,4 +117,5 @@ def allow_the_gone(lake: Lake) -> bool:
     guarded = [table.state for table in read_tables(services) if table.owner_guard == GC]
     for state in guarded:
         override(services, state, "the guard is a copy")
+        lake.overridden.add(state.uuid)
     return bool(signs - allowed or guarded)

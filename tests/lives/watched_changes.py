@@ -1,6 +1,7 @@
 """What Meltline does to a watched lake, held against what was promised at that very moment."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -202,6 +203,20 @@ def applying(lake: Lake, kind: PlanKind, name: TableName | None = None) -> Itera
             yield plan
 
 
+def expired_twins(lake: "WatchedLake") -> int:
+    """How often a table has expired something that lies where another table lies, too.
+
+    What that one had let go of before departs with a plan of its own, which the next run makes.
+    """
+    places = Counter(map(_folder_of, lake.locations().values()))
+    done = lake.control.plans.find(states=[PlanState.APPLIED])
+    return sum(places[_folder_of(p.base_location)] > 1 for p in done if p.kind is PlanKind.EXPIRE)
+
+
+def _folder_of(metadata_location: str) -> str:
+    return metadata_location.rpartition("/metadata/")[0]
+
+
 def _items(lake: Lake, plan: Plan) -> Sequence[PlannedFile]:
     return lake.files.items.of([plan.id])[plan.id]
 
@@ -218,9 +233,9 @@ def _check_gate(lake: Lake, plan: Plan) -> None:
     assert result.ran_at <= lake.clock.now() < result.valid_until, "I-4: the gate is too old"
 
 
-def is_forbidden(properties: Mapping[str, str]) -> bool:
+def is_forbidden(properties: Mapping[str, str], *, overridden: bool = False) -> bool:
     """Whether a table's owner forbids deletions: what Meltline sets itself has a mark beside it."""
     if properties.get("meltline.owner-gc") == "false":
         return True
     ours = "meltline.gc-enabled-before" in properties or "meltline.share.of-uuid" in properties
-    return properties.get("gc.enabled") == "false" and not ours
+    return properties.get("gc.enabled") == "false" and not (ours or overridden)

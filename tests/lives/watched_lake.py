@@ -190,8 +190,8 @@ class WatchedLake(Lake):
         return path.startswith((f"{WAREHOUSE}/", *(f"{root}/" for root in self.storage_roots)))
 
     def is_managed(self, table: Table) -> bool:
-        properties = table.document["properties"]
-        enabled = properties.get(ENABLED, "true") == "true" and not is_forbidden(properties)
+        told, said = table.properties, table.uuid in self.overridden
+        enabled = told.get(ENABLED, "true") == "true" and not is_forbidden(told, overridden=said)
         return table.name.catalog == "lake" and enabled
 
     def window(self, table: Table) -> timedelta:
@@ -199,7 +199,7 @@ class WatchedLake(Lake):
 
     def is_held(self, table: Table) -> bool:
         listed = self.catalogs[table.name.catalog]._namespaces
-        around = [listed.get(table.name.namespace, {}), table.document["properties"]]
+        around = [listed.get(table.name.namespace, {}), table.properties]
         if is_dropped(table):  # the namespace that it was dropped from still holds it
             was = around[1].get("meltline.dropped.name", "air")
             around.append(listed.get(tuple(was.split(".")[:1]), {}))

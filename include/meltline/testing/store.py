@@ -114,9 +114,9 @@ class MemoryStore:
         """Every object under a folder, at any depth."""
         base = prefix.rstrip("/") + "/"
         folder = _place(self.real_path(base))
-        for place in sorted(self._objects):
-            if place[:2] == folder[:2] and place.path.startswith(folder.path):
-                yield self._objects[place].shown(base + place.path[len(folder.path) :])
+        below = (place for place in self._objects if place.path.startswith(folder.path))
+        for place in sorted(place for place in below if place[:2] == folder[:2]):
+            yield self._objects[place].shown(base + place.path[len(folder.path) :])
 
     def level(self, folder: str) -> Level:
         """What lies right in a folder."""

@@ -75,13 +75,13 @@ class ArchivedLake(WatchedLake):
 
     def in_cold(self) -> list[tuple[str, int]]:
         """The snapshots that cold has whole."""
-        found = []
+        found, there = [], self.copies.keys() | self.paths(COLD_WAREHOUSE)
         for entry in self.cold.listing().entries:
             document = self.document(entry.metadata_location)
             uuid = document["properties"][COLD_OF]
             for snapshot in document["snapshots"]:
                 files = set(self._walk(snapshot["manifest-list"]))
-                assert files <= self.copies.keys() | self.paths(COLD_WAREHOUSE)
+                assert files <= there
                 found.append((uuid, snapshot["snapshot-id"]))
         return found
 

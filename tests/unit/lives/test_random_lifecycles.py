@@ -31,6 +31,7 @@ from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.lives.recorded import RecordedLife, initialize, live, rule
 from tests.lives.strangers import STRANGE, UNLISTED, allow_the_gone
+from tests.lives.watched_changes import expired_twins
 from tests.lives.watched_lake import WatchedLake
 from tests.seeds import beginnings
 
@@ -140,8 +141,8 @@ class RandomLifecycles(RecordedLife):
         """I-7: the second one changes nothing."""
         self.pass_time(span)
         ends = -1
-        while ends != self.lake.last_commits():  # what a run commits at its end, the next one sees
-            ends = self.lake.last_commits()
+        while ends != (ends := self.lake.last_commits() + expired_twins(self.lake)):
+            # What a run commits at its end, the next one sees.
             if self.lake.run().exit_code != 0:
                 return
         before = self.lake.evidence_of_work()
