@@ -82,6 +82,7 @@ FILES: Mapping[str, Tier] = {
     "spark/lives/test_lines.py": Tier.ALL,
     "spark/lives/test_staging.py": Tier.ALL,
     "spark/rollups/test_outliving.py": Tier.ALL,
+    "spark/rollups/test_statements.py": Tier.ALL,
     "spark/tables/test_consumers.py": Tier.ALL,
     "spark/tables/test_edits.py": Tier.ALL,
     "spark/tables/test_letting_go.py": Tier.ALL,
