@@ -28,7 +28,7 @@ quick: check  ## check, and run the tests that need neither Java nor a server: 2
 test: check  ## check, and run the tests of each feature, with Spark and Airflow: 15 minutes
 	@MELTLINE_FEATURES=test $(run) python -m tests.tiers test
 
-test-all: check  ## check, and run the tests that CI runs, with servers, kills and new seeds: 52 minutes
+test-all: check  ## check, and run the tests that CI runs, with servers, kills and new seeds: 75 minutes
 	@$(all_features) $(run) python -m tests.tiers all
 
 nightly: check  ## all tests, then the mutations, then random lives and kills for 2 hours

@@ -95,6 +95,8 @@ def main(words: Sequence[str]) -> int:
     """Returns the exit code."""
     tier, options = Tier[words[0].upper()], [word for word in words[1:] if word != "--record"]
     environment = os.environ | {TIER_VARIABLE: words[0], DRAWN_VARIABLE: str(new_seed())}
+    # Each of hundreds of processes would compile the same files anew: 11 s of 20 s to collect.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if "--record" not in words:
         return run(tier, options, environment)
     if tier < Tier.ALL:
