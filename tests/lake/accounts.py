@@ -28,7 +28,9 @@ def check_accounts(lake: WatchedLake) -> None:
         held[path] = counted[path] if counted[path] in lake.sizes.get(path, ()) else held[path]
     assert counted == held, f"I-3: {_difference(counted, held)}"
     _check_totals(lake, standing)
-    needs = lake.needs()
+    # What a stranger alone needs may wait: it is no purge that takes it.
+    needs = set().union(*map(lake.walk.of_table, lake.locations().values()))
+    needs = needs.union(*(name.needs for name in lake.gone))
     waiting = {path for path, file in stages.items() if file.stage is Stage.FAILSAFE}
     assert not waiting & needs, f"I-2: needed and in failsafe: {sorted(waiting & needs)}"
 

@@ -101,9 +101,10 @@ class Strangers:
         self.own.clear()
         for table in lake.registered():
             self.owner_allows(table, 0)
+        lake.note_needs()  # what such tables have is ours from now on
 
 
-def allow_the_gone(lake: Lake) -> bool:
+def allow_the_gone(lake: WatchedLake) -> bool:
     """A person answers what `doctor` names of other owners: they are gone. Whether any was named.
 
     Beside signs in folders these are guards that tools have copied with a table's properties:
@@ -118,4 +119,5 @@ def allow_the_gone(lake: Lake) -> bool:
     for state in guarded:
         override(services, state, "the guard is a copy")
         lake.overridden.add(state.uuid)
+    lake.note_needs()
     return bool(signs - allowed or guarded)

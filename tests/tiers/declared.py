@@ -131,6 +131,9 @@ Of several parts the last one here names the case.
 CONTRACTS_ON_SPARK = Tier.ALL
 """The tier of contract suites on Spark: the chain's own tests run on the same adapters before."""
 
+PROOFS_ON_SPARK = "contract/index/test_proofs.py"
+"""The one of them that `make test` runs: what a gate reads stands between a bug and a lost file."""
+
 SHARED = ("spark", "airflow", "postgres")
 """Real parts that one xdist worker starts once for all cases that need them."""
 
@@ -173,7 +176,7 @@ def without_group(node_id: str) -> str:
 
 def tier_of_case(path: str, part: str) -> Tier:
     """Returns the tier of one case: that of its file, or a later one for its real part."""
-    if part == "spark" and path.startswith("contract/"):
+    if part == "spark" and path.startswith("contract/") and path != PROOFS_ON_SPARK:
         return max(tier_of_file(path), CONTRACTS_ON_SPARK)
     return max(tier_of_file(path), PARTS.get(part, Tier.QUICK))
 
