@@ -14,7 +14,7 @@ from meltline.domain.clone.clones import GC
 from meltline.domain.deletion.foreign_owners import SignKind
 from meltline.domain.iceberg.files import FileKind
 from meltline.ports import OtherOwner
-from tests.lake.lake import Lake, Table
+from tests.lake.lake import Table
 from tests.lives.watched_changes import is_forbidden
 from tests.lives.watched_lake import WatchedLake
 
