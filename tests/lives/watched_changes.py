@@ -1,7 +1,6 @@
 """What Meltline does to a watched lake, held against what was promised at that very moment."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -203,18 +202,15 @@ def applying(lake: Lake, kind: PlanKind, name: TableName | None = None) -> Itera
             yield plan
 
 
-def expired_twins(lake: "WatchedLake") -> int:
-    """How often a table has expired something that lies where another table lies, too.
+def expired_sharers(lake: Lake) -> int:
+    """How often a table has expired something that may have shared files.
 
-    What that one had let go of before departs with a plan of its own, which the next run makes.
+    What the files' owner had let go of before departs with a plan of that one's own, which the
+    next run makes.
     """
-    places = Counter(map(_folder_of, lake.locations().values()))
+    sharers = {uuid for pair in lake.control.registrations.sharing() for uuid in pair}
     done = lake.control.plans.find(states=[PlanState.APPLIED])
-    return sum(places[_folder_of(p.base_location)] > 1 for p in done if p.kind is PlanKind.EXPIRE)
-
-
-def _folder_of(metadata_location: str) -> str:
-    return metadata_location.rpartition("/metadata/")[0]
+    return sum(plan.table_uuid in sharers for plan in done if plan.kind is PlanKind.EXPIRE)
 
 
 def _items(lake: Lake, plan: Plan) -> Sequence[PlannedFile]:

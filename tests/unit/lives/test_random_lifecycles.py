@@ -31,7 +31,7 @@ from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.lives.recorded import RecordedLife, initialize, live, rule
 from tests.lives.strangers import STRANGE, UNLISTED, allow_the_gone
-from tests.lives.watched_changes import expired_twins
+from tests.lives.watched_changes import expired_sharers
 from tests.lives.watched_lake import WatchedLake
 from tests.seeds import beginnings
 
@@ -141,7 +141,7 @@ class RandomLifecycles(RecordedLife):
         """I-7: the second one changes nothing."""
         self.pass_time(span)
         ends = -1
-        while ends != (ends := self.lake.last_commits() + expired_twins(self.lake)):
+        while ends != (ends := self.lake.last_commits() + expired_sharers(self.lake)):
             # What a run commits at its end, the next one sees.
             if self.lake.run().exit_code != 0:
                 return
