@@ -2,8 +2,8 @@
 
     python -m tests.soak.guards [WORDS OF A NAME] [--hunts 5] [--most 2000]
 
-Each hunt lives new lives on a broken copy of the package until one of them fails. Exits 1 when the
-median hunt of a guard needs more lives than `--most`.
+Each hunt lives new lives on a broken copy of the package until one of them fails that does not fail
+on the sound one. Exits 1 when the median hunt of a guard needs more lives than `--most`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.lives.copied_installations import CopiedInstallations
-from tests.lives.recorded import live
+from tests.lives.recorded import RecordedLife, failure, live, read_moves, to_json
 from tests.mutation.__main__ import ROOT, broken_copy
 from tests.mutation.mutation import Mutation
 from tests.mutation.mutations import MUTATIONS
@@ -42,8 +42,10 @@ GUARDS: Mapping[str, str] = {
 """Guards against owners that Meltline does not see, each with the lives that are to find it."""
 
 
-def lives_until_one_fails(kind: type[RandomLifecycles], begin: int, most: int) -> int:
-    """Returns how many lives it took; `most` + 1 where none has failed."""
+def lives_until_one_fails(
+    kind: type[RandomLifecycles], begin: int, most: int, recording: Path
+) -> int:
+    """Returns how many lives it took, and writes down the one that failed, if any did."""
     ended = 0
 
     def count(life: object) -> None:
@@ -53,20 +55,36 @@ def lives_until_one_fails(kind: type[RandomLifecycles], begin: int, most: int) -
     try:
         live(kind, lives=most, moves=MOVES, begin=begin, failed=None, after_each=count)
     except Exception:
+        assert RecordedLife.newest is not None
+        moves = RecordedLife.newest.moves
+        recording.write_text(to_json(kind.__name__, "", moves), "utf-8")
         return max(1, ended)
-    return most + 1
+    return most
 
 
 def hunt(guard: Mutation, begin: int, most: int) -> int:
+    """Returns how many lives it takes to find the missing guard; `most` + 1 where none has."""
+    kind, lived = KINDS[GUARDS[guard.name]], 0
+    with tempfile.TemporaryDirectory(prefix="hunt-") as name:
+        folder = Path(name)
+        package, recording = broken_copy(guard, folder), folder / "life.json"
+        while lived < most:
+            lived += _lives_on(package, guard, begin, most - lived, recording)
+            if recording.exists() and not failure(kind, read_moves(recording)):
+                return lived
+            recording.unlink(missing_ok=True)  # it fails with the guard, too
+            begin += 1
+    return most + 1
+
+
+def _lives_on(package: Path, guard: Mutation, begin: int, most: int, recording: Path) -> int:
     """The same in a process of its own, on a package without the guard."""
-    with tempfile.TemporaryDirectory(prefix="hunt-") as folder:
-        paths = os.pathsep.join((str(broken_copy(guard, Path(folder))), str(ROOT)))
-        words = ["--kind", GUARDS[guard.name], "--begin", str(begin), "--most", str(most)]
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.soak.guards", *words],
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True,
-            check=True,
-        )  # fmt: skip
+    words = ["--kind", GUARDS[guard.name], "--begin", str(begin), "--most", str(most)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.soak.guards", *words, "--recording", str(recording)],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(ROOT)))},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     return int(done.stdout.split()[-1])
 
 
@@ -78,9 +96,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("--most", type=int, default=2000)
     parser.add_argument("--begin", type=int, default=1)
     parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--recording", type=Path)
     given = parser.parse_args(words)
     if given.kind:
-        print(lives_until_one_fails(KINDS[given.kind], given.begin, given.most))
+        kind = KINDS[given.kind]
+        print(lives_until_one_fails(kind, given.begin, given.most, given.recording))
         return 0
     is_late = False
     for guard in MUTATIONS:
