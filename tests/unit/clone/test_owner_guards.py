@@ -201,3 +201,23 @@ def test_a_gate_finds_the_owners_setting_by_itself() -> None:
     verdicts = [verdict for _, verdict in run_gate(lake.services(), plans)]
     assert verdicts and not any(verdict.passed for verdict in verdicts)
     assert all("planned_guarded" in {f.fact for f in v.failed} for v in verdicts)
+
+
+def test_what_doctor_advises_for_unguarded_sharers_leaves_meltline_at_work() -> None:
+    lake, table = shared_unseen()
+    del lake.catalogs["dark"]
+    lake.register("lake.air.same", table.metadata_location)
+    lake.on(5).run()
+
+    def advice() -> list[str]:
+        found = examine(lake.services())
+        return [
+            f.fix for f in found if f.code == "shared_files_unguarded" and f.object == str(NAME)
+        ]
+
+    (fix,) = advice()
+    assert "`meltline attach lake.air.t --despite-gc-disabled --reason TEXT`" in fix
+    table.configure(gc__enabled="false")
+    overridden(lake, "others share its files")
+    assert advice() == []
+    assert sum(live_on(lake, 60, 120)) > 0

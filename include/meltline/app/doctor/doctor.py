@@ -302,7 +302,8 @@ def _who_else_deletes(
                 "shared_files_unguarded",
                 str(state.name),
                 "it shares files with another table, and other tools may still expire or purge it",
-                "set gc.enabled=false on it",
+                "set gc.enabled=false on it; then, as Meltline only observes such a table, "
+                f"`meltline attach {quote(state.name)} --despite-gc-disabled --reason TEXT`",
             )
 
 
