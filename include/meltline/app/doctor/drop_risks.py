@@ -51,8 +51,8 @@ def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[Findin
             catalog,
             "DROP TABLE … PURGE, and in some engines a plain DROP TABLE, deletes the files of "
             f"{_names(open_ones)}",
-            f"use `meltline drop`; {_GC}=false on a table stops the PURGE of Spark, and Meltline then "
-            "only observes it",
+            f"use `meltline drop`; {_GC}=false on a table stops the PURGE of Spark, and Meltline "
+            "only observes it then",
         )
 
 
