@@ -4,7 +4,7 @@ It is never the table in which history is archived: there main is the newest arc
 it is the union of all rows (chunk-facts, section 2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -91,14 +91,17 @@ def cold_name(context: ReadContext, hot: HotTable, wish: str = "") -> TableName:
         UsageInvalid: It is no name.
     """
     tier = require_cold(context)
+    # Nothing is in cold yet where a sync was only declared: its name is taken all the same.
+    syncs: Sequence[TableSync] = context.control.syncs.all()
+    promised = {sync.cold for sync in syncs if sync.table_uuid != hot.state.uuid}
     if wish:
         parts = tuple(wish.removeprefix(f"{tier.catalog.name}.").split("."))
         name = TableName(tier.catalog.name, parts[:-1] or (NAMESPACE,), parts[-1])
-        if not _is_free(tier, name, hot.state.uuid):
+        if name in promised or not _is_free(tier, name, hot.state.uuid):
             raise _taken(name, hot.state.name)
         return name
     own = TableName(tier.catalog.name, (NAMESPACE, *hot.state.name.namespace), hot.state.name.name)
-    if _is_free(tier, own, hot.state.uuid):
+    if own not in promised and _is_free(tier, own, hot.state.uuid):
         return own
     return replace(own, name=f"{own.name}__{hot.state.uuid.replace('-', '')}")
 
