@@ -4,7 +4,12 @@ from dataclasses import dataclass, replace
 
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.chunks.lookups import HotTable, require_tracked
-from meltline.app.chunks.replication.synced_table import cold_name
+from meltline.app.chunks.replication.synced_table import (
+    cold_name,
+    open_synced,
+    other_specs,
+    other_types,
+)
 from meltline.app.chunks.tracking import begin_tracking, chunk_lock
 from meltline.app.ground.audit_log import audit
 from meltline.app.retention.consumers import find_consumers, remove_consumer
@@ -92,6 +97,8 @@ def start_sync(
         if before is not None and before.state in (SyncState.STREAMING, SyncState.COPYING):
             return before
         if before is not None and cold and name != before.cold:
+            if _was_replaced(context, hot, before):
+                return _begun_elsewhere(context, hot, before, name)
             raise UsageInvalid(
                 f"{table} is synced to {before.cold}, which may have the only rows of its chunks",
                 object=str(table),
@@ -99,22 +106,57 @@ def start_sync(
                 found=str(name),
                 next="leave out --to",
             )
-        now = context.clock.now()
-        sync = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
         if before is not None:
-            sync = replace(
-                before,
-                generation=before.generation + 1,
-                state=SyncState.COPYING,
-                started_at=now,
-                reason="",
-                detail="",
-                heartbeat=None,
-                committed=None,
-                cold_snapshot=None,
-            )
-        context.control.syncs.save(before, sync)
+            sync = _copying(context, before, before)
+        else:
+            now = context.clock.now()
+            sync = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
+            context.control.syncs.save(None, sync)
     audit(context, "chunks sync", str(table), detail=f"to {sync.cold}, {sync.generation}")
+    return sync
+
+
+def _was_replaced(context: ReadContext, hot: HotTable, sync: TableSync) -> bool:
+    """Whether hot has other columns by now than cold can follow. Raises MeltlineError."""
+    synced = open_synced(context, hot, sync)
+    return bool(other_types(hot, synced) or other_specs(hot, synced))
+
+
+def _begun_elsewhere(
+    context: ReadContext, hot: HotTable, before: TableSync, name: TableName
+) -> TableSync:
+    """Has a table that was replaced go on under another name; the old one is let alone.
+
+    What the ledger knows of dropped chunks is about the old one. The table that has taken its place
+    was never dropped from.
+    """
+    (tracked,) = context.control.chunks.tracked([hot.state.uuid])
+    context.control.chunks.forget(hot.state.uuid)
+    begin_tracking(context, hot, declared_layout(hot, LayoutWish()))
+    sync = _copying(context, before, replace(before, table=hot.state.name, cold=name))
+    audit(
+        context,
+        "chunks sync",
+        str(tracked.table),
+        detail=f"to {name}, {sync.generation}; it was replaced, {before.cold} stays as it is",
+    )
+    return sync
+
+
+def _copying(context: ReadContext, before: TableSync, after: TableSync) -> TableSync:
+    """A new generation of a sync, before its first pass."""
+    sync = replace(
+        after,
+        generation=before.generation + 1,
+        state=SyncState.COPYING,
+        started_at=context.clock.now(),
+        reason="",
+        detail="",
+        heartbeat=None,
+        committed=None,
+        cold_snapshot=None,
+    )
+    context.control.syncs.save(before, sync)
     return sync
 
 

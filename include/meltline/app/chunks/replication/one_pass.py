@@ -8,6 +8,7 @@ they did. What cold has by then and its position are one commit.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
@@ -16,7 +17,12 @@ from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.refusals import (
     diverged,
 )
-from meltline.app.chunks.replication.synced_table import SyncedTable, carry_shape, open_synced
+from meltline.app.chunks.replication.synced_table import (
+    SyncedTable,
+    carry_shape,
+    next_shape,
+    open_synced,
+)
 from meltline.app.chunks.tracking import (
     Tracking,
     changes_of,
@@ -76,6 +82,7 @@ class Pass:
         table: As the ledger has it; `hot` as its catalog has it.
         deletes: What a person says about large deletes by others that are waiting.
         changes: How many of the commits changed rows, beside our own drops.
+        shape: What the table in cold is to have of hot's columns and specs; None for nothing.
     """
 
     context: RunContext
@@ -84,12 +91,14 @@ class Pass:
     sync: TableSync
     deletes: Deletes | None
     changes: int = field(default=0, init=False)
+    shape: Mapping[str, Any] | None = field(default=None, init=False)
 
     def run(self) -> Replicated:
         """Carries it out. Raises MeltlineError where it cannot go on."""
         context, name = self.context, str(self.hot.state.name)
         synced = open_synced(context, self.hot, self.sync)
-        synced = carry_shape(context, self.hot, synced, self.table.tracked.layout)
+        # Judged before anything is written: a pass that refuses leaves cold as it was.
+        self.shape = next_shape(self.hot, synced, self.table.tracked.layout)
         self._settle(synced)
         tracking = self._tracked()
         head = tracking.head
@@ -103,6 +112,7 @@ class Pass:
         if since is None:
             raise self._diverged(f"cold is at {committed.snapshot_id}, which main does not know")
         if not since:
+            carry_shape(context, synced, self.shape)
             return Replicated(name, self._ended(committed, None))
         outcome = self._copy_since(tracking, synced, head, since)
         sync = self._ended(head, outcome)
@@ -175,7 +185,8 @@ class Pass:
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
         request = self._request(cold, head, None, leaving, dropped)
         proven = resident - dropped.keys()
-        return self._carried_out(request, prove=partial(self._prove, head.snapshot_id, proven))
+        prove = partial(self._prove, head.snapshot_id, proven)
+        return self._carried_out(request, synced, prove)
 
     def _copy_since(
         self, tracking: Tracking, synced: SyncedTable, head: Position, since: Sequence[Snapshot]
@@ -203,7 +214,7 @@ class Pass:
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
         # Before anybody sees the copy: what died in between would have cold forget its word.
         self._keeper.mark_dropped(tracking, kept_bases)
-        return self._carried_out(request)
+        return self._carried_out(request, synced)
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
         """What others did: our own drops are never mirrored.
@@ -247,10 +258,15 @@ class Pass:
     # --- how it ends -----------------------------------------------------------------------------
 
     def _carried_out(
-        self, request: CopyRequest, prove: Callable[[int], None] | None = None
+        self,
+        request: CopyRequest,
+        synced: SyncedTable,
+        prove: Callable[[int], None] | None = None,
     ) -> CopyOutcome:
         replicator = self.context.replicator
         assert replicator is not None  # there is a cold tier
+        shaped = carry_shape(self.context, synced, self.shape)
+        request = replace(request, cold_base=shaped.state.metadata_location)
         outcome = replicator.copy(request, prove)
         if outcome is None:
             raise CommitConflict(

@@ -34,6 +34,15 @@ _BEGIN_ANEW = (
 )
 
 
+def replaced_way_out(table: TableName) -> str:
+    """How replication goes on where a table was replaced by one that cold cannot follow."""
+    return (
+        f"`meltline chunks sync {quote(table)} --to NAME` begins anew under another name in cold; "
+        "what cold has under the old one stays there, with its own columns, and is no part of the "
+        "table any more"
+    )
+
+
 def waits_for_a_person(sync: TableSync, *, deletes_decided: bool) -> bool:
     """Whether a pass would only fail again."""
     if sync.state is not SyncState.FAILED or sync.reason not in _A_PERSON_DECIDES:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.replication.refusals import diverged, replaced_way_out
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.layout import ChunkLayout, separating_spec
@@ -26,9 +27,15 @@ from meltline.domain.chunks.sync import (
     Position,
     TableSync,
 )
-from meltline.domain.errors import NameConflict, SyncRefused, TableNotFound
+from meltline.domain.errors import (
+    NameConflict,
+    SchemaIncompatible,
+    SyncRefused,
+    TableNotFound,
+)
 from meltline.domain.iceberg.metadata_editor import MetadataEditor, first_file
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.schema_compatibility import require_readable
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.units import to_millis
 from meltline.ports import NewTable
@@ -206,10 +213,8 @@ def shape_of(hot: Mapping[str, Any]) -> dict[str, Any]:
     return {key: deepcopy(hot[key]) for key in _CARRIED if key in hot}
 
 
-def carry_shape(
-    context: ReadContext, hot: HotTable, synced: SyncedTable, layout: ChunkLayout
-) -> SyncedTable:
-    """Gives the table in cold hot's columns and specs of today; by field id, so no data move.
+def next_shape(hot: HotTable, synced: SyncedTable, layout: ChunkLayout) -> Mapping[str, Any] | None:
+    """What the table in cold needs to have hot's columns and specs of today; None for nothing.
 
     Where hot is cut more coarsely than its chunks by now, cold goes on as it was cut before: what
     was dropped and what came late must not share a file.
@@ -223,13 +228,25 @@ def carry_shape(
     if all(synced.document.get(key) == part for key, part in shape.items()) and (
         synced.document["format-version"] >= version
     ):
+        return None
+    if replaced := other_types(hot, synced) or other_specs(hot, synced):
+        raise diverged(hot.state.name, replaced, replaced_way_out(hot.state.name))
+    return shape | {
+        "partition-specs": _with_former_specs(shape, synced),
+        "format-version": max(version, synced.document["format-version"]),
+    }
+
+
+def carry_shape(
+    context: ReadContext, synced: SyncedTable, shape: Mapping[str, Any] | None
+) -> SyncedTable:
+    """Gives the table in cold a shape; by field id, so no data move."""
+    if shape is None:
         return synced
-    _require_same_ids(hot, synced, shape)
 
     def edit(document: MetadataEditor) -> None:
-        raw = document.document | shape
-        if raw["format-version"] < version:
-            raw["format-version"] = version
+        raw = document.document | dict(shape)
+        if raw["format-version"] >= 3:
             raw.setdefault("next-row-id", 0)
         document.replace(raw)
 
@@ -238,21 +255,32 @@ def carry_shape(
     return SyncedTable(*load_document(tier.store, synced.state.name, location))
 
 
-def _require_same_ids(hot: HotTable, synced: SyncedTable, shape: Mapping[str, Any]) -> None:
-    """A spec that cold's files were written with must mean the same in hot."""
-    ours = {spec["spec-id"]: spec["fields"] for spec in shape["partition-specs"]}
+def other_types(hot: HotTable, synced: SyncedTable) -> str:
+    """Why hot's columns cannot read what cold has under the same ids; empty where they can."""
+    document = synced.document
+    now = document["current-schema-id"]
+    schema = next(each for each in document["schemas"] if each["schema-id"] == now)
+    try:
+        require_readable(hot.state, hot.document, schema)
+    except SchemaIncompatible as error:
+        return f"{error.message}: the table was replaced"
+    return ""
+
+
+def other_specs(hot: HotTable, synced: SyncedTable) -> str:
+    """Why a spec that cold's files were written with means another thing in hot; empty if none."""
+    ours = {spec["spec-id"]: spec["fields"] for spec in shape_of(hot.document)["partition-specs"]}
     for spec in synced.document["partition-specs"]:
-        if spec["spec-id"] in ours and ours[spec["spec-id"]] != spec["fields"]:
-            raise SyncRefused(
-                f"partition spec {spec['spec-id']} of {hot.state.name} is another one in cold",
-                object=str(synced.state.name),
-                expected=str(spec["fields"]),
-                found=str(ours[spec["spec-id"]]),
-                next="the table was replaced: `meltline chunks stop-sync`, and sync it anew to "
-                "another name",
+        if ours.get(spec["spec-id"], spec["fields"]) != spec["fields"]:
+            return (
+                f"partition spec {spec['spec-id']} is another one in cold: the table was replaced"
             )
-    missing = {spec["spec-id"] for spec in synced.document["partition-specs"]} - ours.keys()
-    if missing:
-        shape["partition-specs"].extend(
-            spec for spec in synced.document["partition-specs"] if spec["spec-id"] in missing
-        )
+    return ""
+
+
+def _with_former_specs(shape: Mapping[str, Any], synced: SyncedTable) -> list[Any]:
+    """Hot's specs, and those that cold's files were written with and hot has forgotten."""
+    specs = list(shape["partition-specs"])
+    known = {spec["spec-id"] for spec in specs}
+    former = synced.document["partition-specs"]
+    return [*specs, *(spec for spec in former if spec["spec-id"] not in known)]
