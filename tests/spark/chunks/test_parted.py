@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from meltline.app.chunks.replication.declare import start_sync
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SyncState
 from meltline.domain.errors import MeltlineError
 from tests.spark.chunks.lake_of_chunks import OLD, YOUNG, ChunkLake, dropped, ids
+from tests.spark.setups.warehouse import quoted
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +41,31 @@ def test_a_rollback_parts_them_until_a_person_begins_anew_and_cold_keeps_what_wa
     assert lake.sync("rolled").generation == 2
     lake.follow("rolled")
     assert lake.cold("rolled") == sorted({*lake.hot("rolled"), *gone_by_drop}, key=repr)
+
+
+def test_a_replaced_table_with_other_types_leaves_cold_as_it_is_and_goes_on_under_another_name(
+    lake: ChunkLake,
+) -> None:
+    lake.synced("retyped", *OLD, *YOUNG, type=PolicyType.RETENTION)
+    lake.run("retyped")
+    lake.follow("retyped")
+    rows, document = lake.cold("retyped"), lake.cold_document("retyped")
+    lake.w.sql(
+        "CREATE OR REPLACE TABLE {retyped} USING iceberg PARTITIONED BY (days(ts))"
+        " AS SELECT id, ts, CAST(12.34 AS DECIMAL(10, 4)) AS v FROM {retyped}"
+    )
+    for _ in range(2):
+        done = lake.replicate("retyped")
+        assert done.error and "the table was replaced" in done.error.found
+        assert "--to NAME" in done.error.next and done.sync.reason == Deferral.DIVERGED
+        assert lake.cold_document("retyped") == document
+        start_sync(lake.services(), lake.name("retyped"))
+    assert lake.replicate("retyped").sync.reason == Deferral.DIVERGED
+    begun = start_sync(lake.services(), lake.name("retyped"), "rows.retyped_2")
+    assert lake.replicate("retyped").error is None
+    assert (lake.cold_document("retyped"), lake.cold("retyped")) == (document, rows)
+    anew = lake.w.spark.sql(f"SELECT * FROM {quoted(*str(begun.cold).split('.'))}").collect()
+    assert sorted(map(tuple, anew)) == sorted(map(tuple, lake.hot("retyped")))
 
 
 def test_a_history_that_another_tool_has_expired_parts_them_and_can_be_begun_anew(
