@@ -10,6 +10,7 @@ from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.rollups import ROLLUPS
+from tests.mutation.chunked.synced_tables import SYNCED_TABLES
 from tests.mutation.clusters import CLUSTERS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
@@ -436,6 +437,7 @@ MUTATIONS = (
     *STORES,
     *CLUSTERS,
     *CHUNKS,
+    *SYNCED_TABLES,
     *COMPLETE_ROWS,
     *ROLLUPS,
     *REASONS,

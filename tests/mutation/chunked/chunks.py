@@ -28,20 +28,6 @@ CHUNKS = (
         "chunks: cold is cut as hot is, however coarsely", "app/chunks/replication/synced_table.py",
         '    shape["default-spec-id"] = separating_spec(shape, layout)\n', "", ("tests/unit/lives/test_kept_lives.py",),
     ),
-    Mutation(
-        "chunks: a name in cold that was only declared is free", "app/chunks/replication/synced_table.py",
-        "    promised = {sync.cold for sync in syncs if sync.table_uuid != hot.state.uuid}\n", "    promised = set[TableName]()\n",
-        ("tests/unit/chunks/test_cold_names.py",),
-    ),
-    Mutation(
-        "chunks: whatever type a column has, cold gets it", "app/chunks/replication/synced_table.py",
-        "    if replaced := other_types(hot, synced) or other_specs(hot, synced):\n", "    if replaced := other_specs(hot, synced):\n",
-        ("tests/unit/chunks/test_replaced_types.py",),
-    ),
-    Mutation(
-        "chunks: a replaced table goes on with what was dropped of the former one", "app/chunks/replication/declare.py",
-        "    context.control.chunks.forget(hot.state.uuid)\n", "", ("tests/unit/chunks/test_replaced_types.py",),
-    ),
     # --- proved by position ----------------------------------------------------------------------
     Mutation(
         "chunks: a table whose sync was stopped passes for a synced one", DURABILITY,

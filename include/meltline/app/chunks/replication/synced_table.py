@@ -225,7 +225,7 @@ def next_shape(hot: HotTable, synced: SyncedTable, layout: ChunkLayout) -> Mappi
     shape = shape_of(hot.document)
     shape["default-spec-id"] = separating_spec(shape, layout)
     version = max(2, hot.document["format-version"])
-    if all(synced.document.get(key) == part for key, part in shape.items()) and (
+    if all(synced.document.get(key) == wanted for key, wanted in shape.items()) and (
         synced.document["format-version"] >= version
     ):
         return None
@@ -245,10 +245,10 @@ def carry_shape(
         return synced
 
     def edit(document: MetadataEditor) -> None:
-        raw = document.document | dict(shape)
-        if raw["format-version"] >= 3:
-            raw.setdefault("next-row-id", 0)
-        document.replace(raw)
+        shaped = document.document | dict(shape)
+        if shaped["format-version"] >= 3:
+            shaped.setdefault("next-row-id", 0)
+        document.replace(shaped)
 
     tier = require_cold(context)
     location = tier.editor.edit_table(synced.state.name, edit)
@@ -258,8 +258,8 @@ def carry_shape(
 def other_types(hot: HotTable, synced: SyncedTable) -> str:
     """Why hot's columns cannot read what cold has under the same ids; empty where they can."""
     document = synced.document
-    now = document["current-schema-id"]
-    schema = next(each for each in document["schemas"] if each["schema-id"] == now)
+    current = document["current-schema-id"]
+    schema = next(s for s in document["schemas"] if s["schema-id"] == current)
     try:
         require_readable(hot.state, hot.document, schema)
     except SchemaIncompatible as error:
