@@ -225,7 +225,7 @@ def next_shape(hot: HotTable, synced: SyncedTable, layout: ChunkLayout) -> Mappi
     shape = shape_of(hot.document)
     shape["default-spec-id"] = separating_spec(shape, layout)
     version = max(2, hot.document["format-version"])
-    if all(synced.document.get(key) == wanted for key, wanted in shape.items()) and (
+    if all(synced.document.get(key) == content for key, content in shape.items()) and (
         synced.document["format-version"] >= version
     ):
         return None
@@ -281,6 +281,6 @@ def other_specs(hot: HotTable, synced: SyncedTable) -> str:
 def _with_former_specs(shape: Mapping[str, Any], synced: SyncedTable) -> list[Any]:
     """Hot's specs, and those that cold's files were written with and hot has forgotten."""
     specs = list(shape["partition-specs"])
-    known = {spec["spec-id"] for spec in specs}
+    ids = {spec["spec-id"] for spec in specs}
     former = synced.document["partition-specs"]
-    return [*specs, *(spec for spec in former if spec["spec-id"] not in known)]
+    return [*specs, *(spec for spec in former if spec["spec-id"] not in ids)]
