@@ -24,4 +24,11 @@ SYNCED_TABLES = (
         "",
         ("tests/unit/chunks/test_cold_tables.py",),
     ),
+    Mutation(
+        "chunks: a backlog is planned at once, however much of the table it is",
+        "app/chunks/plan_drops.py",
+        "    if force is None:\n        portion = first_portion",
+        "    if force is not None:\n        portion = first_portion",
+        ("tests/unit/chunks/test_drop_rounds.py",),
+    ),
 )

@@ -1,5 +1,6 @@
 """One chunk never stops the rest: what a gate finds wrong with it holds back it alone (LT-21)."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import RowDigest
+from meltline.domain.deletion.limits import ChunkSettings
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import ChunkRows
 from tests.chunks.chunk_tables import ChunkTable, chunk_table, day_name, reading
@@ -146,3 +148,22 @@ def test_what_others_do_to_cold_between_gate_and_drop_nobody_has_judged() -> Non
     assert "others have changed cold" in str(dropped.error)
     assert tiers.statuses()[day_name(0)] == "tiered"
     assert tiers.run("next")[day_name(0)] == "dropped"
+
+
+def test_a_backlog_larger_than_the_share_drains_over_the_next_runs_and_says_in_how_many() -> None:
+    tiers = Tiers()
+    tiers.add_policy()
+
+    def run(id: str) -> ChunkRun:
+        services = tiers.lake.services()
+        config = replace(services.config, chunks=ChunkSettings(max_drop_share=0.4))
+        return run_chunks(replace(services, config=config), tiers.lake.request(id), at_once=True)
+
+    first = run("first").summary
+    (waits,) = first.deferred
+    assert (waits["chunk"], waits["reason"]) == (day_name(2), "OVER_SHARE")
+    assert waits["detail"] == "the 2 oldest go first: all are dropped in 2 runs"
+    assert first.exit_code == 0
+    assert Counter(tiers.statuses().values())["dropped"] == 2
+    assert run("second").summary.exit_code == 0
+    assert Counter(tiers.statuses().values())["dropped"] == 3

@@ -11,7 +11,13 @@ from meltline.app.chunks.tracking import Tracking, planned
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, Deferral
-from meltline.domain.chunks.durability import Deferred, due_to_drop, is_gated
+from meltline.domain.chunks.durability import (
+    Deferred,
+    Portion,
+    due_to_drop,
+    first_portion,
+    is_gated,
+)
 from meltline.domain.chunks.layout import ChunkFile, inside
 from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest, plan_id
 from meltline.domain.errors import ChunkNotFound, UsageInvalid
@@ -104,6 +110,11 @@ def plan_drops(
     chunks = [chunk for chunk in chunks if chunk.name not in spanning]
     if not chunks or tracking.head is None:
         return PlannedDrops(str(table.state.name), None, deferred)
+    if force is None:
+        portion = first_portion(chunks, _resident_bytes(tracking), _share(context))
+        deferred += _over_share(chunks, portion)
+        chunks = list(portion.chunks)
+        files = _files_of(tracking, files, chunks)
     plan = _plan(context, table, tracking, chunks, files, run_id=run_id, as_of=as_of)
     store = store_previews if dry_run else store_plans
     (stored,) = store(context, [plan])
@@ -196,6 +207,28 @@ def _files(
             spanning |= {n: Deferred(n, Deferral.SPANS_CHUNKS, reason) for n in touched}
     kept = [f for f in files if not spanning.keys() & set(layout.names(f.times) or ())]
     return kept, spanning
+
+
+def _resident_bytes(tracking: Tracking) -> int:
+    return sum(chunk.bytes for chunk in tracking.chunks.values())
+
+
+def _share(context: RunContext) -> float:
+    return context.config.chunks.max_drop_share
+
+
+def _over_share(chunks: Sequence[Chunk], portion: Portion) -> list[Deferred]:
+    """What later runs drop, oldest first, as one plan may take only a share of the table."""
+    detail = f"the {len(portion.chunks)} oldest go first: all are dropped in {portion.nights} runs"
+    later = chunks[len(portion.chunks) :]
+    return [Deferred(chunk.name, Deferral.OVER_SHARE, detail) for chunk in later]
+
+
+def _files_of(
+    tracking: Tracking, files: Sequence[ChunkFile], chunks: Sequence[Chunk]
+) -> list[ChunkFile]:
+    names = {chunk.name for chunk in chunks}
+    return [file for file in files if inside(tracking.table.layout, file, names)]
 
 
 def _plan(

@@ -12,7 +12,7 @@ from typing import Any
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_files, format_size
 
-_ITS_DAY = ("STRADDLES", "LATEST_KEPT")
+_ITS_DAY = ("STRADDLES", "LATEST_KEPT", "OVER_SHARE")
 """Reasons for which a chunk is left alone on every day, as its policy says."""
 _PROBLEMS = ("skipped", "refused", "failed")
 

@@ -105,6 +105,39 @@ def due_to_drop(
     return DueChunks(due[:most], deferred)
 
 
+@dataclass(frozen=True)
+class Portion:
+    """The chunks that one plan drops of a backlog, oldest first.
+
+    Attributes:
+        chunks: They; at least one, be it more than the share: the gate says so then.
+        nights: How many runs it takes until all are dropped.
+    """
+
+    chunks: Sequence[Chunk]
+    nights: int
+
+
+def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float) -> Portion:
+    """Divides a backlog: a plan may take only a share of what the table has in hot.
+
+    Args:
+        due: Chunks to drop, oldest first.
+        resident_bytes: Bytes of the whole table in hot.
+        share: The largest part of it that one plan may take.
+    """
+    portions: list[list[Chunk]] = []
+    size = allowed = 0.0
+    for chunk in due:
+        if not portions or size + chunk.bytes > allowed:
+            resident_bytes -= int(size)
+            size, allowed = 0.0, share * resident_bytes
+            portions.append([])
+        portions[-1].append(chunk)
+        size += chunk.bytes
+    return Portion(portions[0] if portions else (), len(portions))
+
+
 def latest_begun(chunks: Mapping[str, Chunk], count: int, as_of: datetime) -> Sequence[str]:
     """The newest chunks with files in hot that have begun by then, so many at most.
 

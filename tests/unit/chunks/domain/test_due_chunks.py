@@ -5,7 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
-from meltline.domain.chunks.durability import DueChunks, due_to_drop, old_enough
+from meltline.domain.chunks.durability import (
+    DueChunks,
+    due_to_drop,
+    first_portion,
+    old_enough,
+)
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED, Horizon
 from tests.unit.chunks.chunks import NOW, a_chunk, a_policy, at, by_name
@@ -112,3 +117,26 @@ def test_age_counts_from_the_logical_date_and_not_from_now() -> None:
     assert not judged(chunk, as_of="2026-02-04").due
     assert names(judged(chunk, as_of="2026-02-05")) == [FIRST]
     assert at("2026-02-05") < NOW
+
+
+def portion(*sizes: int, resident: int, share: float = 0.5) -> tuple[list[str], int]:
+    """The first portion of chunks of these bytes, by their names, and how many runs there are."""
+    days = [f"2026-01-{day:02}" for day in range(1, len(sizes) + 1)]
+    due = [a_chunk(day, bytes=size) for day, size in zip(days, sizes, strict=True)]
+    first = first_portion(due, resident, share)
+    return [chunk.name for chunk in first.chunks], first.nights
+
+
+def test_a_backlog_within_the_share_goes_at_once() -> None:
+    assert portion(20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 1)
+    assert portion(25, 25, resident=100) == (["2026-01-01", "2026-01-02"], 1)
+
+
+def test_of_a_larger_backlog_the_oldest_go_first_and_the_runs_are_counted() -> None:
+    assert portion(30, 30, 20, 10, resident=100) == (["2026-01-01"], 4)
+    assert portion(20, 20, 20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 3)
+
+
+def test_a_chunk_that_alone_is_more_than_the_share_is_planned_so_that_the_gate_names_it() -> None:
+    assert portion(90, 5, resident=100) == (["2026-01-01"], 2)
+    assert portion(resident=100) == ([], 0)
