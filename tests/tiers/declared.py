@@ -22,8 +22,8 @@ class Tier(IntEnum):
 
 FILES: Mapping[str, Tier] = {
     "unit": Tier.QUICK,
-    "unit/clone/test_clone_races.py": Tier.TEST,
     "unit/catalog/test_hive_rows.py": Tier.TEST,
+    "unit/clone/test_clone_races.py": Tier.TEST,
     "unit/command/test_commands_without_spark.py": Tier.TEST,
     "unit/command/test_demo_processes.py": Tier.TEST,
     "unit/command/test_slips_of_the_pen.py": Tier.TEST,
@@ -132,7 +132,7 @@ CONTRACTS_ON_SPARK = Tier.ALL
 """The tier of contract suites on Spark: the chain's own tests run on the same adapters before."""
 
 PROOFS_ON_SPARK = "contract/index/test_proofs.py"
-"""The one of them that `make test` runs: what a gate reads stands between a bug and a lost file."""
+"""The only contract suite on Spark in `make test`: gates rely on what it tests."""
 
 SHARED = ("spark", "airflow", "postgres")
 """Real parts that one xdist worker starts once for all cases that need them."""

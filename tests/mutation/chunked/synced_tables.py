@@ -27,8 +27,8 @@ SYNCED_TABLES = (
     Mutation(
         "chunks: a backlog is planned at once, however much of the table it is",
         "app/chunks/plan_drops.py",
-        "    if force is None:\n        portion = first_portion",
-        "    if force is not None:\n        portion = first_portion",
+        "    if force is not None:\n        return ready, deferred\n",
+        "    if force is None:\n        return ready, deferred\n",
         ("tests/unit/chunks/test_drop_rounds.py",),
     ),
 )

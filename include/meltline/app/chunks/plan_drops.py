@@ -97,24 +97,12 @@ def plan_drops(
         ChunkNotFound: A chunk was named that the table does not have in hot.
         MetadataUnreadable: A manifest cannot be read.
     """
-    due, deferred = _due(context, table, tracking, as_of, force)
-    if only is not None:
-        due = [chunk for chunk in due if chunk.name in only]
-    waits = _waits(context, table, tracking, due, force)
-    cutoff = _cutoff(table, as_of, force)
-    waits = dirty_chunks(context, tracking.hot, tracking.chunks, due, cutoff) | waits
-    deferred = [*deferred, *waits.values()]
-    chunks = [chunk for chunk in due if chunk.name not in waits]
+    chunks, deferred = _ready(context, table, tracking, as_of, force, only)
     files, spanning = _files(context, tracking, chunks)
     deferred += spanning.values()
     chunks = [chunk for chunk in chunks if chunk.name not in spanning]
     if not chunks or tracking.head is None:
         return PlannedDrops(str(table.state.name), None, deferred)
-    if force is None:
-        portion = first_portion(chunks, _resident_bytes(tracking), _share(context))
-        deferred += _over_share(chunks, portion)
-        chunks = list(portion.chunks)
-        files = _files_of(tracking, files, chunks)
     plan = _plan(context, table, tracking, chunks, files, run_id=run_id, as_of=as_of)
     store = store_previews if dry_run else store_plans
     (stored,) = store(context, [plan])
@@ -129,6 +117,37 @@ def plan_drops(
         sum(chunk.rows for chunk in risky),
         sum(chunk.bytes for chunk in risky),
     )
+
+
+def _ready(
+    context: RunContext,
+    table: ChunkedTable,
+    tracking: Tracking,
+    as_of: datetime,
+    force: Force | None,
+    only: Collection[str] | None,
+) -> tuple[list[Chunk], list[Deferred]]:
+    """Chunks that one plan may drop, oldest first, and those that wait."""
+    due, deferred = _due(context, table, tracking, as_of, force)
+    if only is not None:
+        due = [chunk for chunk in due if chunk.name in only]
+    waits = _waits(context, table, tracking, due, force)
+    cutoff = _cutoff(table, as_of, force)
+    waits = dirty_chunks(context, tracking.hot, tracking.chunks, due, cutoff) | waits
+    ready = [chunk for chunk in due if chunk.name not in waits]
+    deferred = [*deferred, *waits.values()]
+    if force is not None:
+        return ready, deferred
+    resident_bytes = sum(chunk.bytes for chunk in tracking.chunks.values())
+    portion = first_portion(ready, resident_bytes, context.config.chunks.max_drop_share)
+    return list(portion.chunks), [*deferred, *_over_share(ready, portion)]
+
+
+def _over_share(chunks: Sequence[Chunk], portion: Portion) -> list[Deferred]:
+    """Chunks that later runs drop, as one plan may take only a share of the table."""
+    detail = f"the {len(portion.chunks)} oldest go first: all are dropped in {portion.runs} runs"
+    later = chunks[len(portion.chunks) :]
+    return [Deferred(chunk.name, Deferral.OVER_SHARE, detail) for chunk in later]
 
 
 def _due(
@@ -207,28 +226,6 @@ def _files(
             spanning |= {n: Deferred(n, Deferral.SPANS_CHUNKS, reason) for n in touched}
     kept = [f for f in files if not spanning.keys() & set(layout.names(f.times) or ())]
     return kept, spanning
-
-
-def _resident_bytes(tracking: Tracking) -> int:
-    return sum(chunk.bytes for chunk in tracking.chunks.values())
-
-
-def _share(context: RunContext) -> float:
-    return context.config.chunks.max_drop_share
-
-
-def _over_share(chunks: Sequence[Chunk], portion: Portion) -> list[Deferred]:
-    """What later runs drop, oldest first, as one plan may take only a share of the table."""
-    detail = f"the {len(portion.chunks)} oldest go first: all are dropped in {portion.nights} runs"
-    later = chunks[len(portion.chunks) :]
-    return [Deferred(chunk.name, Deferral.OVER_SHARE, detail) for chunk in later]
-
-
-def _files_of(
-    tracking: Tracking, files: Sequence[ChunkFile], chunks: Sequence[Chunk]
-) -> list[ChunkFile]:
-    names = {chunk.name for chunk in chunks}
-    return [file for file in files if inside(tracking.table.layout, file, names)]
 
 
 def _plan(

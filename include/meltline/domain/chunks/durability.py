@@ -111,11 +111,11 @@ class Portion:
 
     Attributes:
         chunks: They; at least one, be it more than the share: the gate says so then.
-        nights: How many runs it takes until all are dropped.
+        runs: How many runs it takes until all are dropped.
     """
 
     chunks: Sequence[Chunk]
-    nights: int
+    runs: int
 
 
 def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float) -> Portion:
@@ -127,11 +127,12 @@ def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float) -> Po
         share: The largest part of it that one plan may take.
     """
     portions: list[list[Chunk]] = []
-    size = allowed = 0.0
+    size = 0
     for chunk in due:
-        if not portions or size + chunk.bytes > allowed:
-            resident_bytes -= int(size)
-            size, allowed = 0.0, share * resident_bytes
+        # The very arithmetic of the gate's fact `share_allowed`: it must not refuse by rounding.
+        if not portions or (resident_bytes and share - (size + chunk.bytes) / resident_bytes < 0):
+            resident_bytes -= size
+            size = 0
             portions.append([])
         portions[-1].append(chunk)
         size += chunk.bytes

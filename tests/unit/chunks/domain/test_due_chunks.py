@@ -124,12 +124,13 @@ def portion(*sizes: int, resident: int, share: float = 0.5) -> tuple[list[str], 
     days = [f"2026-01-{day:02}" for day in range(1, len(sizes) + 1)]
     due = [a_chunk(day, bytes=size) for day, size in zip(days, sizes, strict=True)]
     first = first_portion(due, resident, share)
-    return [chunk.name for chunk in first.chunks], first.nights
+    return [chunk.name for chunk in first.chunks], first.runs
 
 
 def test_a_backlog_within_the_share_goes_at_once() -> None:
     assert portion(20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 1)
     assert portion(25, 25, resident=100) == (["2026-01-01", "2026-01-02"], 1)
+    assert portion(3, 4, resident=10, share=0.7) == (["2026-01-01", "2026-01-02"], 1)
 
 
 def test_of_a_larger_backlog_the_oldest_go_first_and_the_runs_are_counted() -> None:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 
+from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.replication.synced_table import (
     cold_name,
-    open_synced,
     other_specs,
     other_types,
+    read_synced,
 )
 from meltline.app.chunks.tracking import begin_tracking, chunk_lock
 from meltline.app.ground.audit_log import audit
@@ -96,57 +97,48 @@ def start_sync(
         before = next(iter(context.control.syncs.all([hot.state.uuid])), None)
         if before is not None and before.state in (SyncState.STREAMING, SyncState.COPYING):
             return before
-        if before is not None and cold and name != before.cold:
-            if _was_replaced(context, hot, before):
-                return _begun_elsewhere(context, hot, before, name)
-            raise UsageInvalid(
-                f"{table} is synced to {before.cold}, which may have the only rows of its chunks",
-                object=str(table),
-                expected=str(before.cold),
-                found=str(name),
-                next="leave out --to",
-            )
-        if before is not None:
-            sync = _copying(context, before, before)
-        else:
+        if before is None:
             now = context.clock.now()
             sync = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
             context.control.syncs.save(None, sync)
+        elif cold and name != before.cold:
+            _require_replaced(context, hot, before, name)
+            # What the ledger knows of dropped chunks is about the former table.
+            context.control.chunks.forget(hot.state.uuid)
+            begin_tracking(context, hot, declared_layout(hot, LayoutWish()))
+            sync = _begun_anew(context, before, name)
+        else:
+            sync = _begun_anew(context, before, before.cold)
     audit(context, "chunks sync", str(table), detail=f"to {sync.cold}, {sync.generation}")
     return sync
 
 
-def _was_replaced(context: ReadContext, hot: HotTable, sync: TableSync) -> bool:
-    """Whether hot has other columns by now than cold can follow. Raises MeltlineError."""
-    synced = open_synced(context, hot, sync)
-    return bool(other_types(hot, synced) or other_specs(hot, synced))
+def _require_replaced(
+    context: ReadContext, hot: HotTable, sync: TableSync, name: TableName
+) -> None:
+    """Allows another name in cold only to a table that was replaced by one cold cannot follow.
 
-
-def _begun_elsewhere(
-    context: ReadContext, hot: HotTable, before: TableSync, name: TableName
-) -> TableSync:
-    """Has a table that was replaced go on under another name; the old one is let alone.
-
-    What the ledger knows of dropped chunks is about the old one. The table that has taken its place
-    was never dropped from.
+    Raises:
+        UsageInvalid: It was not: what its name in cold has belongs to it.
+        MeltlineError: Cold cannot be read.
     """
-    (tracked,) = context.control.chunks.tracked([hot.state.uuid])
-    context.control.chunks.forget(hot.state.uuid)
-    begin_tracking(context, hot, declared_layout(hot, LayoutWish()))
-    sync = _copying(context, before, replace(before, table=hot.state.name, cold=name))
-    audit(
-        context,
-        "chunks sync",
-        str(tracked.table),
-        detail=f"to {name}, {sync.generation}; it was replaced, {before.cold} stays as it is",
+    synced = read_synced(require_cold(context), hot, sync)
+    if synced and (other_types(hot, synced) or other_specs(hot, synced)):
+        return
+    raise UsageInvalid(
+        f"{hot.state.name} is synced to {sync.cold}, which may have the only rows of its chunks",
+        object=str(hot.state.name),
+        expected=str(sync.cold),
+        found=str(name),
+        next="leave out --to",
     )
-    return sync
 
 
-def _copying(context: ReadContext, before: TableSync, after: TableSync) -> TableSync:
-    """A new generation of a sync, before its first pass."""
+def _begun_anew(context: ReadContext, before: TableSync, cold: TableName) -> TableSync:
+    """Saves a new generation of a sync, whose first pass copies everything."""
     sync = replace(
-        after,
+        before,
+        cold=cold,
         generation=before.generation + 1,
         state=SyncState.COPYING,
         started_at=context.clock.now(),

@@ -139,21 +139,33 @@ def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
         NameConflict: It is another table.
     """
     tier = require_cold(context)
+    if synced := read_synced(tier, hot, sync):
+        return synced
+    chunks = context.control.chunks.of(hot.state.uuid).values()
+    if sync.committed is not None or any(c.only_copy_base for c in chunks):
+        raise SyncRefused(
+            f"{sync.cold} is gone, and had rows of {hot.state.name} that hot may not have",
+            object=str(sync.cold),
+            expected="the table in cold",
+            found="no such table",
+            next="bring it back under its name; chunks that were dropped had their only copy "
+            "there. To begin anew: `meltline chunks stop-sync`, then `sync`",
+        )
+    first = NewTable(sync.cold, lambda now: _first(tier, hot, sync, now))
+    location = tier.registrar.create([first])[sync.cold]
+    return SyncedTable(*load_document(tier.store, sync.cold, location))
+
+
+def read_synced(tier: ColdTier, hot: HotTable, sync: TableSync) -> SyncedTable | None:
+    """Reads the table in cold; None where it is not there.
+
+    Raises:
+        NameConflict: It is another table.
+    """
     try:
         location = tier.catalog.location(sync.cold)
-    except TableNotFound as missing:
-        chunks = context.control.chunks.of(hot.state.uuid).values()
-        if sync.committed is not None or any(c.only_copy_base for c in chunks):
-            raise SyncRefused(
-                f"{sync.cold} is gone, and had rows of {hot.state.name} that hot may not have",
-                object=str(sync.cold),
-                expected="the table in cold",
-                found="no such table",
-                next="bring it back under its name; chunks that were dropped had their only copy "
-                "there. To begin anew: `meltline chunks stop-sync`, then `sync`",
-            ) from missing
-        first = NewTable(sync.cold, lambda now: _first(tier, hot, sync, now))
-        location = tier.registrar.create([first])[sync.cold]
+    except TableNotFound:
+        return None
     state, document = load_document(tier.store, sync.cold, location)
     if state.properties.get(SYNC_OF) != hot.state.uuid or COLD_OF in state.properties:
         raise _taken(sync.cold, hot.state.name)
