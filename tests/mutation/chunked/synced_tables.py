@@ -20,7 +20,7 @@ SYNCED_TABLES = (
     Mutation(
         "chunks: a replaced table goes on with what was dropped of the former one",
         "app/chunks/replication/declare.py",
-        "    context.control.chunks.forget(hot.state.uuid)\n",
+        "            context.control.chunks.forget(hot.state.uuid)\n",
         "",
         ("tests/unit/chunks/test_cold_tables.py",),
     ),
