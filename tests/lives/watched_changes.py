@@ -202,15 +202,15 @@ def applying(lake: Lake, kind: PlanKind, name: TableName | None = None) -> Itera
             yield plan
 
 
-def expired_sharers(lake: Lake) -> int:
-    """How often a table has expired something that may have shared files.
+def expired_a_sharer(lake: Lake, run_id: str) -> bool:
+    """Whether this run has expired something of a table that may have shared files.
 
     What the files' owner had let go of before departs with a plan of that one's own, which the
     next run makes.
     """
     sharers = {uuid for pair in lake.control.registrations.sharing() for uuid in pair}
-    done = lake.control.plans.find(states=[PlanState.APPLIED])
-    return sum(plan.table_uuid in sharers for plan in done if plan.kind is PlanKind.EXPIRE)
+    done = lake.control.plans.find(run_id=run_id, states=[PlanState.APPLIED])
+    return any(plan.table_uuid in sharers for plan in done if plan.kind is PlanKind.EXPIRE)
 
 
 def _items(lake: Lake, plan: Plan) -> Sequence[PlannedFile]:
