@@ -106,6 +106,7 @@ def expire_suite(limits: Limits) -> Suite:
             _none("planned_unread", "planned snapshots that a consumer has still to read"),
             _none("planned_in_window", "planned snapshots still in their retention window"),
             _none("planned_writer_walks", "planned snapshots on a writer's way back to its mark"),
+            _none("drop_evidence_lost", "drops of chunks that nobody could tell from then on"),
             _none("planned_not_in_metadata", "planned ids and refs that the table does not have"),
             _none("planned_referenced", "planned files that a remaining snapshot references"),
             _none("planned_unowned", "planned files outside every prefix their table owns"),

@@ -24,6 +24,7 @@ _BOTTOM = _COLD_TOP + ROW
 _MEANING: Mapping[ChunkStatus, str] = {
     ChunkStatus.DROPPED: "in cold alone",
     ChunkStatus.REOPENED: "in cold, and hot has late rows again",
+    ChunkStatus.UNKNOWN: "in cold, and hot has rows: nobody can tell whether the same",
     ChunkStatus.TIERED: "in hot, and proved to be in cold",
     ChunkStatus.ACTIVE: "in hot, not proved to be in cold yet",
 }

@@ -41,6 +41,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "planned_unread": 0,
         "planned_in_window": 0,
         "planned_writer_walks": 0,
+        "drop_evidence_lost": 0,
         "planned_not_in_metadata": 0,
         "planned_referenced": 0,
         "planned_unowned": 0,

@@ -26,6 +26,7 @@ EXPIRE_FACTS = COLD_FACTS | {
     "digest_matches", "planned_heads", "planned_ref_targets", "planned_main",
     "planned_young_refs", "planned_held", "planned_guarded",
     "planned_leased", "planned_unread", "planned_in_window", "planned_writer_walks",
+    "drop_evidence_lost",
     "planned_not_in_metadata",
     "planned_referenced",
     "planned_unowned", "planned_outside_roots", "planned_half_seen",

@@ -12,6 +12,7 @@ from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_pr
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import (
+    UNKNOWN_WORDS,
     Deferred,
     Portion,
     due_to_drop,
@@ -193,7 +194,9 @@ def _waits(
     chunks: Sequence[Chunk],
     force: Force | None,
 ) -> dict[str, Deferred]:
-    """What waits for a hold to end, or to be in cold by its position."""
+    """What waits for a hold to end, a person's answer, or to be in cold by its position."""
+    if unknown := {*tracking.unknown}.intersection(chunk.name for chunk in chunks):
+        return {name: Deferred(name, Deferral.UNKNOWN_DROP, UNKNOWN_WORDS) for name in unknown}
     if table.observed.held:
         return {c.name: Deferred(c.name, Deferral.HELD, "a hold is in force") for c in chunks}
     if tracking.diverged:

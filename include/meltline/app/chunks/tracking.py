@@ -8,34 +8,37 @@ person says how to go on, or, of a table that is not synced, everything is read 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, require_tracked
-from meltline.app.chunks.replication.refusals import diverged
+from meltline.app.observe.drop_evidence import lock_chunks, record_drops
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import (
-    UNKNOWN_DROP,
     Chunk,
     ChunkDrop,
     ChunkStatus,
+    Standing,
     new_chunk,
     stamped,
 )
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
+from meltline.domain.chunks.main_line import (
+    MainLine,
+    drops_of,
+    has_unknown_drop,
+    resettled,
+    with_standings,
+)
 from meltline.domain.chunks.sync import DROP_PLAN, Position, TableSync, TrackedTable
 from meltline.domain.deletion.plan import Plan, PlanKind
-from meltline.domain.errors import PlanNotFound, SyncRefused
+from meltline.domain.errors import PlanNotFound
 from meltline.domain.iceberg.files import FileKind, PlannedFile
-from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import ChunkFileReader, Lock, PlanReader
-
-_LEASE = timedelta(minutes=2)
 
 
 def chunk_lock(context: ReadContext, table_uuid: str) -> AbstractContextManager[Lock]:
     """Of those who stamp, copy, flag and drop a table's chunks one goes on. Raises LockHeld."""
-    wait = context.config.limits.lock_wait
-    return context.control.locks.take(f"chunks {table_uuid}", context.who, wait=wait, lease=_LEASE)
+    return lock_chunks(context, table_uuid, context.config.limits.lock_wait)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ class Tracking:
     diverged: str = ""
 
     @property
+    def unknown(self) -> list[str]:
+        """Chunks of which nobody can tell whether hot's rows are those that cold has."""
+        return [n for n, chunk in self.chunks.items() if chunk.status is ChunkStatus.UNKNOWN]
+
+    @property
     def head(self) -> Position | None:
         """Main's head, where chunks are stamped up to it."""
         return self.table.walked
@@ -64,8 +72,10 @@ class Tracking:
 
 def begin_tracking(context: ReadContext, hot: HotTable, layout: ChunkLayout) -> Tracking:
     """Reads all of a table's files once: each chunk is stamped with the head (LT-6, LT-7)."""
-    chunks = _read_anew(context, hot, layout, {}, place=1, generation=0)
-    table = TrackedTable(hot.state.uuid, hot.state.name, layout, _head(hot, place=1, generation=0))
+    chunks = _read_anew(context, hot, layout, (), place=1, generation=0)
+    head = _head(hot, place=1, generation=0)
+    judged = hot.state.current_snapshot_id
+    table = TrackedTable(hot.state.uuid, hot.state.name, layout, head, judged=judged)
     context.control.chunks.advance(None, table, list(chunks.values()), anew=True)
     return Tracking(hot, table, chunks)
 
@@ -98,12 +108,12 @@ def track(
     if since is None:
         assert walked is not None or hot.line
         if sync is not None:
+            if not dry_run:
+                tracked, chunks = record_drops(context, tracked, hot.state, chunks)
             return Tracking(hot, tracked, chunks, diverged=_left_the_line(hot, walked))
         return retrack(context, hot, tracked, chunks, generation=0, dry_run=dry_run)
     generation = sync.generation if sync else 0
-    renamed = replace(tracked, table=hot.state.name)
-    if not since:
-        return Tracking(hot, renamed, chunks)
+    table = replace(tracked, table=hot.state.name, judged=hot.state.current_snapshot_id)
     first = (walked.place if walked else 0) + 1
     after = dict(chunks)
     changes = changes_of(context.chunk_files, layout, since, first)
@@ -111,10 +121,14 @@ def track(
         after = _after(
             context.control.plans, layout, tracked.table_uuid, after, change, generation, hot
         )
-    head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
-    table = replace(renamed, walked=head)
+    if since:
+        head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
+        table = replace(table, walked=head)
+    for name, chunk in _as_main_says(hot, tracked, after).items():
+        if chunk.drops != after[name].drops or has_unknown_drop(chunk):
+            after[name] = resettled(chunk)
     changed = [chunk for name, chunk in after.items() if chunks.get(name) != chunk]
-    if not dry_run:
+    if not dry_run and (changed or table != tracked):
         ledger.advance(tracked, table, changed)
     return Tracking(hot, table, after, tuple(changes))
 
@@ -143,9 +157,11 @@ def retrack(
     A chunk that was dropped and has rows again is reopened, unless a rollback has undone its drops.
     """
     place = (tracked.walked.place if tracked.walked else 0) + 1
-    after = _read_anew(context, hot, tracked.layout, chunks, place=place, generation=generation)
+    dropped = [_without_undone_bases(c) for c in _as_main_says(hot, tracked, chunks).values()]
+    after = _read_anew(context, hot, tracked.layout, dropped, place=place, generation=generation)
     walked = _head(hot, place=place, generation=generation)
-    table = replace(tracked, table=hot.state.name, walked=walked)
+    judged = hot.state.current_snapshot_id
+    table = replace(tracked, table=hot.state.name, walked=walked, judged=judged)
     if not dry_run:
         context.control.chunks.advance(tracked, table, list(after.values()), anew=True)
     return Tracking(hot, table, after)
@@ -243,7 +259,7 @@ def _read_anew(
     context: ReadContext,
     hot: HotTable,
     layout: ChunkLayout,
-    chunks: Mapping[str, Chunk],
+    dropped: Sequence[Chunk],
     *,
     place: int,
     generation: int,
@@ -251,82 +267,52 @@ def _read_anew(
     """The chunks by all live files; those that were dropped stay known."""
     head = hot.state.current_snapshot
     uuid = hot.state.uuid
-    kept = {
-        name: replace(chunk, rows=0, bytes=0, files=0, spans=0)
-        for name, chunk in chunks.items()
-        if chunk.drops
-    }
+    kept = {chunk.name: replace(chunk, rows=0, bytes=0, files=0, spans=0) for chunk in dropped}
     if head is None:
-        return {name: _as_main_says(hot, chunk) for name, chunk in kept.items()}
+        return {name: resettled(chunk) for name, chunk in kept.items()}
     live = context.chunk_files.live(head, layout)
     everything = SnapshotChange(head.snapshot_id, "append", place, {}, added=live)
     named = {name: new_chunk(layout, uuid, name) for name in _names(layout, live)}
     whole = {name: replace(chunk, status=ChunkStatus.DROPPED) for name, chunk in kept.items()}
     after = stamped(layout, uuid, {**named, **whole}, [everything], generation=generation)
-    return after | {name: _as_main_says(hot, after[name]) for name in kept}
+    return after | {name: resettled(after[name]) for name in kept}
 
 
 def _names(layout: ChunkLayout, files: Sequence[ChunkFile]) -> set[str]:
     return {name for times in {f.times for f in files} for name in layout.names(times) or ()}
 
 
-def _as_main_says(hot: HotTable, chunk: Chunk) -> Chunk:
-    """A chunk that was dropped once, by those of its drops that main comes from.
+def _as_main_says(
+    hot: HotTable, tracked: TrackedTable, chunks: Mapping[str, Chunk]
+) -> dict[str, Chunk]:
+    """The chunks that were dropped once, with how their drops stand by main's history.
 
-    Where there is none, hot has the whole of it. Else cold alone has what it had after the last of
-    them, and late rows that came after it are hot's as well. Where main was set to a drop again,
-    cold was brought to something else in between, and its base has to be noted anew.
+    Where main comes from none of them, hot has the whole of the chunk. Else cold alone has what it
+    had after the last of them, and late rows that came after it are hot's as well.
     """
-    drops = tuple(_judged(drop, is_in_force=_is_in_force(hot, drop)) for drop in chunk.drops)
-    in_force = [drop for drop in drops if not drop.is_undone]
-    if not in_force:  # `cold_base` stays: by it cold's own word about the drop is known
-        status = ChunkStatus.ACTIVE
-    else:
-        is_empty = not (chunk.files or chunk.spans)
-        status = ChunkStatus.DROPPED if is_empty else ChunkStatus.REOPENED
-    tiered_at = chunk.tiered_at if in_force else None
-    return replace(chunk, status=status, drops=drops, tiered_at=tiered_at)
+    line = MainLine.of(hot.state, tracked.judged, drops_of(chunks.values()))
+    return {name: with_standings(chunk, line) for name, chunk in chunks.items() if chunk.drops}
 
 
-def back_whole(hot: HotTable, chunks: Mapping[str, Chunk]) -> frozenset[str]:
-    """Dropped chunks that a rollback has brought back as a whole, whether or not a walk noted it.
+def _without_undone_bases(chunk: Chunk) -> Chunk:
+    """Forgets up to where cold had the only copy: it is brought to something else by now.
 
-    Of a table of format 1 nobody can tell: none.
+    Where main is set to such a drop again, the base has to be noted anew.
     """
-    try:
-        return frozenset(
-            name
-            for name, chunk in chunks.items()
-            if chunk.drops and not any(_is_in_force(hot, drop) for drop in chunk.drops)
-        )
-    except SyncRefused:
-        return frozenset()
+    drops = tuple(replace(drop, base=None) if drop.is_undone else drop for drop in chunk.drops)
+    return replace(chunk, drops=drops)
 
 
-def _judged(drop: ChunkDrop, *, is_in_force: bool) -> ChunkDrop:
-    if is_in_force and drop.is_undone:
-        return replace(drop, is_undone=False, base=None)
-    return replace(drop, is_undone=not is_in_force)
-
-
-def _is_in_force(hot: HotTable, drop: ChunkDrop) -> bool:
-    """Whether main comes from a drop.
-
-    One that main's line does not show was undone, unless the line begins later by now: numbers
-    grow along it.
-
-    Raises:
-        SyncRefused: The table is of format 1, which has none.
-    """
-    if drop.snapshot_id == UNKNOWN_DROP:
-        return True
-    if any(snapshot.snapshot_id == drop.snapshot_id for snapshot in hot.line):
-        return True
-    if not drop.sequence_number:
-        detail = "nobody can tell which drops a rollback has undone in a table of format 1"
-        raise diverged(hot.state.name, detail)
-    oldest = hot.line[-1] if hot.line else None
-    return oldest is None or oldest.sequence_number > drop.sequence_number
+def back_whole(
+    state: TableMetadata, tracked: TrackedTable, chunks: Mapping[str, Chunk]
+) -> frozenset[str]:
+    """Dropped chunks that a rollback has brought back whole, whether or not a walk noted it."""
+    line = MainLine.of(state, tracked.judged, drops_of(chunks.values()))
+    return frozenset(
+        name
+        for name, chunk in chunks.items()
+        if chunk.drops and all(line.standing(drop) is Standing.UNDONE for drop in chunk.drops)
+    )
 
 
 def _head(hot: HotTable, *, place: int, generation: int) -> Position | None:

@@ -18,6 +18,7 @@ from meltline.domain.units import counted, format_duration, format_instant
 from meltline.ports import ChunkSum
 
 _SHOWN = 3
+_TOLD_OF = (ChunkStatus.REOPENED, ChunkStatus.UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class _Table:
     sync: TableSync | None
     policies: Sequence[ChunkPolicy]
     reopened: ChunkSum | None
+    unknown: ChunkSum | None
 
     @property
     def name(self) -> str:
@@ -49,6 +51,7 @@ def chunk_findings(context: ReadContext, standing: Collection[str]) -> Iterator[
         yield from _of_sync(context, table)
         yield from _idle_policies(table)
         yield from _late_rows(table)
+        yield from _unknown_drops(table)
         if any(policy.drop_after for policy in table.policies):
             yield from _spanning(table, context.control.chunks.of(table.tracked.table_uuid))
 
@@ -61,10 +64,11 @@ def _tables(context: ReadContext, standing: Collection[str]) -> Iterator[_Table]
     syncs = {sync.table_uuid: sync for sync in control.syncs.all()}
     policies = grouped(control.chunk_policies.all(), lambda policy: policy.table_uuid)
     sums = control.chunks.sums()
-    reopened = {row.table_uuid: row for row in sums if row.status is ChunkStatus.REOPENED}
+    by_status = {(row.table_uuid, row.status): row for row in sums}
     for table in tracked:
         uuid = table.table_uuid
-        yield _Table(table, syncs.get(uuid), policies.get(uuid, ()), reopened.get(uuid))
+        late, unknown = (by_status.get((uuid, s)) for s in _TOLD_OF)
+        yield _Table(table, syncs.get(uuid), policies.get(uuid, ()), late, unknown)
 
 
 def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
@@ -139,6 +143,20 @@ def _late_rows(table: _Table) -> Iterable[Finding]:
         "which "
         "refuses them",
     )
+
+
+def _unknown_drops(table: _Table) -> Iterable[Finding]:
+    """Chunks of which nobody can tell whether hot's rows are those that cold has."""
+    if table.unknown is not None and table.unknown.chunks:
+        yield Finding(
+            "error",
+            "chunks_unknown_drops",
+            table.name,
+            f"{counted(table.unknown.chunks, 'chunk')} with {counted(table.unknown.rows, 'row')} "
+            "in hot: nobody can tell whether their drop was undone; replication, drops and the "
+            "view over hot and cold wait",
+            f"`meltline chunks settle {quote(table.name)}` shows the evidence and takes the answer",
+        )
 
 
 def _spanning(table: _Table, chunks: Mapping[str, Chunk]) -> Iterable[Finding]:

@@ -17,6 +17,9 @@ from meltline.app.gate.needed_snapshots import (
 from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.main_line import lost_drops
+from meltline.domain.chunks.sync import TrackedTable
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import MeltlineError
@@ -44,6 +47,7 @@ class LedgerFacts:
         bases: What each plan was made on, by its id.
         leases: Those that have not ended.
         vetoed: Tables of which somebody wants a snapshot back.
+        tracked: Tables that are cut into chunks, by UUID; `chunks` those of their chunks.
     """
 
     unknown: Collection[str] = ()
@@ -54,6 +58,8 @@ class LedgerFacts:
     bases: Mapping[str, Base] = field(default_factory=dict)
     leases: Sequence[Lease] = ()
     vetoed: frozenset[str] = frozenset()
+    tracked: Mapping[str, TrackedTable] = field(default_factory=dict)
+    chunks: Mapping[str, Collection[Chunk]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -66,6 +72,8 @@ class LedgerFacts:
         limit = sources.config.limits.max_delete_ratio
         losing = {p.table_uuid for p in plans if _ratio(p, _remains(proof, p)) > limit}
         remaining = [s for s in proof.remaining if s.table_uuid in losing]
+        uuids = {plan.table_uuid for plan in plans}
+        tracked = {table.table_uuid: table for table in sources.chunks.tracked(uuids)}
         return cls(
             unknown=sources.references.unknown(paths),
             indexed=sources.snapshots.live_totals(sorted(_checked_heads(proof, plans, bases))),
@@ -75,11 +83,18 @@ class LedgerFacts:
             bases=bases,
             leases=sources.leases.active(sources.clock.now()),
             vetoed=frozenset(veto.table_uuid for veto in sources.vetoes.all()),
+            tracked=tracked,
+            chunks={uuid: sources.chunks.of(uuid).values() for uuid in tracked},
         )
 
     def leased(self, uuid: str) -> set[int]:
         """Snapshots of a table that somebody reads."""
         return {lease.snapshot_id for lease in self.leases if lease.table_uuid == uuid}
+
+    def lost_drops(self, state: TableMetadata, leaving: Collection[int]) -> Collection[int]:
+        """Drops of chunks of which nobody could tell any more once some snapshots are gone."""
+        tracked = self.tracked.get(state.uuid)
+        return lost_drops(state, tracked, self.chunks[state.uuid], leaving) if tracked else ()
 
     @property
     def busy(self) -> frozenset[str]:
@@ -139,6 +154,7 @@ _UNKNOWABLE = (
     "planned_guarded",
     "planned_unread",
     "planned_writer_walks",
+    "drop_evidence_lost",
 )
 
 
@@ -172,6 +188,7 @@ def _table_measures(
         "planned_guarded": sorted(case.owners & around.guarded),
         "planned_unread": _text(planned_unread(state, plan)),
         **(_NOTHING_PROMISED if ended else _promised(case, facts, state)),
+        "drop_evidence_lost": () if ended else _text(facts.lost_drops(state, planned)),
         "planned_not_in_metadata": _text(planned - (state.snapshots.keys() & base.snapshots)),
         "head_totals_differ": [
             *differing_heads(plan, base, state, around.proof.totals, facts.indexed)

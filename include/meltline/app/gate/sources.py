@@ -11,6 +11,7 @@ from meltline.domain.clock import Clock
 from meltline.domain.iceberg.files import Departure
 from meltline.ports import (
     ArchivedReader,
+    ChunkReader,
     ClaimReader,
     CopyProofReader,
     DepartedFiles,
@@ -76,6 +77,7 @@ class GateSources:
     guards: GuardReader
     owners: ForeignOwnerReader
     folders: FolderReader
+    chunks: ChunkReader
     archived: ArchivedReader
     copies: CopyProofReader
     incidents: IncidentAlarm

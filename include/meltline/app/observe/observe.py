@@ -15,6 +15,7 @@ from meltline.app.catalog.management import holding_back
 from meltline.app.catalog.metadata import Loaded, metadata_of, remembered_states
 from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_tables
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
+from meltline.app.observe.drop_evidence import record_drops_of_tables
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
 from meltline.app.observe.open_commits import unprovable_tables, unproven_commits
@@ -123,6 +124,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     readable = [state for state in watched if state.name not in skipped]
     record_side_files(context, readable, now)
     record_sightings(context.control, readable, now)
+    record_drops_of_tables(context, readable)
     record_registrations(
         registrations, watched, catalogs.listings, now, skipped=skipped, unread=ingested.unread
     )

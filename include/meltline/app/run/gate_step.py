@@ -61,6 +61,7 @@ def _sources(context: RunContext) -> GateSources:
         guards=control.decisions,
         owners=control.owners,
         folders=context.folders,
+        chunks=control.chunks,
         archived=control.archived,
         copies=control.copies,
         incidents=control.incidents,

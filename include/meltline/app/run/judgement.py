@@ -29,6 +29,7 @@ _OVERTAKEN = (  # facts by which a gate tells that others have acted since the p
     "planned_unread",
     "planned_in_window",
     "planned_writer_walks",
+    "drop_evidence_lost",
     "planned_not_in_metadata",
 )
 

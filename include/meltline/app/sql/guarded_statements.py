@@ -24,7 +24,7 @@ from meltline.app.chunks.late_data import (
 from meltline.app.services import ReadContext
 from meltline.app.sql.bounded_changes import require_bounded
 from meltline.app.sql.naming import full_table_name, spoken_name
-from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.chunk import WERE_DROPPED
 from meltline.domain.errors import (
     CatalogReadOnly,
     CommitConflict,
@@ -159,8 +159,8 @@ def guarded_statement(
     """
     if kind not in BEGINNINGS:
         return None
-    gone = (ChunkStatus.DROPPED, ChunkStatus.REOPENED)
-    uuids = {found.table_uuid for found in context.control.chunks.sums() if found.status in gone}
+    sums = context.control.chunks.sums()
+    uuids = {of_status.table_uuid for of_status in sums if of_status.status in WERE_DROPPED}
     writes = writes_of(text) if uuids else ()
     guarded = []
     for write in writes:

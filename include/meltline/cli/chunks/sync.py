@@ -12,12 +12,14 @@ from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.declare import stop_sync as stop_replication
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.run import ChunkRun
+from meltline.app.chunks.settle import DoubtfulChunk, DropAnswer, doubtful_chunks, settle_drops
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import REPLICATE
 from meltline.cli.chunks.declared import Column, Pattern, UnitOption, cut
 from meltline.cli.options import (
     AsJson,
     ConfigPath,
+    Reason,
     TableArgument,
     Tables,
     declared,
@@ -25,10 +27,18 @@ from meltline.cli.options import (
     ready_wiring,
     request,
 )
-from meltline.cli.output import answer, print_json, print_notes, print_rows
+from meltline.cli.output import (
+    answer,
+    answer_rows,
+    print_json,
+    print_notes,
+    print_rows,
+    shown_instant,
+)
 from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
 from meltline.domain.iceberg.names import unmatched
 from meltline.domain.safe_text import quote
+from meltline.domain.units import counted
 
 
 def sync(
@@ -69,6 +79,39 @@ def stop_sync(table: TableArgument, config: ConfigPath = None, as_json: AsJson =
         f"Its chunks wait until `meltline chunks sync {quote(name)}` copies it anew.",
     ]
     return answer(_document(stopped), lines, as_json=as_json)
+
+
+def settle(
+    table: TableArgument,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+    drops: Annotated[
+        DropAnswer | None, typer.Option("--drops", help="the answer; without it the evidence shows")
+    ] = None,
+    reason: Reason = "",
+) -> int:
+    """Say of drops that main's history does not show any more: they are undone, or in force."""
+    name, context = parse_table_name(table), ready(config)
+    if drops is None:
+        return answer_rows(
+            {"table": str(name), "chunks": (lines := doubtful_chunks(context, name))},
+            ("chunk", "dropped", "by plan", "rows dropped", "rows in hot", "rows in cold"),
+            [_evidence(line) for line in lines],
+            as_json=as_json,
+            nothing=f"Nothing of {name} waits for an answer.",
+        )
+    names = settle_drops(context, name, drops, reason)
+    count = counted(len(names), "chunk")
+    return answer(
+        {"table": str(name), "drops": str(drops), "chunks": names},
+        [f"The drops of {count} of {name} are {drops.standing}; replication goes on."],
+        as_json=as_json,
+    )
+
+
+def _evidence(line: DoubtfulChunk) -> list[str]:
+    rows = (line.dropped_rows, line.hot_rows, line.cold_rows)
+    return [line.chunk, shown_instant(line.dropped_at), line.drop_plan or "-", *map(str, rows)]
 
 
 def replicate(

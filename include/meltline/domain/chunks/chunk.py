@@ -24,6 +24,22 @@ class ChunkStatus(StrEnum):
     """In cold alone."""
     REOPENED = "reopened"
     """Dropped, and hot has later rows of it again."""
+    UNKNOWN = "unknown"
+    """Dropped once; hot and cold have rows, and nobody can tell whether these are the same."""
+
+
+class Standing(StrEnum):
+    """Whether main comes from a drop."""
+
+    IN_FORCE = "in force"
+    UNDONE = "undone"
+    """It does not: main was rolled back. It stays known: main may be set to it again."""
+    UNKNOWN = "unknown"
+    """The history that showed it has gone before anybody recorded it."""
+
+
+WERE_DROPPED = frozenset({ChunkStatus.DROPPED, ChunkStatus.REOPENED, ChunkStatus.UNKNOWN})
+"""Of such chunks cold alone has rows, or may have."""
 
 
 class Deferral(StrEnum):
@@ -42,6 +58,7 @@ class Deferral(StrEnum):
     HELD = "HELD"
     LATEST_KEPT = "LATEST_KEPT"
     STRADDLES = "STRADDLES"
+    UNKNOWN_DROP = "UNKNOWN_DROP"
     OVER_SHARE = "OVER_SHARE"
     GATE_REFUSED = "GATE_REFUSED"
     CHANGED_MEANWHILE = "CHANGED_MEANWHILE"
@@ -55,14 +72,18 @@ class ChunkDrop:
         snapshot_id: The commit that took its files out of main.
         sequence_number: Of that commit.
         base: Cold's newest sequence number at that time; None where nobody has noted it.
-        is_undone: Whether main does not come from it any more. It stays known: main may be set to
-            it again.
+        standing: Whether main came from it when that was recorded last (`TrackedTable.judged`).
     """
 
     snapshot_id: int
     sequence_number: int
     base: int | None
-    is_undone: bool = False
+    standing: Standing = Standing.IN_FORCE
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether main does not come from it."""
+        return self.standing is Standing.UNDONE
 
 
 @dataclass(frozen=True)
@@ -121,8 +142,8 @@ class Chunk:
 
     @property
     def was_dropped(self) -> bool:
-        """Whether cold alone has rows of it, whatever hot has besides."""
-        return self.status in (ChunkStatus.DROPPED, ChunkStatus.REOPENED)
+        """Whether cold alone has rows of it, or may have, whatever hot has besides."""
+        return self.status in WERE_DROPPED
 
     @property
     def only_copy_base(self) -> int | None:

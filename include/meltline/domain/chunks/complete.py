@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop
+from meltline.domain.chunks.chunk import Chunk, Standing
 from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.main_line import MainLine
 from meltline.domain.chunks.replication import EVERYTHING, ColdFile
 from meltline.domain.iceberg.names import TableName
 
@@ -70,37 +71,6 @@ class CompleteRead:
         return self.hot.table
 
 
-@dataclass(frozen=True)
-class MainLine:
-    """Main's history as one metadata file knows it.
-
-    Attributes:
-        numbers: The sequence numbers of its snapshots.
-        is_whole: Whether it goes back to the first commit that there ever was.
-        is_walked: Whether the ledger's chunks are stamped up to one of them.
-    """
-
-    numbers: Mapping[int, int]
-    is_whole: bool
-    is_walked: bool
-
-    def comes_from(self, drop: ChunkDrop) -> bool:
-        """Whether a drop is in force: the ledger may be ahead of this state, or behind it.
-
-        Raises:
-            ValueError: Nobody can tell: of format 1, whose numbers are all 0.
-        """
-        if drop.snapshot_id in (UNKNOWN_DROP, *self.numbers):
-            return True
-        if self.is_whole:
-            return False
-        if self.is_walked:
-            return not drop.is_undone
-        if not drop.sequence_number:
-            raise ValueError(f"nobody can tell whether drop {drop.snapshot_id} is in force")
-        return min(self.numbers.values()) > drop.sequence_number
-
-
 def only_copy_bases(
     chunks: Iterable[Chunk],
     line: MainLine,
@@ -109,30 +79,40 @@ def only_copy_bases(
 ) -> dict[str, int]:
     """The chunks that were dropped on a state of hot, each with the base of what cold alone has.
 
-    The ledger's status is not asked: it may be of another state. A drop that was called undone
-    and that main comes from again was followed by another content of cold: all of it counts.
+    The ledger's status is not asked: it may be of another state. A drop of which nobody can tell
+    counts as in force: of such a chunk hot has no rows (`unknown_chunks`).
 
     Args:
         chunks: As the ledger has them.
         line: That state's.
         unrecorded: Chunks that a commit of the line has dropped and the ledger has not noted yet.
         told: What cold says of itself.
-
-    Raises:
-        ValueError: Nobody can tell whether a drop is in force.
     """
     bases: dict[str, int] = {}
     news = set(unrecorded)
     for chunk in chunks:
-        in_force = [drop for drop in chunk.drops if line.comes_from(drop)]
+        drops = [drop for drop in chunk.drops if line.standing(drop) is not Standing.UNDONE]
         if chunk.name in news:
             base = chunk.cold_base
-        elif in_force:
-            base = None if in_force[-1].is_undone else in_force[-1].base
+        elif drops:
+            base = drops[-1].base
         else:
             continue
         bases[chunk.name] = told.get(chunk.name, EVERYTHING) if base is None else base
     return bases
+
+
+def unknown_chunks(chunks: Iterable[Chunk], line: MainLine) -> frozenset[str]:
+    """The chunks of which nobody can tell whether their last drop is in force on a line."""
+    return frozenset(
+        chunk.name
+        for chunk in chunks
+        if (standings := [s for drop in chunk.drops if (s := line.standing(drop)) is not _UNDONE])
+        and standings[-1] is Standing.UNKNOWN
+    )
+
+
+_UNDONE = Standing.UNDONE
 
 
 def late_copies(

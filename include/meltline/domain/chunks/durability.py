@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from meltline.domain.chunks.chunk import Chunk, Deferral
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.chunks.sync import SyncState, TableSync
+
+UNKNOWN_WORDS = "nobody can tell whether hot's rows are those that were dropped before"
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ def due_to_drop(
         if chunk.name in latest:
             kept = f"the latest {policy.keep_latest} are kept"
             deferred.append(Deferred(chunk.name, Deferral.LATEST_KEPT, kept))
+        elif chunk.status is ChunkStatus.UNKNOWN:
+            deferred.append(Deferred(chunk.name, Deferral.UNKNOWN_DROP, UNKNOWN_WORDS))
         elif chunk.spans:
             spans = f"{chunk.spans} data files reach into other chunks"
             deferred.append(Deferred(chunk.name, Deferral.SPANS_CHUNKS, spans))

@@ -67,6 +67,7 @@ class TrackedTable:
         table_uuid: The registration; all of this hangs on it.
         table: Its name when it was looked at last.
         walked: Up to where its chunks are stamped; None of a table without a snapshot.
+        judged: Main's head when it was recorded last which drops are in force.
         last_run_at: When its policies were carried out last.
         last_run: What came of that, in words.
     """
@@ -77,6 +78,7 @@ class TrackedTable:
     walked: Position | None = None
     last_run_at: datetime | None = None
     last_run: str = ""
+    judged: int | None = None
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,32 @@
 
 from dataclasses import replace
 
-import pytest
-
-from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, ChunkStatus, new_chunk
-from meltline.domain.chunks.complete import LateCopies, MainLine, late_copies, only_copy_bases
+from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
+from meltline.domain.chunks.complete import (
+    LateCopies,
+    late_copies,
+    only_copy_bases,
+    unknown_chunks,
+)
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
+from meltline.domain.chunks.main_line import MainLine
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.replication import EVERYTHING, ColdFile
 from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.table_metadata import Snapshot
 from tests.chunks.chunk_tables import DAILY, day_name
+from tests.lake.lake import T0
 
 A, B, C = (day_name(day) for day in range(3))
-LINE = MainLine({10: 1, 20: 2, 30: 3}, is_whole=True, is_walked=True)
-LATER = MainLine({20: 7, 30: 8}, is_whole=False, is_walked=False)
+
+
+def line(*commits: tuple[int, int], is_judged: bool = False) -> MainLine:
+    """A line of snapshots with their sequence numbers."""
+    return MainLine({i: Snapshot(i, T0, None, n) for i, n in commits}, is_judged=is_judged)
+
+
+LINE = line((10, 1), (20, 2), (30, 3), is_judged=True)
+LATER = line((20, 7), (30, 8))
 """Of which the beginning has expired, and that the ledger has not looked at."""
 
 
@@ -39,45 +52,22 @@ def copies(*files: ColdFile, **at: int) -> LateCopies:
     return late_copies(DAILY, files, {{"a": A, "b": B, "c": C}[name]: n for name, n in at.items()})
 
 
-# --- which drops are in force --------------------------------------------------------------------
+# --- which drops count ---------------------------------------------------------------------------
 
 
-def test_a_drop_in_mains_line_is_in_force_whatever_the_ledger_says() -> None:
-    assert bases(chunk(ChunkDrop(20, 2, 5))) == {A: 5}
-    resident = replace(chunk(ChunkDrop(20, 2, 5)), status=ChunkStatus.ACTIVE)
-    assert bases(resident) == {A: 5}
-
-
-def test_a_drop_that_mains_line_has_not_is_not_in_force() -> None:
-    assert bases(chunk(ChunkDrop(99, 2, 5))) == {}
-    assert bases(chunk(ChunkDrop(99, 9, 5)), line=LATER) == {}
-    assert bases(chunk()) == {}
-
-
-def test_the_last_drop_of_the_line_says_what_is_late() -> None:
+def test_the_last_drop_of_the_line_says_what_is_late_whatever_the_status_says() -> None:
     twice = chunk(ChunkDrop(20, 2, 5), ChunkDrop(30, 3, 9))
-    assert bases(twice) == {A: 9}
-    assert bases(twice, line=MainLine({10: 1, 20: 2}, is_whole=True, is_walked=False)) == {A: 5}
+    assert bases(twice) == bases(replace(twice, status=ChunkStatus.ACTIVE)) == {A: 9}
+    assert bases(twice, line=line((10, 1), (20, 2))) == {A: 5}
+    assert bases(twice, line=line((10, 1))) == bases(chunk()) == {}
 
 
-def test_a_drop_that_has_expired_is_as_the_ledger_knew_it() -> None:
-    old = ChunkDrop(5, 4, 5)
-    assert bases(chunk(old), line=LATER) == {A: 5}
-    walked = replace(LATER, is_walked=True)
-    assert bases(chunk(old), line=walked) == {A: 5}
-    assert bases(chunk(replace(old, is_undone=True)), line=walked) == {}
-
-
-def test_a_drop_without_a_number_is_only_told_by_a_line_that_is_whole_or_walked() -> None:
-    unnumbered = chunk(ChunkDrop(99, 0, 5))
-    assert bases(unnumbered) == {}
-    assert bases(unnumbered, line=replace(LATER, is_walked=True)) == {A: 5}
-    with pytest.raises(ValueError, match="nobody can tell"):
-        bases(unnumbered, line=LATER)
-
-
-def test_a_drop_that_only_cold_tells_of_is_in_force() -> None:
-    assert bases(chunk(ChunkDrop(UNKNOWN_DROP, 0, 5))) == {A: 5}
+def test_of_a_chunk_with_a_drop_of_which_nobody_can_tell_cold_answers() -> None:
+    old = chunk(ChunkDrop(5, 4, 6))
+    assert bases(old, line=LATER) == {A: 6}
+    assert unknown_chunks([old, chunk(ChunkDrop(20, 2, 5), name=B)], LATER) == {A}
+    since = chunk(ChunkDrop(5, 4, 6), ChunkDrop(20, 7, 9))
+    assert unknown_chunks([since], LATER) == frozenset() and bases(since, line=LATER) == {A: 9}
 
 
 def test_a_drop_that_no_ledger_has_noted_has_the_base_of_its_preparation() -> None:
@@ -90,11 +80,6 @@ def test_where_no_base_is_noted_colds_word_counts_and_else_all_that_it_has() -> 
     unnoted = chunk(ChunkDrop(20, 2, None))
     assert bases(unnoted) == {A: EVERYTHING}
     assert only_copy_bases([unnoted], LINE, [], {A: 4}) == {A: 4}
-
-
-def test_main_that_was_set_to_an_undone_drop_again_has_all_of_cold() -> None:
-    undone = chunk(ChunkDrop(20, 2, 5, is_undone=True))
-    assert bases(undone) == {A: EVERYTHING}
 
 
 # --- which files repeat what hot has -------------------------------------------------------------

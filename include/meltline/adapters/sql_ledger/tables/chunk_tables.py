@@ -18,7 +18,7 @@ from meltline.adapters.sql_ledger.tables.columns import (
     sequence,
 )
 from meltline.adapters.sql_ledger.tables.schema import metadata
-from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, Standing
 from meltline.domain.chunks.columns import ColumnKind
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import Horizon, Unit
@@ -57,12 +57,19 @@ class Duration(TypeDecorator[timedelta]):
         return None if millis is None else millis * _MILLISECOND
 
 
-def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | bool | None]]:
-    return [[drop.snapshot_id, drop.sequence_number, drop.base, drop.is_undone] for drop in drops]
+def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | str | None]]:
+    return [[drop.snapshot_id, drop.sequence_number, drop.base, drop.standing] for drop in drops]
 
 
-def _load_drops(raw: list[list[Any]]) -> tuple[ChunkDrop, ...]:
-    return tuple(ChunkDrop(*parts) for parts in raw)
+def _load_drops(rows: list[list[Any]]) -> tuple[ChunkDrop, ...]:
+    return tuple(ChunkDrop(id, number, base, _standing(raw)) for id, number, base, raw in rows)
+
+
+def _standing(raw: str | bool) -> Standing:
+    """Reads how a drop stands; earlier versions have stored whether it was undone."""
+    if isinstance(raw, bool):
+        return Standing.UNDONE if raw else Standing.IN_FORCE
+    return Standing(raw)
 
 
 def _maybe(name: str) -> "Column[int]":
@@ -90,6 +97,7 @@ chunked_tables = Table(
     _maybe("walked_snapshot"),
     instant("last_run_at", nullable=True),
     prose("last_run"),
+    _maybe("judged"),
 )
 
 chunks = Table(

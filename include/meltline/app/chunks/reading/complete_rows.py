@@ -1,6 +1,6 @@
 """One query over hot and cold: what of which is read, so that every row is there once (LT-33)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meltline.app.archive.cold_tables import require_cold
@@ -8,7 +8,7 @@ from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import require_tracked
 from meltline.app.chunks.replication.cold_content import is_ours
-from meltline.app.chunks.replication.refusals import diverged
+from meltline.app.chunks.replication.refusals import diverged, unknown_drops
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import own_drop
 from meltline.app.services import ReadContext
@@ -17,15 +17,15 @@ from meltline.domain.chunks.complete import (
     ColdPart,
     CompleteRead,
     LateCopies,
-    MainLine,
     PinnedTable,
     late_copies,
     only_copy_bases,
+    unknown_chunks,
 )
-from meltline.domain.chunks.layout import ChunkLayout, chunks_of
+from meltline.domain.chunks.layout import chunks_of
+from meltline.domain.chunks.main_line import MainLine, drops_of
 from meltline.domain.chunks.replication import ColdFile
 from meltline.domain.chunks.sync import (
-    DROP_PLAN,
     SYNC_DROPPED,
     SYNC_OF,
     TableSync,
@@ -79,9 +79,14 @@ def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
         hot = load_table(context, name)
         tracked = require_tracked(context, hot)
         look = _Look(context, hot, tracked, _cold(context, hot))
-        chunks = context.control.chunks.of(hot.uuid)
-        if _goes_on_from(load_table(context, name), hot):
+        chunks, now = context.control.chunks.of(hot.uuid), load_table(context, name)
+        if not _goes_on_from(now, hot):
+            continue
+        try:
             return look.rows(chunks)
+        except SyncRefused:  # of a state that is not the latest the ledger may know too much
+            if now.metadata_location == hot.metadata_location:
+                raise
     raise CommitConflict(
         f"main of {name} went back while it was read, {_TRIES} times in a row",
         object=str(name),
@@ -156,11 +161,10 @@ class _Look:
         )
 
     def _bases(self, chunks: Mapping[str, Chunk], told: Mapping[str, int]) -> dict[str, int]:
-        unrecorded = self._unrecorded(chunks)
-        try:
-            bases = only_copy_bases(chunks.values(), self._line(), unrecorded, told)
-        except ValueError as error:
-            raise diverged(self.hot.name, str(error)) from error
+        line = MainLine.of(self.hot, self.tracked.judged, drops_of(chunks.values()))
+        unrecorded = self._unrecorded(chunks, line)
+        self._require_told(unknown_chunks(chunks.values(), line) - set(unrecorded))
+        bases = only_copy_bases(chunks.values(), line, unrecorded, told)
         for name in sorted(told.keys() - bases.keys()):
             chunk = chunks.get(name)
             if chunk is None or chunk.cold_base is None:
@@ -171,27 +175,30 @@ class _Look:
                 )
         return bases
 
-    def _snapshots(self) -> list[Snapshot]:
-        head = self.hot.current_snapshot_id
-        return [] if head is None else list(self.hot.ancestry(head))
+    def _require_told(self, unknown: Collection[str]) -> None:
+        """Refuses to guess whose rows count. Where hot has none of a chunk, cold answers.
 
-    def _line(self) -> MainLine:
-        snapshots, walked = self._snapshots(), self.tracked.walked
-        numbers = {s.snapshot_id: s.sequence_number for s in snapshots}
-        is_whole = not snapshots or snapshots[-1].parent_id is None
-        return MainLine(numbers, is_whole, bool(walked and walked.snapshot_id in numbers))
+        Raises:
+            SyncRefused: Hot has rows of a chunk of which nobody can tell whether its drop stands.
+        """
+        resident = self._resident() if unknown else ()
+        both = [name for name in unknown if resident is None or name in resident]
+        if both:
+            raise unknown_drops(self.hot.name, both)
 
-    def _unrecorded(self, chunks: Mapping[str, Chunk]) -> list[str]:
+    def _resident(self) -> frozenset[str] | None:
+        """The chunks that hot has rows of; None is any."""
+        head, layout = self.hot.current_snapshot, self.tracked.layout
+        live = self.context.chunk_files.live(head, layout) if head else ()
+        return chunks_of(layout, (file for file in live if file.kind is FileKind.DATA))
+
+    def _unrecorded(self, chunks: Mapping[str, Chunk], line: MainLine) -> list[str]:
         """Chunks that our own commits dropped since the ledger looked last."""
-        recorded = {drop.snapshot_id for chunk in chunks.values() for drop in chunk.drops}
-        walked, names = self.tracked.walked, list[str]()
-        for snapshot in self._snapshots():
-            if walked is not None and snapshot.snapshot_id == walked.snapshot_id:
-                break
-            if DROP_PLAN in snapshot.summary and snapshot.snapshot_id not in recorded:
-                change = self.context.chunk_files.change(snapshot, self.tracked.layout, 0)
-                plan = own_drop(self.context.control.plans, change, self.hot.uuid)
-                names.extend(plan.chunks if plan else ())
+        names = list[str]()
+        for id in line.unrecorded(self.tracked.walked, drops_of(chunks.values())):
+            change = self.context.chunk_files.change(line.snapshots[id], self.tracked.layout, 0)
+            plan = own_drop(self.context.control.plans, change, self.hot.uuid)
+            names.extend(plan.chunks if plan else ())
         return names
 
     def _copies(self, bases: Mapping[str, int], cold: TableMetadata, head: Snapshot) -> LateCopies:
@@ -204,10 +211,10 @@ class _Look:
         ]
         copies = late_copies(layout, files, bases)
         if copies.foreign:
-            self._require_alone(layout, copies.foreign)
+            self._require_alone(copies.foreign)
         return copies
 
-    def _require_alone(self, layout: ChunkLayout, foreign: Mapping[str, frozenset[str]]) -> None:
+    def _require_alone(self, foreign: Mapping[str, frozenset[str]]) -> None:
         """Of what cold's owner has written since a drop nobody knows whether hot has it, too.
 
         Where hot has no rows of the chunk at all, it has not.
@@ -215,9 +222,7 @@ class _Look:
         Raises:
             SyncRefused: Hot has some.
         """
-        head = self.hot.current_snapshot
-        live = self.context.chunk_files.live(head, layout) if head else ()
-        resident = chunks_of(layout, (file for file in live if file.kind is FileKind.DATA))
+        resident = self._resident()
         doubtful = [path for path, late in foreign.items() if resident is None or late & resident]
         if doubtful:
             raise SyncRefused(

@@ -7,7 +7,7 @@ from datetime import datetime
 from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.rollups.waits import dirty_chunks
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
+from meltline.domain.chunks.chunk import WERE_DROPPED, Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import Deferred, is_gated, not_durable
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
@@ -18,7 +18,7 @@ from meltline.domain.units import format_instant
 from meltline.ports import ChunkSum
 
 NOT_SYNCED = "NONE"
-_WERE_DROPPED = (ChunkStatus.DROPPED, ChunkStatus.REOPENED)
+_PENDING = (ChunkStatus.ACTIVE, ChunkStatus.REOPENED, ChunkStatus.UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class TieringStatus:
 
     Attributes:
         after: The ages of its policies.
+        unknown_chunks: Chunks of which nobody can tell whether their last drop is in force.
         pending_chunks: Resident chunks that are not proved to be in cold.
         reclaimable_bytes: Of chunks that are tiered now: hot could do without them (H7).
         reclaimed_bytes: Of chunks that were dropped; what is left of them in failsafe is counted.
@@ -45,6 +46,7 @@ class TieringStatus:
     tiered_chunks: int
     dropped_chunks: int
     reopened_chunks: int
+    unknown_chunks: int
     pending_chunks: int
     reclaimable_bytes: int
     reclaimed_bytes: int
@@ -91,7 +93,7 @@ def _line(
 
     resident = [row for row in sums if row.status is not ChunkStatus.DROPPED]
     state = _state(sync, is_late)
-    pending = number(ChunkStatus.ACTIVE) + number(ChunkStatus.REOPENED)
+    pending = sum(map(number, _PENDING))
     return TieringStatus(
         schema_name=".".join(table.table.namespace),
         table_name=table.table.name,
@@ -101,9 +103,10 @@ def _line(
         tiered_chunks=number(ChunkStatus.TIERED),
         dropped_chunks=number(ChunkStatus.DROPPED),
         reopened_chunks=number(ChunkStatus.REOPENED),
+        unknown_chunks=number(ChunkStatus.UNKNOWN),
         pending_chunks=pending,
         reclaimable_bytes=size(ChunkStatus.TIERED) if state == SyncState.STREAMING else 0,
-        reclaimed_bytes=sum(row.dropped_bytes for row in sums if row.status in _WERE_DROPPED),
+        reclaimed_bytes=sum(row.dropped_bytes for row in sums if row.status in WERE_DROPPED),
         cdf_status=state,
         lag=_lag(table, sync),
         caught_up=_is_caught_up(table, resident, sync, is_late),

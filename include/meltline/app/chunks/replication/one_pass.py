@@ -16,6 +16,7 @@ from meltline.app.chunks.replication.kept_chunks import KeptChunks
 from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.refusals import (
     diverged,
+    unknown_drops,
 )
 from meltline.app.chunks.replication.synced_table import (
     SyncedTable,
@@ -101,6 +102,8 @@ class Pass:
         self.shape = next_shape(self.hot, synced, self.table.tracked.layout)
         self._settle(synced)
         tracking = self._tracked()
+        if unknown := tracking.unknown:
+            raise unknown_drops(self.hot.state.name, unknown)
         head = tracking.head
         if head is None:
             return Replicated(name, self._ended(None, None))

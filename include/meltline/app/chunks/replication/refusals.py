@@ -1,10 +1,13 @@
 """Why replication of a table stops, and who can have it go on."""
 
+from collections.abc import Collection
+
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.safe_text import quote
+from meltline.domain.units import counted
 
 _A_PERSON_DECIDES = frozenset({str(Deferral.DIVERGED), LARGE_DELETES})
 
@@ -41,6 +44,23 @@ def replaced_way_out(table: TableName) -> str:
         "what cold has under the old one stays there, with its own columns, and is no part of the "
         "table any more"
     )
+
+
+def unknown_drops(table: TableName, chunks: Collection[str]) -> SyncRefused:
+    """Nobody can tell whether hot's rows of some chunks are those that cold has."""
+    names = sorted(chunks)
+    return refusal(
+        Deferral.UNKNOWN_DROP,
+        f"{counted(len(names), 'chunk')} of {table}: hot and cold have rows, and the history that "
+        "showed whether main comes from the drop has expired",
+        object=str(table),
+        expected="drops that main's history, or the ledger, shows to be in force or undone",
+        found=", ".join(names[:_SHOWN]) + ("" if len(names) <= _SHOWN else " …"),
+        next=f"`meltline chunks settle {quote(table)}` shows the evidence and takes the answer",
+    )
+
+
+_SHOWN = 3
 
 
 def waits_for_a_person(sync: TableSync, *, deletes_decided: bool) -> bool:

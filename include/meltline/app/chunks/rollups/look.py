@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meltline.app.chunks.late_data import dropped_on
-from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
+from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, require_tracked
 from meltline.app.chunks.rollups.rollup_table import RollupTable
 from meltline.app.chunks.tracking import back_whole, changes_of, own_drop
 from meltline.app.services import ReadContext
@@ -100,6 +100,7 @@ def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[
         if dropped := dropped_on(context, state):
             layout, names = dropped
             chunks = context.control.chunks.of(state.uuid)
-            back = back_whole(HotTable(state, context.store), chunks)
+            tracked = require_tracked(context, state)
+            back = back_whole(state, tracked, chunks)
             ranges += dropped_ranges(layout, {*names} - back)
     return ranges

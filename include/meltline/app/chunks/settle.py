@@ -1,0 +1,139 @@
+"""Drops of which nobody can tell whether they are in force: the evidence, and a person's answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from meltline.app.archive.cold_tables import require_cold
+from meltline.app.chunks.flags import chunked_table
+from meltline.app.chunks.lookups import ChunkedTable, HotTable
+from meltline.app.chunks.replication.synced_table import read_synced
+from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
+from meltline.app.ground.audit_log import audit
+from meltline.app.services import ReadContext
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Standing
+from meltline.domain.chunks.main_line import answered, has_unknown_drop, resettled
+from meltline.domain.errors import CommitConflict
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.ports import ChunkFileReader
+
+
+class DropAnswer(StrEnum):
+    """A person's answer for all drops of a table of which nobody can tell."""
+
+    UNDONE = "undone"
+    """Main was rolled back: hot has all rows of the chunks, and cold the same once more."""
+    IN_FORCE = "in-force"
+    """Cold alone has what was dropped; hot has rows that came later."""
+
+    @property
+    def standing(self) -> Standing:
+        """The same as the ledger records it."""
+        return Standing.UNDONE if self is DropAnswer.UNDONE else Standing.IN_FORCE
+
+
+@dataclass(frozen=True)
+class DoubtfulChunk:
+    """A chunk with a drop of which nobody can tell, and what speaks for either answer.
+
+    Attributes:
+        dropped_at: When it was dropped last.
+        dropped_rows: How many rows left hot then.
+        hot_rows: How many hot has now, row deletes not taken off; `cold_rows` cold likewise.
+    """
+
+    chunk: str
+    dropped_at: datetime | None
+    drop_plan: str
+    dropped_rows: int
+    hot_rows: int
+    cold_rows: int
+
+
+def doubtful_chunks(context: ReadContext, name: TableName) -> list[DoubtfulChunk]:
+    """A table's chunks that wait for a person's answer, by name. Nothing is changed.
+
+    Raises:
+        NotChunked: The table is not cut into chunks.
+        MeltlineError: Hot, cold or the ledger cannot be read.
+    """
+    table = chunked_table(context, name)
+    tracking = tracking_of(context, table, dry_run=True)
+    chunks = _doubtful(tracking)
+    if not chunks:
+        return []
+    hot = _rows(context.chunk_files, tracking, tracking.hot.state.current_snapshot)
+    cold = _cold_rows(context, table, tracking)
+    return [
+        DoubtfulChunk(
+            chunk.name,
+            chunk.dropped_at,
+            chunk.drop_plan,
+            chunk.dropped_rows,
+            hot.get(chunk.name, 0),
+            cold.get(chunk.name, 0),
+        )
+        for chunk in chunks
+    ]
+
+
+def settle_drops(
+    context: ReadContext, name: TableName, answer: DropAnswer, reason: str
+) -> Sequence[str]:
+    """Records a person's answer for all drops of a table of which nobody can tell.
+
+    Returns:
+        The chunks, by name.
+
+    Raises:
+        NotChunked: The table is not cut into chunks.
+        CommitConflict: Main, or its chunks, have moved on meanwhile.
+    """
+    table = chunked_table(context, name)
+    with chunk_lock(context, table.state.uuid):
+        tracking = tracking_of(context, table)
+        settled = [_settled(chunk, answer.standing) for chunk in _doubtful(tracking)]
+        if HotTable.load(context, name).state.current_snapshot_id != tracking.table.judged:
+            raise CommitConflict(
+                f"main of {name} has moved on while it was looked at",
+                object=str(name),
+                expected=f"snapshot {tracking.table.judged}",
+                found="another one",
+                next="look at the evidence again, and answer again",
+            )
+        context.control.chunks.advance(tracking.table, tracking.table, settled)
+    names = [chunk.name for chunk in settled]
+    if names:
+        audit(context, "chunks settle", str(name), reason, f"{answer}: {', '.join(names)}")
+    return names
+
+
+def _doubtful(tracking: Tracking) -> list[Chunk]:
+    return sorted(filter(has_unknown_drop, tracking.chunks.values()), key=lambda c: c.name)
+
+
+def _settled(chunk: Chunk, standing: Standing) -> Chunk:
+    """A chunk whose files nobody has counted since main left its line stays what it is."""
+    told = answered(chunk, standing)
+    return resettled(told) if chunk.status is ChunkStatus.UNKNOWN else told
+
+
+def _cold_rows(context: ReadContext, table: ChunkedTable, tracking: Tracking) -> dict[str, int]:
+    if table.sync is None:
+        return {}
+    synced = read_synced(require_cold(context), tracking.hot, table.sync)
+    reader = context.cold_chunk_files
+    assert reader is not None  # there is a cold tier
+    return _rows(reader, tracking, synced.state.current_snapshot if synced else None)
+
+
+def _rows(files: ChunkFileReader, tracking: Tracking, head: Snapshot | None) -> dict[str, int]:
+    """Rows by chunk; a file of several counts for each."""
+    layout, rows = tracking.table.layout, dict[str, int]()
+    for file in files.live(head, layout) if head else ():
+        for name in layout.names(file.times) or () if file.kind is FileKind.DATA else ():
+            rows[name] = rows.get(name, 0) + file.rows
+    return rows

@@ -1,0 +1,139 @@
+"""Main's history as one metadata file shows it, and which drops of chunks are in force on it.
+
+A drop is in force, or undone, only by proof: what the history shows, or what was recorded of it
+while the history still showed it. Sequence numbers grow along a line of commits, so one that the
+line shows to be older than a drop proves the drop undone. A larger number proves nothing: the
+commit where a rolled back line left the old one may have expired.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, ChunkStatus, Standing
+from meltline.domain.chunks.sync import DROP_PLAN, Position, TrackedTable
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+
+
+@dataclass(frozen=True)
+class MainLine:
+    """Main's history, as far as a metadata file knows it.
+
+    Attributes:
+        snapshots: Main's head and its ancestors, newest first.
+        left_behind: Drops whose commit is known and comes from this line, which left it out.
+        is_judged: Whether the line has the snapshot at which the ledger recorded drops last.
+    """
+
+    snapshots: Mapping[int, Snapshot]
+    left_behind: frozenset[int] = frozenset()
+    is_judged: bool = False
+
+    @classmethod
+    def of(
+        cls, state: TableMetadata, judged: int | None, drops: Iterable[ChunkDrop] = ()
+    ) -> "MainLine":
+        """Reads the line of a table.
+
+        Args:
+            state: The table.
+            judged: Main's head when the ledger recorded drops last.
+            drops: Those that are to be told.
+        """
+        head = state.current_snapshot_id
+        line = {} if head is None else {s.snapshot_id: s for s in state.ancestry(head)}
+        left = frozenset(
+            drop.snapshot_id
+            for drop in drops
+            if any(s.snapshot_id in line for s in state.ancestry(drop.snapshot_id))
+        )
+        return cls(line, left - line.keys(), judged in line)
+
+    def standing(self, drop: ChunkDrop) -> Standing:
+        """Tells how a drop stands on this line."""
+        if drop.snapshot_id == UNKNOWN_DROP:
+            return drop.standing if self.is_judged else Standing.UNKNOWN
+        if drop.snapshot_id in self.snapshots:
+            return Standing.IN_FORCE
+        if drop.snapshot_id in self.left_behind or self._began_before(drop):
+            return Standing.UNDONE
+        return drop.standing if self.is_judged else Standing.UNKNOWN
+
+    def unrecorded(self, walked: Position | None, drops: Iterable[ChunkDrop]) -> set[int]:
+        """Commits that say they are drops of ours, and that no walk over the line has met yet."""
+        recorded = {drop.snapshot_id for drop in drops}
+        ahead = takewhile(lambda id: walked is None or id != walked.snapshot_id, self.snapshots)
+        return {id for id in ahead if DROP_PLAN in self.snapshots[id].summary} - recorded
+
+    def _began_before(self, drop: ChunkDrop) -> bool:
+        """Whether the line shows a commit older than a drop; in format 1 nothing has a number."""
+        oldest = min((s.sequence_number for s in self.snapshots.values()), default=None)
+        return oldest is not None and oldest <= drop.sequence_number > 0
+
+
+def drops_of(chunks: Iterable[Chunk]) -> list[ChunkDrop]:
+    """All drops of some chunks."""
+    return [drop for chunk in chunks for drop in chunk.drops]
+
+
+def with_standings(chunk: Chunk, line: MainLine) -> Chunk:
+    """Records how the chunk's drops stand on a line."""
+    drops = tuple(replace(drop, standing=line.standing(drop)) for drop in chunk.drops)
+    return replace(chunk, drops=drops)
+
+
+def resettled(chunk: Chunk) -> Chunk:
+    """The chunk with the status that its drops and its files in hot give it.
+
+    Where nobody can tell whether its last drop is in force, and hot has no row of it, cold answers:
+    from then on the drop is in force.
+    """
+    in_force = [drop for drop in chunk.drops if not drop.is_undone]
+    if not in_force:  # `cold_base` stays: by it cold's own word about the drop is known
+        return replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None)
+    if chunk.files or chunk.spans:
+        is_unknown = in_force[-1].standing is Standing.UNKNOWN
+        status = ChunkStatus.UNKNOWN if is_unknown else ChunkStatus.REOPENED
+        return replace(chunk, status=status)
+    return replace(answered(chunk, Standing.IN_FORCE), status=ChunkStatus.DROPPED)
+
+
+def has_unknown_drop(chunk: Chunk) -> bool:
+    """Whether nobody can tell how one of the chunk's drops stands."""
+    return any(drop.standing is Standing.UNKNOWN for drop in chunk.drops)
+
+
+def answered(chunk: Chunk, standing: Standing) -> Chunk:
+    """The chunk with one answer for all of its drops of which nobody could tell.
+
+    What cold has of it changes where hot has all of it, so that the base of such a drop is void.
+    """
+
+    def answer(drop: ChunkDrop) -> ChunkDrop:
+        base = None if standing is Standing.UNDONE else drop.base
+        return replace(drop, standing=standing, base=base)
+
+    unknown = Standing.UNKNOWN
+    drops = tuple(answer(drop) if drop.standing is unknown else drop for drop in chunk.drops)
+    return replace(chunk, drops=drops)
+
+
+def lost_drops(
+    state: TableMetadata, table: TrackedTable, chunks: Iterable[Chunk], leaving: Iterable[int]
+) -> list[int]:
+    """Drops that nobody could tell any more once some snapshots are gone.
+
+    Either how they stand is not recorded as the history shows it, or that they were made.
+
+    Args:
+        state: The table as it is.
+        table: As the ledger has it.
+        chunks: All of them, or those that were dropped.
+        leaving: Snapshots that are to expire.
+    """
+    drops, gone = drops_of(chunks), frozenset(leaving)
+    now = MainLine.of(state, table.judged, drops)
+    left = {i: s for i, s in state.snapshots.items() if i not in gone}
+    after = MainLine.of(replace(state, snapshots=left), table.judged, drops)
+    lost = {drop.snapshot_id for drop in drops if now.standing(drop) != after.standing(drop)}
+    return sorted(lost | (gone & now.unrecorded(table.walked, drops)))
