@@ -1,0 +1,269 @@
+"""No row twice and none lost where the history that showed a drop has gone (chunk-facts, R1-R6)."""
+
+import pytest
+
+from meltline.app.chunks.reading.complete_rows import complete_rows
+from meltline.app.chunks.replication.declare import start_sync, stop_sync
+from meltline.app.chunks.run import run_chunks
+from meltline.app.chunks.settle import DropAnswer, doubtful_chunks, settle_drops
+from meltline.app.doctor.chunk_findings import chunk_findings
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.observe.observe import observe
+from meltline.app.run.gate_step import run_gate
+from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.sync import Deletes
+from meltline.domain.deletion.plan import PlanState
+from meltline.domain.errors import SyncRefused
+from meltline.testing.chunks import complete_rows_of
+from tests.chunks.chunk_tables import day_name, reading, values_of
+from tests.unit.chunks.tiers import DAYS, Tiers
+
+EVERYTHING = list(range(2 * DAYS))
+DROPPED = [day_name(day) for day in range(3)]
+
+
+def dropped() -> tuple[Tiers, int]:
+    """Days 0 to 2 were dropped; and main's head from before."""
+    tiers = Tiers()
+    before = tiers.hot.head
+    tiers.add_policy()
+    assert tiers.run("drops")[day_name(0)] == "dropped"
+    assert tiers.replicate().error is None
+    return tiers, before
+
+
+def view(tiers: Tiers) -> list[int]:
+    """The ids of all rows, in order; one that is there twice is told twice."""
+    complete = complete_rows(tiers.lake.services(), tiers.hot.name)
+    return sorted(values_of(complete_rows_of(complete.read, tiers.lake.store)))
+
+
+def history_expires(tiers: Tiers) -> None:
+    """Another tool leaves main's head alone, and what refs name."""
+    named = {ref["snapshot-id"] for ref in tiers.hot.refs.values()}
+    tiers.hot.expire_elsewhere(*(set(tiers.hot.snapshots) - named))
+
+
+def roll_back(tiers: Tiers, before: int) -> None:
+    """Main goes back to before the drop, and on from there."""
+    tiers.hot.rollback(before)
+    tiers.hot.append_rows(reading(40, 5))
+
+
+def refused(tiers: Tiers) -> str:
+    with pytest.raises(SyncRefused) as error:
+        view(tiers)
+    return error.value.next
+
+
+# --- the rollback was seen -----------------------------------------------------------------------
+
+
+def test_a_rollback_that_a_run_saw_stays_one_once_that_run_has_expired_its_history() -> None:
+    """R1: our own expiry takes the commit where the old line was left."""
+    tiers, before = dropped()
+    roll_back(tiers, before)
+    tiers.lake.on(40)
+    assert tiers.lake.run().exit_code == 0
+    history_expires(tiers)
+    assert view(tiers) == [*EVERYTHING, 40]
+    assert tiers.fail_and_begin_anew().error is None
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 40]
+    assert tiers.statuses()[day_name(0)] == "active"
+
+
+def test_a_drop_that_was_undone_stays_undone_however_often_the_table_is_synced_anew() -> None:
+    """R2: history expires weeks after the sync that noted it."""
+    tiers, before = dropped()
+    roll_back(tiers, before)
+    assert tiers.fail_and_begin_anew().error is None
+    tiers.hot.append_rows(reading(41, 5))
+    assert tiers.replicate().error is None
+    history_expires(tiers)
+    assert tiers.anew().error is None
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 40, 41]
+
+
+def test_an_expiration_waits_until_the_evidence_about_drops_is_recorded() -> None:
+    """The gate's fact `drop_evidence_lost`: nobody has looked since main went back."""
+    tiers, before = dropped()
+    tiers.lake.on(40)
+    services, request = tiers.lake.services(), tiers.lake.request()
+    (planned,) = plan_expiration(
+        services, observe(services), run_id=request.run_id, as_of=request.as_of
+    )
+    tiers.hot.rollback(before)
+    ((plan, verdict),) = run_gate(services, [planned.plan])
+    assert plan.state is PlanState.REFUSED
+    assert "drop_evidence_lost" in {one.expectation.split(" ")[0] for one in verdict.failed}
+
+
+# --- nobody saw it -------------------------------------------------------------------------------
+
+
+def unseen() -> Tiers:
+    """Main went back to before the drop, and its history expired before anybody looked."""
+    tiers, before = dropped()
+    roll_back(tiers, before)
+    history_expires(tiers)
+    return tiers
+
+
+def test_where_nobody_saw_the_rollback_the_view_refuses_and_names_the_command() -> None:
+    tiers = unseen()
+    assert "meltline chunks settle lake.air.chunks" in refused(tiers)
+    assert tiers.replicate().sync.reason == "DIVERGED"
+    error = tiers.anew().error
+    assert error is not None and "chunks settle" in error.next
+    assert tiers.statuses()[day_name(0)] == "unknown"
+    assert tiers.ids() == EVERYTHING  # cold was not touched
+
+
+def test_the_evidence_is_shown_and_one_answer_is_for_all_chunks_of_the_table() -> None:
+    tiers = unseen()
+    tiers.anew()
+    lines = doubtful_chunks(tiers.lake.services(), tiers.hot.name)
+    assert [line.chunk for line in lines] == DROPPED
+    assert {(line.dropped_rows, line.hot_rows, line.cold_rows) for line in lines} == {(2, 2, 2)}
+    settled = settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "we saw it")
+    assert settled == DROPPED
+    assert view(tiers) == [*EVERYTHING, 40]
+    assert tiers.replicate().error is None  # it goes on by itself
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 40]
+    assert doubtful_chunks(tiers.lake.services(), tiers.hot.name) == []
+
+
+def test_a_person_may_answer_before_replication_is_begun_anew() -> None:
+    tiers = unseen()
+    assert settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "") == DROPPED
+    assert view(tiers) == [*EVERYTHING, 40]
+    assert tiers.fail_and_begin_anew().error is None
+    assert tiers.ids() == [*EVERYTHING, 40]
+
+
+def test_where_the_drops_are_in_force_hot_has_late_rows_alone() -> None:
+    tiers, _ = dropped()
+    tiers.hot.append_rows(reading(42, 0))
+    tiers.replicate()
+    stop_sync(tiers.lake.services(), tiers.hot.name)
+    tiers.hot.append_rows(reading(43, 5))
+    history_expires(tiers)
+    start_sync(tiers.lake.services(), tiers.hot.name)
+    assert tiers.replicate().sync.reason == Deferral.UNKNOWN_DROP
+    answer = DropAnswer.IN_FORCE
+    assert settle_drops(tiers.lake.services(), tiers.hot.name, answer, "") == [day_name(0)]
+    assert tiers.statuses()[day_name(0)] == "reopened"
+    assert view(tiers) == [*EVERYTHING, 42, 43]
+    assert tiers.replicate().error is None
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 42, 43]
+
+
+def test_a_healthy_table_whose_history_others_expired_is_asked_nothing() -> None:
+    """Hot has no row of what was dropped: cold answers."""
+    tiers, _ = dropped()
+    stop_sync(tiers.lake.services(), tiers.hot.name)
+    tiers.hot.append_rows(reading(43, 5))
+    history_expires(tiers)
+    assert view(tiers) == [*EVERYTHING, 43]
+    start_sync(tiers.lake.services(), tiers.hot.name)
+    assert tiers.replicate().error is None
+    assert tiers.statuses()[day_name(0)] == "dropped"
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 43]
+    tiers.hot.append_rows(reading(44, 0))
+    assert tiers.replicate().error is None
+    assert tiers.statuses()[day_name(0)] == "reopened"
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 43, 44]
+
+
+def test_chunks_that_nobody_can_tell_are_neither_dropped_nor_passed_over_in_silence() -> None:
+    tiers = unseen()
+    tiers.anew()
+    tiers.lake.on(20)
+    services = tiers.lake.services()
+    run = run_chunks(services, tiers.lake.request("again"), at_once=True)
+    reasons = {line["chunk"]: line["reason"] for line in run.summary.deferred}
+    assert {reasons[name] for name in DROPPED} == {"UNKNOWN_DROP"}
+    (finding,) = [
+        one
+        for one in chunk_findings(services, {tiers.lake.uuid})
+        if one.code == "chunks_unknown_drops"
+    ]
+    assert finding.level == "error" and "3 chunks" in finding.message
+
+
+# --- other ways to lose the line -----------------------------------------------------------------
+
+
+def test_a_table_that_was_replaced_by_all_of_its_rows_has_none_twice() -> None:
+    """R3: the new line is whole, and no drop can be told on it."""
+    tiers, _ = dropped()
+    rows = [reading(id, id // 2) for id in EVERYTHING]
+    tiers.hot.edit(lambda document: document["refs"].pop("main"))
+    tiers.hot.edit(lambda document: document.update({"current-snapshot-id": -1}))
+    tiers.hot.append_rows(*rows)
+    assert tiers.hot.document["snapshots"][-1].get("parent-snapshot-id") is None
+    assert "chunks settle" in refused(tiers)
+    assert tiers.replicate().sync.reason == "DIVERGED"
+    assert tiers.anew().error is not None
+    settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "")
+    assert tiers.replicate().error is None
+    assert tiers.ids() == view(tiers) == EVERYTHING
+
+
+def test_a_table_that_was_replaced_by_what_hot_had_keeps_what_cold_alone_has() -> None:
+    tiers, _ = dropped()
+    rows = tiers.hot.rows_now()
+    tiers.hot.edit(lambda document: document["refs"].pop("main"))
+    tiers.hot.edit(lambda document: document.update({"current-snapshot-id": -1}))
+    tiers.hot.append_rows(*rows)
+    assert view(tiers) == EVERYTHING
+    assert tiers.fail_and_begin_anew().error is None
+    assert tiers.ids() == view(tiers) == EVERYTHING
+
+
+def test_an_older_metadata_file_that_is_put_back_has_no_row_twice() -> None:
+    """R4: sequence numbers come a second time."""
+    tiers = Tiers()
+    older = tiers.hot.metadata_location
+    tiers.add_policy()
+    assert tiers.run("drops")[day_name(0)] == "dropped"
+    name = tiers.hot.name
+    tiers.hot.drop()
+    tiers.lake.register(str(name), older)
+    for id in range(60, 64):
+        tiers.hot.append_rows(reading(id, 5))
+    history_expires(tiers)
+    assert "chunks settle" in refused(tiers)
+    assert tiers.fail_and_begin_anew().error is not None
+    settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "")
+    assert tiers.replicate().error is None
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 60, 61, 62, 63]
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_drop_that_only_cold_tells_of_is_undone_by_no_rollback_without_a_question(
+    is_lost: bool,
+) -> None:
+    """R6: chunks that others emptied and cold keeps; or the ledger was lost."""
+    tiers = Tiers()
+    before = tiers.hot.head
+    if is_lost:
+        tiers.add_policy()
+        tiers.run("drops")
+        stop_sync(tiers.lake.services(), tiers.hot.name)
+        tiers.lake.control.chunks.forget(tiers.lake.uuid)
+    else:
+        stop_sync(tiers.lake.services(), tiers.hot.name)
+        tiers.hot.delete_chunks(*DROPPED)
+        tiers.hot.append_rows(reading(39, 5))
+        history = set(tiers.hot.snapshots) - {tiers.hot.head, before}
+        tiers.hot.expire_elsewhere(*history)
+    start_sync(tiers.lake.services(), tiers.hot.name)
+    assert tiers.replicate(Deletes.KEEP).error is None
+    assert tiers.statuses()[day_name(0)] == "dropped"
+    tiers.hot.rollback(before)
+    assert "chunks settle" in refused(tiers)
+    assert tiers.fail_and_begin_anew().error is not None
+    settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "")
+    assert tiers.replicate().error is None
+    assert tiers.ids() == view(tiers) == EVERYTHING
