@@ -64,6 +64,8 @@ def forget_newer(connection: Connection, since: str = "chunks") -> None:
     """Takes away what newer revisions add, from this table on, as if an earlier one were there."""
     for table in SINCE_CHUNKS[SINCE_CHUNKS.index(since) :]:
         connection.execute(text(f"DROP TABLE {table}"))
+    if since != "chunks":
+        connection.execute(text("ALTER TABLE chunked_tables DROP COLUMN judged"))
     connection.execute(text("CREATE TABLE lifted_guards (table_uuid TEXT PRIMARY KEY)"))
 
 

@@ -360,11 +360,6 @@ CHUNKS = (
         ("tests/unit/chunks/test_drop_rounds.py",),
     ),
     Mutation(
-        "chunks: a rollback undoes no drop", "app/chunks/tracking.py",
-        "    return oldest is None or oldest.sequence_number > drop.sequence_number\n", "    return True\n",
-        ("tests/unit/chunks/test_only_copies.py",),
-    ),
-    Mutation(
         "chunks: what a drop has only prepared counts as dropped", "domain/chunks/chunk.py",
         "        return bases[-1] if bases and self.was_dropped else None\n", "        return self.cold_base if self.was_dropped else None\n",
         ("tests/unit/chunks/test_only_copies.py",),
@@ -437,28 +432,16 @@ COMPLETE_ROWS = (
         "        if not cold.is_ours:\n", "        if False:\n", LOOKS,
     ),
     Mutation(
-        "all rows: a drop that a rollback undid is in force", COMPLETE,
-        "        if self.is_whole:\n            return False\n", "", LOOKS,
-    ),
-    Mutation(
-        "all rows: a drop that main comes from is undone as the ledger says", COMPLETE,
-        "        if drop.snapshot_id in (UNKNOWN_DROP, *self.numbers):\n", "        if not drop.is_undone:\n", RULE,
-    ),
-    Mutation(
-        "all rows: main that was set to a drop again has what cold had before", COMPLETE,
-        "            base = None if in_force[-1].is_undone else in_force[-1].base\n", "            base = in_force[-1].base\n", RULE,
-    ),
-    Mutation(
         "all rows: the first drop says what is late", COMPLETE,
-        "in_force[-1].base\n", "in_force[0].base\n", RULE,
+        "            base = drops[-1].base\n", "            base = drops[0].base\n", RULE,
     ),
     Mutation(
         "all rows: a drop that the ledger has not noted is missed", ROWS,
-        "        unrecorded = self._unrecorded(chunks)\n", "        unrecorded = list[str]()\n", LOOKS,
+        "        unrecorded = self._unrecorded(chunks, line)\n", "        unrecorded = list[str]()\n", LOOKS,
     ),
     Mutation(
         "all rows: a rollback while it looks is not noticed", ROWS,
-        "        if _goes_on_from(load_table(context, name), hot):\n", "        if True:\n", LOOKS,
+        "        if not _goes_on_from(now, hot):\n", "        if False:\n", LOOKS,
     ),
     Mutation(
         "all rows: cold is looked at before hot", ROWS,
@@ -467,8 +450,8 @@ COMPLETE_ROWS = (
     ),
     Mutation(
         "all rows: the ledger is read before cold", ROWS,
-        "        look = _Look(context, hot, tracked, _cold(context, hot))\n        chunks = context.control.chunks.of(hot.uuid)\n",
-        "        chunks = context.control.chunks.of(hot.uuid)\n        look = _Look(context, hot, tracked, _cold(context, hot))\n", LOOKS,
+        "        look = _Look(context, hot, tracked, _cold(context, hot))\n        chunks, now = context.control.chunks.of(hot.uuid), load_table(context, name)\n",
+        "        chunks, now = context.control.chunks.of(hot.uuid), load_table(context, name)\n        look = _Look(context, hot, tracked, _cold(context, hot))\n", LOOKS,
     ),
     Mutation(
         "all rows: mixed files of cold are guessed at", ROWS,

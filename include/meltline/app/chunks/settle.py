@@ -1,7 +1,7 @@
 """Drops of which nobody can tell whether they are in force: the evidence, and a person's answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -9,11 +9,15 @@ from meltline.app.archive.cold_tables import require_cold
 from meltline.app.chunks.flags import chunked_table
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.synced_table import read_synced
+from meltline.app.chunks.rollups.refresh import change_rollup
 from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Standing
 from meltline.domain.chunks.main_line import answered, has_unknown_drop, resettled
+from meltline.domain.chunks.ranges import merged
+from meltline.domain.chunks.rollup import Rollup, dropped_ranges
+from meltline.domain.chunks.sync import TrackedTable
 from meltline.domain.errors import CommitConflict
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
@@ -106,6 +110,8 @@ def settle_drops(
             )
         context.control.chunks.advance(tracking.table, tracking.table, settled)
     names = [chunk.name for chunk in settled]
+    if answer is DropAnswer.UNDONE:
+        _aggregate_anew(context, tracking.table, names)
     if names:
         audit(context, "chunks settle", str(name), reason, f"{answer}: {', '.join(names)}")
     return names
@@ -119,6 +125,18 @@ def _settled(chunk: Chunk, standing: Standing) -> Chunk:
     """A chunk whose files nobody has counted since main left its line stays what it is."""
     told = answered(chunk, standing)
     return resettled(told) if chunk.status is ChunkStatus.UNKNOWN else told
+
+
+def _aggregate_anew(context: ReadContext, table: TrackedTable, chunks: Sequence[str]) -> None:
+    """Has rollups take up what came to these chunks while their buckets were frozen."""
+    times = dropped_ranges(table.layout, chunks)
+
+    def change(rollup: Rollup) -> Rollup:
+        buckets = rollup.buckets.whole(times)
+        return replace(rollup, invalidated=tuple(merged((*rollup.invalidated, *buckets))))
+
+    for rollup in context.control.rollups.all([table.table_uuid]):
+        change_rollup(context.control.rollups, rollup.name, change)
 
 
 def _cold_rows(context: ReadContext, table: ChunkedTable, tracking: Tracking) -> dict[str, int]:

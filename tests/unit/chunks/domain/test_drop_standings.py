@@ -1,4 +1,4 @@
-"""A drop is in force, or undone, by proof alone (issue 36, item 1)."""
+"""A drop is in force, or undone, by proof alone: what history shows, or showed in time."""
 
 from dataclasses import replace
 

@@ -54,6 +54,13 @@ def test_lt_32_a_chunk_that_straddles_the_cutoff_waits_and_says_so() -> None:
     assert [deferred.detail for deferred in due.deferred] == ["it ends 2026-01-07T00:00Z"]
 
 
+def test_a_chunk_whose_drop_nobody_can_tell_waits_for_an_answer() -> None:
+    unknown = a_chunk(FIRST, status=ChunkStatus.UNKNOWN)
+    due = judged(unknown, a_chunk(SECOND))
+    assert names(due) == [SECOND]
+    assert reasons(due) == {FIRST: Deferral.UNKNOWN_DROP}
+
+
 def test_months_are_of_the_calendar() -> None:
     chunks = [a_chunk("2026-02-27"), a_chunk("2026-02-28"), a_chunk("2026-03-01")]
     assert names(judged(*chunks, drop="1mo", as_of="2026-03-31")) == ["2026-02-27"]

@@ -1,0 +1,116 @@
+"""Ways to take a drop for in force, or for undone, that nobody has proved."""
+
+from tests.mutation.mutation import Mutation
+
+LINE = "domain/chunks/main_line.py"
+RULE = ("tests/unit/chunks/domain/test_drop_standings.py",)
+LAKE = ("tests/unit/chunks/test_unknown_drops.py",)
+
+DROP_STANDINGS = (
+    Mutation(
+        "drops: a line that begins later comes from the drop",
+        LINE,
+        "        return drop.standing if self.is_judged else Standing.UNKNOWN\n\n",
+        "        return drop.standing\n\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: a rollback undoes no drop",
+        LINE,
+        "            return Standing.UNDONE\n",
+        "            pass\n",
+        ("tests/unit/chunks/test_only_copies.py",),
+    ),
+    Mutation(
+        "drops: what cold alone tells of is in force on every line",
+        LINE,
+        "            return drop.standing if self.is_judged else Standing.UNKNOWN\n",
+        "            return Standing.IN_FORCE\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: a commit that left the line needs a number",
+        LINE,
+        "        if drop.snapshot_id in self.left_behind or self._began_before(drop):\n",
+        "        if self._began_before(drop):\n",
+        RULE,
+    ),
+    Mutation(
+        "drops: what the history shows is not believed",
+        LINE,
+        "        if drop.snapshot_id in self.snapshots:\n",
+        "        if False:\n",
+        RULE,
+    ),
+    Mutation(
+        "drops: an observation records nothing",
+        "app/observe/observe.py",
+        "    record_drops_of_tables(context, readable)\n",
+        "",
+        LAKE,
+    ),
+    Mutation(
+        "drops: expirations take the evidence with them",
+        "app/gate/expire_evidence.py",
+        "() if ended else _text(facts.lost_drops(state, planned))",
+        "()",
+        LAKE,
+    ),
+    Mutation(
+        "drops: the gate's suite leaves out drop_evidence_lost",
+        "gates/suites.py",
+        '            _none("drop_evidence_lost", "drops of chunks that nobody could '
+        'tell from then on"),\n',
+        "",
+        LAKE,
+    ),
+    Mutation(
+        "drops: the view guesses where nobody can tell",
+        "app/chunks/reading/complete_rows.py",
+        "        if both:\n",
+        "        if False:\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: the view asks though hot has no row",
+        "app/chunks/reading/complete_rows.py",
+        "        both = [name for name in unknown if resident is None or name in resident]\n",
+        "        both = [*unknown]\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: a pass copies where nobody can tell",
+        "app/chunks/replication/one_pass.py",
+        "        if unknown := tracking.unknown:\n",
+        "        if unknown := list[str]():\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: a chunk that nobody can tell is due",
+        "domain/chunks/durability.py",
+        "        elif chunk.status is ChunkStatus.UNKNOWN:\n",
+        "        elif False:\n",
+        ("tests/unit/chunks/domain/test_due_chunks.py",),
+    ),
+    Mutation(
+        "drops: an empty chunk waits for an answer",
+        LINE,
+        "    return replace(answered(chunk, Standing.IN_FORCE), status=ChunkStatus.DROPPED)\n",
+        "    return replace(chunk, status=ChunkStatus.UNKNOWN)\n",
+        RULE,
+    ),
+    Mutation(
+        "drops: cold's former base counts where hot had all rows meanwhile",
+        LINE,
+        "        base = None if standing is Standing.UNDONE else drop.base\n",
+        "        base = drop.base\n",
+        RULE,
+    ),
+    Mutation(
+        "drops: an answer is for the drops that history tells, too",
+        LINE,
+        "answer(drop) if drop.standing is unknown else drop for drop in chunk.drops",
+        "answer(drop) for drop in chunk.drops",
+        RULE,
+    ),
+)  # fmt: skip
