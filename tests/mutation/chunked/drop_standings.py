@@ -113,4 +113,11 @@ DROP_STANDINGS = (
         "answer(drop) for drop in chunk.drops",
         RULE,
     ),
+    Mutation(
+        "drops: undone is believed of chunks that hot has not back",
+        "app/chunks/settle.py",
+        "        if answer is DropAnswer.UNDONE and not only:\n",
+        "        if False:\n",
+        LAKE,
+    ),
 )  # fmt: skip

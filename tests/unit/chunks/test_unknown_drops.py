@@ -13,7 +13,7 @@ from meltline.app.run.gate_step import run_gate
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.plan import PlanState
-from meltline.domain.errors import SyncRefused
+from meltline.domain.errors import SyncRefused, UsageInvalid
 from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import day_name, reading, values_of
 from tests.unit.chunks.tiers import DAYS, Tiers
@@ -156,6 +156,30 @@ def test_where_the_drops_are_in_force_hot_has_late_rows_alone() -> None:
     assert view(tiers) == [*EVERYTHING, 42, 43]
     assert tiers.replicate().error is None
     assert tiers.ids() == view(tiers) == [*EVERYTHING, 42, 43]
+
+
+def test_where_a_rollback_went_to_between_two_drops_chunks_are_named_and_no_row_is_lost() -> None:
+    tiers, _ = dropped()
+    between = tiers.hot.head
+    tiers.hot.append_rows(reading(45, 0))
+    tiers.lake.on(11)
+    assert tiers.run("drops day 3")[day_name(3)] == "dropped"
+    tiers.hot.rollback(between)
+    tiers.hot.append_rows(reading(46, 0))
+    history_expires(tiers)
+    services, name = tiers.lake.services(), tiers.hot.name
+    lines = doubtful_chunks(services, name)
+    assert [(line.chunk, line.hot_rows) for line in lines if line.hot_rows] == [
+        (day_name(0), 1),
+        (day_name(3), 2),
+    ]
+    with pytest.raises(UsageInvalid, match="fewer rows"):
+        settle_drops(services, name, DropAnswer.UNDONE, "")
+    assert settle_drops(services, name, DropAnswer.UNDONE, "", [day_name(3)]) == [day_name(3)]
+    settle_drops(services, name, DropAnswer.IN_FORCE, "")
+    assert tiers.fail_and_begin_anew().error is None
+    # Of 45 nobody can tell: the second drop of its chunk took it, and an answer is for all drops.
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 45, 46]
 
 
 def test_a_healthy_table_whose_history_others_expired_is_asked_nothing() -> None:

@@ -1,6 +1,6 @@
 """Drops of which nobody can tell whether they are in force: the evidence, and a person's answer."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -18,10 +18,12 @@ from meltline.domain.chunks.main_line import answered, has_unknown_drop, resettl
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import Rollup, dropped_ranges
 from meltline.domain.chunks.sync import TrackedTable
-from meltline.domain.errors import CommitConflict
+from meltline.domain.errors import CommitConflict, UsageInvalid
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.safe_text import quote
+from meltline.domain.units import counted
 from meltline.ports import ChunkFileReader
 
 
@@ -66,18 +68,16 @@ def doubtful_chunks(context: ReadContext, name: TableName) -> list[DoubtfulChunk
     """
     table = chunked_table(context, name)
     tracking = tracking_of(context, table, dry_run=True)
-    chunks = _doubtful(tracking)
-    if not chunks:
-        return []
-    hot = _rows(context.chunk_files, tracking, tracking.hot.state.current_snapshot)
-    cold = _cold_rows(context, table, tracking)
+    hot = _hot_rows(context, tracking)
+    chunks = _doubtful(tracking, hot)
+    cold = _cold_rows(context, table, tracking) if chunks else {}
     return [
         DoubtfulChunk(
             chunk.name,
             chunk.dropped_at,
             chunk.drop_plan,
             chunk.dropped_rows,
-            hot.get(chunk.name, 0),
+            hot[chunk.name],
             cold.get(chunk.name, 0),
         )
         for chunk in chunks
@@ -85,21 +85,38 @@ def doubtful_chunks(context: ReadContext, name: TableName) -> list[DoubtfulChunk
 
 
 def settle_drops(
-    context: ReadContext, name: TableName, answer: DropAnswer, reason: str
+    context: ReadContext,
+    name: TableName,
+    answer: DropAnswer,
+    reason: str,
+    only: Collection[str] = (),
 ) -> Sequence[str]:
     """Records a person's answer for all drops of a table of which nobody can tell.
+
+    Args:
+        context: Where the table and its ledger are.
+        name: The table.
+        answer: What a person says.
+        reason: Why, for the audit.
+        only: These chunks alone; none is all.
 
     Returns:
         The chunks, by name.
 
     Raises:
         NotChunked: The table is not cut into chunks.
+        UsageInvalid: Hot has fewer rows of a chunk than cold, and it was not named: if its drop is
+            not undone, cold would lose the only copy.
         CommitConflict: Main, or its chunks, have moved on meanwhile.
     """
     table = chunked_table(context, name)
     with chunk_lock(context, table.state.uuid):
         tracking = tracking_of(context, table)
-        settled = [_settled(chunk, answer.standing) for chunk in _doubtful(tracking)]
+        hot = _hot_rows(context, tracking)
+        chunks = [c for c in _doubtful(tracking, hot) if not only or c.name in only]
+        if answer is DropAnswer.UNDONE and not only:
+            _require_back(name, chunks, hot, _cold_rows(context, table, tracking))
+        settled = [_settled(chunk, answer.standing) for chunk in chunks]
         if HotTable.load(context, name).state.current_snapshot_id != tracking.table.judged:
             raise CommitConflict(
                 f"main of {name} has moved on while it was looked at",
@@ -117,14 +134,37 @@ def settle_drops(
     return names
 
 
-def _doubtful(tracking: Tracking) -> list[Chunk]:
-    return sorted(filter(has_unknown_drop, tracking.chunks.values()), key=lambda c: c.name)
+def _doubtful(tracking: Tracking, hot: Mapping[str, int]) -> list[Chunk]:
+    """Chunks that wait for an answer, by name: of those without rows in hot cold answers."""
+    return [chunk for name, chunk in sorted(tracking.chunks.items()) if _waits(chunk, hot)]
+
+
+def _waits(chunk: Chunk, hot: Mapping[str, int]) -> bool:
+    return has_unknown_drop(chunk) and chunk.name in hot
 
 
 def _settled(chunk: Chunk, standing: Standing) -> Chunk:
     """A chunk whose files nobody has counted since main left its line stays what it is."""
     told = answered(chunk, standing)
     return resettled(told) if chunk.status is ChunkStatus.UNKNOWN else told
+
+
+def _require_back(
+    name: TableName, chunks: Sequence[Chunk], hot: Mapping[str, int], cold: Mapping[str, int]
+) -> None:
+    """Raises UsageInvalid where hot has fewer rows of a chunk than cold."""
+    fewer = [c.name for c in chunks if hot[c.name] < cold.get(c.name, 0)]
+    if fewer:
+        counts = ", ".join(f"{chunk} {hot[chunk]} of {cold[chunk]}" for chunk in fewer[:3])
+        raise UsageInvalid(
+            f"hot has fewer rows of {counted(len(fewer), 'chunk')} of {name} than cold: "
+            "if these drops are in force, cold would lose the only copy",
+            object=str(name),
+            expected="all rows back in hot, or the chunks named",
+            found=f"rows in hot: {counts}",
+            next=f"`meltline chunks settle {quote(name)}` shows the evidence; `--chunks` names "
+            "those that are undone",
+        )
 
 
 def _aggregate_anew(context: ReadContext, table: TrackedTable, chunks: Sequence[str]) -> None:
@@ -137,6 +177,10 @@ def _aggregate_anew(context: ReadContext, table: TrackedTable, chunks: Sequence[
 
     for rollup in context.control.rollups.all([table.table_uuid]):
         change_rollup(context.control.rollups, rollup.name, change)
+
+
+def _hot_rows(context: ReadContext, tracking: Tracking) -> dict[str, int]:
+    return _rows(context.chunk_files, tracking, tracking.hot.state.current_snapshot)
 
 
 def _cold_rows(context: ReadContext, table: ChunkedTable, tracking: Tracking) -> dict[str, int]:

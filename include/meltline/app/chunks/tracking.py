@@ -108,7 +108,9 @@ def track(
     if since is None:
         assert walked is not None or hot.line
         if sync is not None:
-            if not dry_run:
+            if dry_run:
+                chunks = {**chunks, **_as_main_says(hot, tracked, chunks)}
+            else:
                 tracked, chunks = record_drops(context, tracked, hot.state, chunks)
             return Tracking(hot, tracked, chunks, diverged=_left_the_line(hot, walked))
         return retrack(context, hot, tracked, chunks, generation=0, dry_run=dry_run)

@@ -88,6 +88,9 @@ def settle(
     drops: Annotated[
         DropAnswer | None, typer.Option("--drops", help="the answer; without it the evidence shows")
     ] = None,
+    chunks: Annotated[
+        str, typer.Option("--chunks", metavar="NAMES", help="these alone, by commas; else all")
+    ] = "",
     reason: Reason = "",
 ) -> int:
     """Say of drops that main's history does not show any more: they are undone, or in force."""
@@ -100,7 +103,7 @@ def settle(
             as_json=as_json,
             nothing=f"Nothing of {name} waits for an answer.",
         )
-    names = settle_drops(context, name, drops, reason)
+    names = settle_drops(context, name, drops, reason, [*filter(None, chunks.split(","))])
     count = counted(len(names), "chunk")
     return answer(
         {"table": str(name), "drops": str(drops), "chunks": names},
