@@ -361,7 +361,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: what a drop has only prepared counts as dropped", "domain/chunks/chunk.py",
-        "        return bases[-1] if bases and self.was_dropped else None\n", "        return self.cold_base if self.was_dropped else None\n",
+        "        return self.last_drop.base if self.last_drop and self.was_dropped else None\n", "        return self.cold_base if self.was_dropped else None\n",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
     Mutation(
@@ -433,7 +433,7 @@ COMPLETE_ROWS = (
     ),
     Mutation(
         "all rows: the first drop says what is late", COMPLETE,
-        "            base = drops[-1].base\n", "            base = drops[0].base\n", RULE,
+        "            base = last.base\n", "            base = chunk.drops[0].base\n", RULE,
     ),
     Mutation(
         "all rows: a drop that the ledger has not noted is missed", ROWS,

@@ -102,15 +102,15 @@ DROP_STANDINGS = (
     Mutation(
         "drops: cold's former base counts where hot had all rows meanwhile",
         LINE,
-        "        base = None if standing is Standing.UNDONE else drop.base\n",
-        "        base = drop.base\n",
+        "    base = None if standing is Standing.UNDONE else last.base\n",
+        "    base = last.base\n",
         RULE,
     ),
     Mutation(
-        "drops: an answer is for the drops that history tells, too",
+        "drops: an answer is for drops that history tells, too",
         LINE,
-        "answer(drop) if drop.standing is unknown else drop for drop in chunk.drops",
-        "answer(drop) for drop in chunk.drops",
+        "    if last is None or last.standing is not Standing.UNKNOWN:\n",
+        "    if last is None:\n",
         RULE,
     ),
     Mutation(

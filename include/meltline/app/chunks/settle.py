@@ -14,7 +14,7 @@ from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Standing
-from meltline.domain.chunks.main_line import answered, has_unknown_drop, resettled
+from meltline.domain.chunks.main_line import answered, resettled
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import Rollup, dropped_ranges
 from meltline.domain.chunks.sync import TrackedTable
@@ -28,7 +28,7 @@ from meltline.ports import ChunkFileReader
 
 
 class DropAnswer(StrEnum):
-    """A person's answer for all drops of a table of which nobody can tell."""
+    """A person's answer for chunks of which nobody can tell how their last drop stands."""
 
     UNDONE = "undone"
     """Main was rolled back: hot has all rows of the chunks, and cold the same once more."""
@@ -91,7 +91,9 @@ def settle_drops(
     reason: str,
     only: Collection[str] = (),
 ) -> Sequence[str]:
-    """Records a person's answer for all drops of a table of which nobody can tell.
+    """Records a person's answer for the last drop of each chunk of which nobody can tell.
+
+    A chunk whose last drop is undone may have an earlier one: that is the next question.
 
     Args:
         context: Where the table and its ledger are.
@@ -136,11 +138,8 @@ def settle_drops(
 
 def _doubtful(tracking: Tracking, hot: Mapping[str, int]) -> list[Chunk]:
     """Chunks that wait for an answer, by name: of those without rows in hot cold answers."""
-    return [chunk for name, chunk in sorted(tracking.chunks.items()) if _waits(chunk, hot)]
-
-
-def _waits(chunk: Chunk, hot: Mapping[str, int]) -> bool:
-    return has_unknown_drop(chunk) and chunk.name in hot
+    chunks = sorted(tracking.chunks.items())
+    return [chunk for name, chunk in chunks if not chunk.is_told and name in hot]
 
 
 def _settled(chunk: Chunk, standing: Standing) -> Chunk:

@@ -24,7 +24,6 @@ from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
 from meltline.domain.chunks.main_line import (
     MainLine,
     drops_of,
-    has_unknown_drop,
     resettled,
     with_standings,
 )
@@ -127,7 +126,7 @@ def track(
         head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
         table = replace(table, walked=head)
     for name, chunk in _as_main_says(hot, tracked, after).items():
-        if chunk.drops != after[name].drops or has_unknown_drop(chunk):
+        if chunk.drops != after[name].drops or not chunk.is_told:
             after[name] = resettled(chunk)
     changed = [chunk for name, chunk in after.items() if chunks.get(name) != chunk]
     if not dry_run and (changed or table != tracked):

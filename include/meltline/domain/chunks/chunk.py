@@ -146,17 +146,28 @@ class Chunk:
         return self.status in WERE_DROPPED
 
     @property
+    def last_drop(self) -> ChunkDrop | None:
+        """The last drop that was not undone, as far as anybody can tell; None if there is none."""
+        drops = [drop for drop in self.drops if not drop.is_undone]
+        return drops[-1] if drops else None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known on which side the chunk's rows are."""
+        return self.last_drop is None or self.last_drop.standing is not Standing.UNKNOWN
+
+    @property
     def only_copy_base(self) -> int | None:
         """Cold's files of it up to this sequence number are the only copy of what was dropped.
 
         Later ones are late rows, which hot has as well. None where nobody has noted it.
         """
-        bases = [drop.base for drop in self.drops if not drop.is_undone]
-        return bases[-1] if bases and self.was_dropped else None
+        return self.last_drop.base if self.last_drop and self.was_dropped else None
 
     def with_base(self, base: int) -> "Chunk":
         """The chunk with what cold has by now noted as the only copy, where nobody has yet."""
-        last = [drop for drop in self.drops if not drop.is_undone][-1]
+        last = self.last_drop
+        assert last is not None  # its rows are in cold alone
         noted = replace(last, base=base)
         drops = tuple(noted if drop == last else drop for drop in self.drops)
         return replace(self, drops=drops, cold_base=base)

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meltline.domain.chunks.chunk import Chunk, Standing
+from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.layout import ChunkLayout
-from meltline.domain.chunks.main_line import MainLine
+from meltline.domain.chunks.main_line import MainLine, with_standings
 from meltline.domain.chunks.replication import EVERYTHING, ColdFile
 from meltline.domain.iceberg.names import TableName
 
@@ -91,11 +91,11 @@ def only_copy_bases(
     bases: dict[str, int] = {}
     news = set(unrecorded)
     for chunk in chunks:
-        drops = [drop for drop in chunk.drops if line.standing(drop) is not Standing.UNDONE]
+        last = with_standings(chunk, line).last_drop
         if chunk.name in news:
             base = chunk.cold_base
-        elif drops:
-            base = drops[-1].base
+        elif last is not None:
+            base = last.base
         else:
             continue
         bases[chunk.name] = told.get(chunk.name, EVERYTHING) if base is None else base
@@ -104,15 +104,7 @@ def only_copy_bases(
 
 def unknown_chunks(chunks: Iterable[Chunk], line: MainLine) -> frozenset[str]:
     """The chunks of which nobody can tell whether their last drop is in force on a line."""
-    return frozenset(
-        chunk.name
-        for chunk in chunks
-        if (standings := [s for drop in chunk.drops if (s := line.standing(drop)) is not _UNDONE])
-        and standings[-1] is Standing.UNKNOWN
-    )
-
-
-_UNDONE = Standing.UNDONE
+    return frozenset(c.name for c in chunks if not with_standings(c, line).is_told)
 
 
 def late_copies(

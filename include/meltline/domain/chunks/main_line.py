@@ -88,34 +88,28 @@ def resettled(chunk: Chunk) -> Chunk:
     Where nobody can tell whether its last drop is in force, and hot has no row of it, cold answers:
     from then on the drop is in force.
     """
-    in_force = [drop for drop in chunk.drops if not drop.is_undone]
-    if not in_force:  # `cold_base` stays: by it cold's own word about the drop is known
+    last = chunk.last_drop
+    if last is None:  # `cold_base` stays: by it cold's own word about the drop is known
         return replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None)
     if chunk.files or chunk.spans:
-        is_unknown = in_force[-1].standing is Standing.UNKNOWN
+        is_unknown = last.standing is Standing.UNKNOWN
         status = ChunkStatus.UNKNOWN if is_unknown else ChunkStatus.REOPENED
         return replace(chunk, status=status)
     return replace(answered(chunk, Standing.IN_FORCE), status=ChunkStatus.DROPPED)
 
 
-def has_unknown_drop(chunk: Chunk) -> bool:
-    """Whether nobody can tell how one of the chunk's drops stands."""
-    return any(drop.standing is Standing.UNKNOWN for drop in chunk.drops)
-
-
 def answered(chunk: Chunk, standing: Standing) -> Chunk:
-    """The chunk with one answer for all of its drops of which nobody could tell.
+    """The chunk with an answer for its last drop, where nobody could tell how that stands.
 
-    What cold has of it changes where hot has all of it, so that the base of such a drop is void.
+    Where it is undone, the one before it is the last. What cold has of the chunk changes then, so
+    that the base of the drop is void.
     """
-
-    def answer(drop: ChunkDrop) -> ChunkDrop:
-        base = None if standing is Standing.UNDONE else drop.base
-        return replace(drop, standing=standing, base=base)
-
-    unknown = Standing.UNKNOWN
-    drops = tuple(answer(drop) if drop.standing is unknown else drop for drop in chunk.drops)
-    return replace(chunk, drops=drops)
+    last = chunk.last_drop
+    if last is None or last.standing is not Standing.UNKNOWN:
+        return chunk
+    base = None if standing is Standing.UNDONE else last.base
+    after = replace(last, standing=standing, base=base)
+    return replace(chunk, drops=tuple(after if drop == last else drop for drop in chunk.drops))
 
 
 def lost_drops(

@@ -88,10 +88,11 @@ def test_a_chunk_whose_drops_are_all_undone_is_active() -> None:
     assert resettled(undone).status is ChunkStatus.ACTIVE
 
 
-def test_an_answer_is_for_drops_that_nobody_can_tell_alone() -> None:
-    undone = replace(DROP, standing=Standing.UNDONE)
-    unknown = ChunkDrop(30, 3, 7, Standing.UNKNOWN)
-    stands = answered(chunk(undone, unknown), Standing.IN_FORCE)
-    assert stands.drops == (undone, ChunkDrop(30, 3, 7))
-    gone = answered(chunk(undone, unknown), Standing.UNDONE)
-    assert gone.drops == (undone, ChunkDrop(30, 3, None, Standing.UNDONE))
+def test_an_answer_is_for_the_last_drop_alone() -> None:
+    first = replace(DROP, standing=Standing.UNKNOWN)
+    last = ChunkDrop(30, 3, 7, Standing.UNKNOWN)
+    stands = answered(chunk(first, last), Standing.IN_FORCE)
+    assert stands.drops == (first, ChunkDrop(30, 3, 7)) and stands.is_told
+    gone = answered(chunk(first, last), Standing.UNDONE)
+    assert gone.drops == (first, ChunkDrop(30, 3, None, Standing.UNDONE)) and not gone.is_told
+    assert answered(chunk(DROP), Standing.UNDONE).drops == (DROP,)
