@@ -10,8 +10,10 @@ from typing import Any
 
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
+from meltline.app.chunks.settle import doubtful_chunks, settle_drops
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.errors import (
+    CommitConflict,
     InvalidHorizons,
     LockHeld,
     NotChunked,
@@ -43,11 +45,11 @@ WRITES = (
 )  # fmt: skip
 OTHERS = (
     "rollback", "rollback", "expire_partition", "clone", "drop_table",
-    "undrop_table", "undrop_table",
+    "undrop_table", "undrop_table", "expire_history", "replace_table",
 )  # fmt: skip
 PEOPLE = (
     "sync", "sync", "sync", "stop", "tier_after", "drop_after", "tier_and_drop", "tier_and_drop",
-    "keep_latest", "forget", "hold", "let_go",
+    "keep_latest", "forget", "hold", "let_go", "settle", "settle",
 )  # fmt: skip
 OLDEST = 14  # days: so late may a row come
 
@@ -204,6 +206,28 @@ class ChunkEngines:
             self.lake.accepted.rows -= gone
             self.lake.accepted.unsure |= gone
 
+    def expire_history(self, table: ChunkTable, number: int) -> None:
+        """Another tool leaves what refs name, and nothing of how main came to be."""
+        named = {ref["snapshot-id"] for ref in table.refs.values()}
+        if free := set(table.snapshots) - named:
+            table.expire_elsewhere(*free)
+
+    def replace_table(self, table: ChunkTable, number: int) -> None:
+        """`CREATE OR REPLACE TABLE AS SELECT` of what hot has, or of all rows there are."""
+        if number % 3 or table.head < 0:
+            return
+        rows, before, parents = table.rows_now(), table.head, self.lake.rolled_up.parents
+        is_whole = number % 2 == 0 and not self.lake.rolled_up.rollups()
+        if is_whole:
+            rows, unsure = sorted(self.lake.accepted.rows), self.lake.accepted.unsure
+            self.lake.in_cold = set(self.lake.cold_rows())
+            self.lake.accepted.unsure = (unsure | self.lake.in_cold) - set(rows)
+        if not rows:
+            return
+        table.edit(_without_main)
+        # What cold alone has belongs to hot's rows as before, unless hot has all of it by now.
+        parents[table.append_rows(*rows)] = None if is_whole else before
+
     def clone(self, table: ChunkTable, number: int) -> None:
         name = f"lake.air.copy{next(self._clones)}"
         if name.endswith(("1", "2")):
@@ -245,6 +269,14 @@ class ChunkEngines:
             except SyncRefused:  # it was rolled back, and has no numbers by which to tell how far
                 assert table.version == 1
 
+    def settle(self, table: ChunkTable, number: int) -> None:
+        """Somebody who knows answers for each chunk of which the ledger cannot tell."""
+        services = self.lake.services()
+        with contextlib.suppress(NotChunked, LockHeld, CommitConflict):
+            for line in doubtful_chunks(services, table.name):
+                answer = self.lake.answer_for(table, line.chunk)
+                settle_drops(services, table.name, answer, "seen", [line.chunk])
+
     def forget(self, table: ChunkTable, number: int) -> None:
         with contextlib.suppress(NotChunked):
             forget_policy(self.lake.services(), table.name, chosen(tuple(PolicyType), number))
@@ -260,6 +292,11 @@ class ChunkEngines:
         table = self.lake.hot
         chunks = sorted(by_chunk(table.rows_now(), self.lake.layout)) if table else []
         return chosen(chunks, number) if chunks else ""
+
+
+def _without_main(document: dict[str, Any]) -> None:
+    document.get("refs", {}).pop("main", None)
+    document["current-snapshot-id"] = -1
 
 
 def _long(id: int, name: str) -> dict[str, Any]:

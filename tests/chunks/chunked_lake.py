@@ -13,9 +13,10 @@ from typing import Any
 
 from meltline.adapters.chunks.file_reader import AvroChunkFiles
 from meltline.app.chunks.reading.complete_rows import complete_rows
+from meltline.app.chunks.settle import DropAnswer
 from meltline.app.services import RunContext
 from meltline.config.load import Config
-from meltline.domain.chunks.chunk import Chunk, ChunkStatus
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkStatus
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SYNC_OF, SyncState, TableSync
@@ -135,6 +136,19 @@ class ChunkedLake(WatchedLake):
         tracked = next(iter(self.control.chunks.tracked([self.uuid])), None)
         walked = tracked.walked if tracked else None
         return bool(table and walked and walked.snapshot_id == table.head)
+
+    def answer_for(self, table: ChunkTable, name: str) -> DropAnswer:
+        """Whether main comes from the last drop of a chunk of which the ledger cannot tell.
+
+        Of one that only cold has told of: whether hot has all rows of the chunk.
+        """
+        drop = self.chunks()[name].last_drop
+        if drop is None or drop.snapshot_id == UNKNOWN_DROP:
+            accepted = by_chunk(self.accepted.rows, self.layout).get(name, set())
+            is_undone = accepted <= set(table.rows_now())
+        else:
+            is_undone = drop.snapshot_id not in self.rolled_up.line(table.head)
+        return DropAnswer.UNDONE if is_undone else DropAnswer.IN_FORCE
 
     def has_caught_up(self) -> bool:
         """Whether cold has all that hot did, as far as everybody says."""

@@ -237,6 +237,8 @@ class RollupOracle:
         for start in {*says, *(whole or {})}:
             times = _times(rollup, start)
             first = next((d for d in drops if any(times.overlaps(t) for t in d.ranges)), None)
+            if self._is_pending(rollup, times):
+                continue
             if _is_in(times, gone):
                 assert start not in says, f"{rollup.name} of {start} was dropped, and is back"
             elif first is None:
@@ -251,6 +253,12 @@ class RollupOracle:
                     f"LT-30: {rollup.name} of {start} was frozen at {value},"
                     f" and says {says.get(start)}"
                 )
+
+    def _is_pending(self, rollup: Rollup, times: TimeRange) -> bool:
+        """Whether a bucket waits: for a person's answer about a drop, or for the next refresh."""
+        chunks = self.lake.control.chunks.of(rollup.source_uuid).values()
+        unknown = [c.range for c in chunks if c.range and not c.is_told]
+        return _is_in(times, [*unknown, *rollup.invalidated])
 
     def _frozen(self, rollup: Rollup, position: int | None) -> list[SeenDrop]:
         """The drops of its source that a snapshot comes from; in format 1 nobody tells which."""
