@@ -136,6 +136,7 @@ class RollupOracle:
         parents: Of all snapshots that were ever seen.
         drops: By the registration whose chunks they took, oldest first.
         unsure: Rollups that were refreshed while a drop was undone, by registration and drop.
+        positions: Up to where rollups were refreshed at the last look.
         judged: Commits of refreshes that were looked at.
     """
 
@@ -143,6 +144,7 @@ class RollupOracle:
     parents: dict[int, int | None] = field(default_factory=dict)
     drops: dict[str, list[SeenDrop]] = field(default_factory=dict)
     unsure: set[tuple[str, int]] = field(default_factory=set)
+    positions: dict[str, int | None] = field(default_factory=dict)
     judged: set[int] = field(default_factory=set)
     frozen: int = 0
     kept: int = 0
@@ -268,10 +270,17 @@ class RollupOracle:
         return [d for d in drops if is_first_format or d.snapshot_id in line]
 
     def _note_unsure(self, rollup: Rollup, position: int | None) -> None:
-        """A drop was undone, and the rollup refreshed meanwhile: its buckets are others since."""
-        line = set(self.line(position))
+        """A drop was undone, and the rollup refreshed meanwhile: its buckets are others since.
+
+        So they are where it was refreshed at an older snapshot than the one before the drop.
+        """
+        line, uuid = set(self.line(position)), rollup.table_uuid
+        former = self.positions.get(uuid)
+        self.positions[uuid] = position
         for drop in self.drops.get(rollup.source_uuid, ()):
             to_come = position is None or position in self.line(drop.snapshot_id)
+            if to_come and former not in line and former in self.line(drop.snapshot_id):
+                self.unsure.add((uuid, drop.snapshot_id))
             if drop.snapshot_id not in line and not to_come:
                 self.unsure.add((rollup.table_uuid, drop.snapshot_id))
 

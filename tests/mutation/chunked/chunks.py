@@ -463,7 +463,7 @@ COMPLETE_ROWS = (
     ),
     Mutation(
         "all rows: cold that is gone was never there", ROWS,
-        "        if sync.committed is not None or any(c.only_copy_base for c in chunks):\n", "        if False:\n", LOOKS,
+        "        if sync.committed is None and not any(c.only_copy_base for c in chunks):\n", "        if True:\n", LOOKS,
     ),
     Mutation(
         "all rows: a table of that name is not looked for", TABLES,

@@ -120,9 +120,9 @@ def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
         location = tier.catalog.location(sync.cold)
     except TableNotFound:
         chunks = context.control.chunks.of(hot.uuid).values()
-        if sync.committed is not None or any(c.only_copy_base for c in chunks):
-            raise
-        return None
+        if sync.committed is None and not any(c.only_copy_base for c in chunks):
+            return None
+        location = tier.catalog.location(sync.cold)  # it was made since the first look, or is gone
     synced = SyncedTable(*load_document(tier.store, sync.cold, location))
     if synced.state.properties.get(SYNC_OF) != hot.uuid:
         raise diverged(hot.name, f"{sync.cold} is another table")
