@@ -441,17 +441,17 @@ COMPLETE_ROWS = (
     ),
     Mutation(
         "all rows: a rollback while it looks is not noticed", ROWS,
-        "        if not _goes_on_from(now, hot):\n", "        if False:\n", LOOKS,
+        "        if not (is_same and _goes_on_from(now, hot)):\n", "        if not is_same:\n", LOOKS,
     ),
     Mutation(
         "all rows: cold is looked at before hot", ROWS,
-        "        hot = load_table(context, name)\n        tracked = require_tracked(context, hot)\n        look = _Look(context, hot, tracked, _cold(context, hot))\n",
-        "        tracked = require_tracked(context, load_table(context, name))\n        cold = _cold(context, load_table(context, name))\n        context.control.chunks.of(tracked.table_uuid)\n        hot = load_table(context, name)\n        look = _Look(context, hot, tracked, cold)\n", LOOKS,
+        "        hot = load_table(context, name)\n        cold, tracked = _cold(context, hot), require_tracked(context, hot)\n",
+        "        cold = _cold(context, load_table(context, name))\n        context.control.chunks.of(load_table(context, name).uuid)\n        hot = load_table(context, name)\n        tracked = require_tracked(context, hot)\n", LOOKS,
     ),
     Mutation(
         "all rows: the ledger is read before cold", ROWS,
-        "        look = _Look(context, hot, tracked, _cold(context, hot))\n        chunks, now = context.control.chunks.of(hot.uuid), load_table(context, name)\n",
-        "        chunks, now = context.control.chunks.of(hot.uuid), load_table(context, name)\n        look = _Look(context, hot, tracked, _cold(context, hot))\n", LOOKS,
+        "        cold, tracked = _cold(context, hot), require_tracked(context, hot)\n        chunks = context.control.chunks.of(hot.uuid)\n",
+        "        chunks = context.control.chunks.of(hot.uuid)\n        cold, tracked = _cold(context, hot), require_tracked(context, hot)\n", LOOKS,
     ),
     Mutation(
         "all rows: mixed files of cold are guessed at", ROWS,

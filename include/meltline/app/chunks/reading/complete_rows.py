@@ -62,7 +62,8 @@ def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
     it; the other way round a drop in between would be in neither. What cold had of late rows by
     its look counts as copies only up to bases that the ledger notes before such copies can be
     seen, so the ledger is read after cold. Its chunks may then be ahead of hot's state: what is
-    in force is judged by that state's own line. Only a rollback would have cold take away what
+    in force is judged by that state's own line, as the ledger recorded it with these chunks.
+    Only a rollback would have cold take away what
     hot had dropped: main must still come from the state that was read, else all is read again.
 
     Args:
@@ -77,13 +78,14 @@ def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
     """
     for _ in range(_TRIES):
         hot = load_table(context, name)
-        tracked = require_tracked(context, hot)
-        look = _Look(context, hot, tracked, _cold(context, hot))
-        chunks, now = context.control.chunks.of(hot.uuid), load_table(context, name)
-        if not _goes_on_from(now, hot):
+        cold, tracked = _cold(context, hot), require_tracked(context, hot)
+        chunks = context.control.chunks.of(hot.uuid)
+        is_same = require_tracked(context, hot).walked == tracked.walked  # with these chunks
+        now = load_table(context, name)
+        if not (is_same and _goes_on_from(now, hot)):
             continue
         try:
-            return look.rows(chunks)
+            return _Look(context, hot, tracked, cold).rows(chunks)
         except SyncRefused:  # of a state that is not the latest the ledger may know too much
             if now.metadata_location == hot.metadata_location:
                 raise
