@@ -118,6 +118,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "What of history is in the archive.",
         {
             "status": "archive.cold.status",
+            "adopt": "archive.cold.adopt",
             "list": "archive.cold.list_copies",
             "verify": "archive.cold.verify",
             "prune": "archive.cold_prune.prune",

@@ -23,6 +23,7 @@ from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, trackin
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.safety.plan_locks import PlanLocks
@@ -315,7 +316,8 @@ def _tell(context: RunContext, sync: TableSync, snapshot_id: int, bases: Mapping
                 next="run again: the chunks are proved anew",
             )
         before: Mapping[str, int] = read_dropped(document.properties)
-        document.set_properties({SYNC_DROPPED: written_dropped({**before, **bases})})
+        marks = ColdOwner.of(context).properties
+        document.set_properties({SYNC_DROPPED: written_dropped({**before, **bases}), **marks})
 
     require_cold(context).editor.edit_table(sync.cold, edit)
 

@@ -9,7 +9,7 @@ from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import require_tracked
 from meltline.app.chunks.replication.cold_content import is_ours
 from meltline.app.chunks.replication.refusals import diverged, unknown_drops
-from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
 from meltline.app.chunks.tracking import own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
@@ -110,6 +110,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
         ColdMissing: No cold tier is configured.
         TableNotFound: It is gone.
         SyncRefused: Another table bears its name.
+        LedgerOutOfStep: Another installation writes it.
     """
     syncs: Sequence[TableSync] = context.control.syncs.all([hot.uuid])
     if not syncs:
@@ -126,6 +127,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
     synced = SyncedTable(*load_document(tier.store, sync.cold, location))
     if synced.state.properties.get(SYNC_OF) != hot.uuid:
         raise diverged(hot.name, f"{sync.cold} is another table")
+    require_own(context, synced, sync)
     return synced
 
 

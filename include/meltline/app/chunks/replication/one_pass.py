@@ -31,6 +31,7 @@ from meltline.app.chunks.tracking import (
     retrack,
     track,
 )
+from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import (
@@ -255,6 +256,7 @@ class Pass:
                 SYNC_SNAPSHOT: str(head.snapshot_id),
                 SYNC_PLACE: str(head.place),
                 SYNC_DROPPED: written_dropped(cold.words(dropped)),
+                **ColdOwner.of(self.context).properties,
             },
         )
 
