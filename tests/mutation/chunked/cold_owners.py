@@ -3,6 +3,7 @@
 from tests.mutation.mutation import Mutation
 
 _TESTS = ("tests/unit/archive/test_cold_owners.py",)
+_SQL = ("tests/unit/archive/test_archive_writes.py",)
 
 COLD_OWNERS = (
     Mutation(
@@ -95,5 +96,40 @@ COLD_OWNERS = (
         "    if mark.stated and own.stated and mark.id != own.id:\n",
         "    if False and mark.stated:\n",
         _TESTS,
+    ),
+    Mutation(
+        "cold: SQL changes rows of the archive",
+        "app/sql/archive_writes.py",
+        "        yield from (write.target for write in writes_of(text))\n        return\n",
+        "        return\n",
+        _SQL,
+    ),
+    Mutation(
+        "cold: SQL calls procedures of the archive",
+        "app/sql/archive_writes.py",
+        "    yield from (name for start, name in names_in(text) if start not in read)\n",
+        "",
+        _SQL,
+    ),
+    Mutation(
+        "cold: SQL names the archive in a text",
+        "app/sql/archive_writes.py",
+        '        if said.replace("`", "").startswith(starts):\n            raise _refusal(said)\n',
+        "        pass\n",
+        _SQL,
+    ),
+    Mutation(
+        "cold: SQL that stands in the archive changes it",
+        "app/sql/archive_writes.py",
+        "        if cold in (name[0], container_name(context, standing, name).catalog):\n",
+        "        if cold == name[0]:\n",
+        _SQL,
+    ),
+    Mutation(
+        "cold: a statement that would change the archive reaches Spark",
+        "app/sql/statements.py",
+        "    require_archive_unchanged(context, request.standing, query.text, query.kind)\n",
+        "",
+        _SQL,
     ),
 )
