@@ -50,7 +50,8 @@ def adopt_cold(context: ReadContext, installation: str, reason: str) -> list[Tab
     raise_epoch(context, f"cold adopt {installation}")
     marks, editor = ColdOwner.of(context).properties, require_cold(context).editor
     for state in foreign[installation]:
-        editor.edit_table(state.name, sealing(_marking(state, marks)))
+        edit = _marking(state, marks)
+        editor.edit_table(state.name, sealing(edit) if COLD_OF in state.properties else edit)
     remember_copies(context)
     names = [state.name for state in foreign[installation]]
     audit(context, "cold adopt", installation, reason.strip(), ", ".join(map(str, names)))

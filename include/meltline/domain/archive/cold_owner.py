@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from meltline.domain.epochs import ADOPTED, ID_LENGTH, Epoch, EpochNote
 from meltline.domain.errors import LedgerOutOfStep
+from meltline.domain.safe_text import quote
 
 INSTALLATION = "meltline.installation"
 """Property of a table in cold: the id of the installation that writes it, and its epoch then."""
@@ -46,7 +47,7 @@ class ColdMark:
             found=f"installation {self.id} at epoch {self.note.id}: {activity}",
             next="give a copy of a lake a cold catalog of its own, or a synced table a name of its "
             "own: `meltline chunks sync TABLE --to NAME`. Only if the other installation has ended "
-            f"for good: `meltline cold adopt --installation {self.id} --reason TEXT`",
+            f"for good: `meltline cold adopt --installation {quote(self.id)} --reason TEXT`",
         )
 
 

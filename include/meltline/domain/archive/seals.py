@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from meltline.domain.archive.archive import ARCHIVED, COLD_OF
+from meltline.domain.archive.archive import ARCHIVED
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 
 SEAL = "meltline.seal"
@@ -46,7 +46,7 @@ def sealing(edit: Edit) -> Edit:
     def sealed(document: MetadataEditor) -> None:
         is_ours = not foreign_to(document.document)
         edit(document)
-        if is_ours and document.is_changed and COLD_OF in document.properties:
+        if is_ours and document.is_changed:
             document.set_properties({SEAL: seal_of(document.document)})
 
     return sealed
