@@ -65,9 +65,12 @@ def _of_others(
         uuid = state.properties.get(SYNC_OF) or state.properties.get(COLD_OF)
         if uuid in uuids and mark.stated and not tables.owner.owns(state):
             refusal = mark.refusal(str(state.name), tables.owner.installation.mark)
-            message = f"{refusal.message}: {refusal.found}"
             yield Finding(
-                "error", "cold_of_another_installation", refusal.object, message, refusal.next
+                "error",
+                "cold_of_another_installation",
+                refusal.object,
+                _message(refusal),
+                refusal.next,
             )
 
 
