@@ -132,6 +132,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "sync": "chunks.sync.sync",
             "stop-sync": "chunks.sync.stop_sync",
             "settle": "chunks.sync.settle",
+            "accept": "chunks.sync.accept",
             "replicate": "chunks.sync.replicate",
             "tier-after": "chunks.policies.tier_after",
             "drop-after": "chunks.policies.drop_after",

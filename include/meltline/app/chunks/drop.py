@@ -19,6 +19,7 @@ from meltline.app.chunks.gate import COLD_SNAPSHOT
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
+from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, tracking_of, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
@@ -232,8 +233,10 @@ class _Drop:
         if sync is None or cold is None:
             return
         base = int(cold.table.document["last-sequence-number"])
+        files, layout = self.context.cold_chunk_files, tracking.table.layout
+        rows = ColdCount.of(files, cold.table, layout).total(self.plan.chunks)
         moves = [
-            (chunk, replace(chunk, cold_base=base))
+            (chunk, replace(chunk, cold_base=base, cold_rows=rows[chunk.name]))
             for chunk in (tracking.chunks[name] for name in self.plan.chunks)
         ]
         if not all(self.context.control.chunks.move(moves)):
