@@ -58,7 +58,7 @@ COLD_COUNTS = (
         "counts: late rows count as dropped ones",
         "domain/chunks/cold_rows.py",
         "        return self.late if cold.is_ours else self.doubtful\n",
-        "        return self.doubtful if cold.is_ours else self.only\n",
+        "        return self.only\n",
         _TESTS,
     ),
     Mutation(

@@ -1,13 +1,16 @@
 """What others delete or add in cold is found by the number of rows, before anything else goes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from meltline.app.chunks.accepted_cold import accept_cold
+from meltline.app.chunks.lookups import chunked_tables
+from meltline.app.chunks.proofs import ColdSide, unproved
 from meltline.app.chunks.reading.complete_rows import complete_rows
+from meltline.app.chunks.tracking import tracking_of
 from meltline.app.doctor.doctor import examine
+from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold_rows import COLD_CHANGED
 from meltline.domain.errors import SyncRefused, UsageInvalid
 from meltline.testing.chunks import complete_rows_of
@@ -80,13 +83,22 @@ def test_what_others_change_in_cold_stops_everything_that_counts_on_it(change: C
     assert tiers.anew().sync.reason == COLD_CHANGED
 
 
-def test_a_gate_refuses_where_cold_was_changed_since_the_last_pass() -> None:
+def test_proofs_gates_and_drops_refuse_cold_that_was_changed_since_the_last_pass() -> None:
     tiers = dropped()
     tiers.lake.on(13)
-    tiers.replicate()
+    assert tiers.replicate().error is None
     by_others(tiers, CHANGES["a chunk is emptied"])
-    services = replace(tiers.lake.services(), replicator=None)
-    assert tiers.run("no pass before it", services)[day_name(4)] != "dropped"
+    services = tiers.lake.services()
+    (table,) = chunked_tables(services)
+    assert table.sync is not None
+    with pytest.raises(SyncRefused, match="other rows"):
+        ColdSide.read(services, table.sync)
+    reasons = unproved(services, table, tracking_of(services, table), [a_due_chunk(tiers)])
+    assert "other rows" in reasons[day_name(4)].detail
+
+
+def a_due_chunk(tiers: Tiers) -> Chunk:
+    return tiers.lake.chunks()[day_name(4)]
 
 
 def test_cold_that_is_set_back_goes_on() -> None:
