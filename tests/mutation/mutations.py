@@ -9,6 +9,8 @@ from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
+from tests.mutation.chunked.cold_counts import COLD_COUNTS
+from tests.mutation.chunked.cold_owners import COLD_OWNERS
 from tests.mutation.chunked.drop_standings import DROP_STANDINGS
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.chunked.synced_tables import SYNCED_TABLES
@@ -438,6 +440,8 @@ MUTATIONS = (
     *STORES,
     *CLUSTERS,
     *CHUNKS,
+    *COLD_COUNTS,
+    *COLD_OWNERS,
     *SYNCED_TABLES,
     *DROP_STANDINGS,
     *COMPLETE_ROWS,

@@ -118,6 +118,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "What of history is in the archive.",
         {
             "status": "archive.cold.status",
+            "adopt": "archive.cold.adopt",
             "list": "archive.cold.list_copies",
             "verify": "archive.cold.verify",
             "prune": "archive.cold_prune.prune",
@@ -131,6 +132,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "sync": "chunks.sync.sync",
             "stop-sync": "chunks.sync.stop_sync",
             "settle": "chunks.sync.settle",
+            "accept": "chunks.sync.accept",
             "replicate": "chunks.sync.replicate",
             "tier-after": "chunks.policies.tier_after",
             "drop-after": "chunks.policies.drop_after",

@@ -18,7 +18,12 @@ EPOCH = "meltline.epoch"
 GENERATION = "meltline.ledger-generation"
 """The property that has the generation of the control ledger."""
 
-_ID_LENGTH = 8
+ADOPTED = "adopted as generation"
+"""Why an epoch began with which a ledger became that of a catalog: it names the installation."""
+
+ID_LENGTH = 8
+"""Letters of a nonce that people type."""
+
 _DIGITS = 18  # of a number that a database holds
 
 
@@ -64,7 +69,7 @@ class EpochNote:
     def id(self) -> str:
         """The first letters of its nonce: what a person types to name the installation."""
         words = self.stated.split(" ")
-        return words[1][:_ID_LENGTH] if number_in(self.stated) and len(words) > 1 else "unknown"
+        return words[1][:ID_LENGTH] if number_in(self.stated) and len(words) > 1 else "unknown"
 
     @property
     def activity(self) -> str:

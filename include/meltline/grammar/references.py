@@ -185,3 +185,21 @@ def _before_columns(tokens: Sequence[Token]) -> Token | None:
         return tokens[-1] if tokens else None
     opening = [at for at, token in enumerate(tokens) if token.is_symbol("(")]
     return tokens[opening[-1] - 1] if opening and opening[-1] > 0 else None
+
+
+def names_in(text: str) -> Iterator[tuple[int, Name]]:
+    """Names with dots in a statement, of tables, columns and functions, and where they begin."""
+    tokens, at = tokens_of(text), 0
+    while at < len(tokens) - 1:
+        first = at
+        while tokens[at].is_name and tokens[at + 1].is_symbol(".") and tokens[at + 2].is_name:
+            at += 2
+        if at > first:
+            parts = tokens[first : at + 1 : 2]
+            yield tokens[first].start, tuple(token.text for token in parts)
+        at += 1
+
+
+def texts_in(text: str) -> Iterator[str]:
+    """The texts in quotes in a statement."""
+    return (token.text for token in tokens_of(text) if token.kind is Kind.STRING)

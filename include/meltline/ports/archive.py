@@ -1,7 +1,7 @@
 """The archive: copies snapshots, with everything they need, to the cold tier."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from meltline.domain.archive.archive import Validity
@@ -28,11 +28,13 @@ class HandoffRequest:
         hot: The table as its hot catalog has it; every chosen snapshot is still in it.
         cold: Its name in the cold catalog.
         snapshots: The chosen ones, in the order of their commits.
+        marks: The properties that mark the cold table as this installation's.
     """
 
     hot: TableMetadata
     cold: TableName
     snapshots: tuple[ChosenSnapshot, ...]
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from uuid import UUID
 import fastavro
 
 from meltline.domain.archive.archive import COLD_OF, Validity, archived_property
+from meltline.domain.archive.cold_owner import require_same_installation
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.archive.pruning import without
@@ -127,6 +128,7 @@ class MemoryArchive:
         document = self._first(request, hot) if base is None else self._document(base)
         if document["properties"].get(COLD_OF) != request.hot.uuid:
             raise ValueError(f"{request.cold} holds the history of another table")
+        require_same_installation(str(request.cold), document["properties"], request.marks)
         sid = raw["snapshot-id"]
         old = [file for file in document["statistics"] if file["snapshot-id"] == sid]
         if any(s["snapshot-id"] == sid for s in document["snapshots"]) and old == statistics:
@@ -143,7 +145,7 @@ class MemoryArchive:
             files_copied=len(copy.copied),
             bytes_copied=sum(copy.sizes[path] for path in copy.copied),
         )
-        document["properties"][key] = text
+        document["properties"] |= {key: text, **request.marks}
         if is_ours:
             document = with_seal(document)
         return self._commit(request.cold, base, document)

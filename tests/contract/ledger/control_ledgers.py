@@ -66,6 +66,7 @@ def forget_newer(connection: Connection, since: str = "chunks") -> None:
         connection.execute(text(f"DROP TABLE {table}"))
     if since != "chunks":
         connection.execute(text("ALTER TABLE chunked_tables DROP COLUMN judged"))
+        connection.execute(text("ALTER TABLE chunks DROP COLUMN cold_rows"))
     connection.execute(text("CREATE TABLE lifted_guards (table_uuid TEXT PRIMARY KEY)"))
 
 

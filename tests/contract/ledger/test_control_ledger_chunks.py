@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
-from meltline.domain.chunks.chunk import Chunk, ChunkStatus
+from meltline.adapters.sql_ledger.tables.chunk_tables import chunks
+from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, Standing
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import UNBOUNDED, Unit
@@ -80,6 +82,8 @@ def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) 
         dropped_at=NOW,
         drop_plan="d1",
         cold_base=9,
+        cold_rows=HUGE,
+        drops=(ChunkDrop(HUGE, 3, 4, Standing.UNDONE), ChunkDrop(5, 6, 7, rows=HUGE)),
     )
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
     edges = [
@@ -93,6 +97,15 @@ def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) 
     assert stored == {chunk.name: chunk for chunk in [full, *edges]}
     assert list(stored) == sorted(stored)
     assert ledger.chunks.of("u-9") == {}
+
+
+def test_drops_of_earlier_versions_come_back_without_what_these_did_not_store() -> None:
+    kept = '[[1, 2, 3, false], [4, 5, null, true], [6, 7, 8, "unknown"]]'
+    assert chunks.c.drops.type.process_result_value(kept, sqlite_dialect()) == (
+        ChunkDrop(1, 2, 3),
+        ChunkDrop(4, 5, None, Standing.UNDONE),
+        ChunkDrop(6, 7, 8, Standing.UNKNOWN),
+    )
 
 
 def test_what_a_walk_did_not_change_stays_unless_all_is_told_anew(ledger: ControlLedger) -> None:

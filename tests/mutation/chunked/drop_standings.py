@@ -102,8 +102,8 @@ DROP_STANDINGS = (
     Mutation(
         "drops: cold's former base counts where hot had all rows meanwhile",
         LINE,
-        "    base = None if standing is Standing.UNDONE else last.base\n",
-        "    base = last.base\n",
+        "        after = replace(after, base=None, rows=None)\n",
+        "        pass\n",
         RULE,
     ),
     Mutation(

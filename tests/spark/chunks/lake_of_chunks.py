@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from meltline.app.archive.cold_adoption import adopt_cold
+from meltline.app.archive.cold_tables import ColdTables
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.policies import AddedPolicy, PolicyWish, add_policy
 from meltline.app.chunks.reading.status import TieringStatus, tiering_status
@@ -15,6 +17,7 @@ from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun
+from meltline.app.ground.cold_owner import mark_of
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
@@ -22,6 +25,7 @@ from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import Deletes, TableSync
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from tests.spark.setups import walk
 from tests.spark.setups.warehouse import SPACE, Warehouse, quoted
 
@@ -184,6 +188,12 @@ class ChunkLake:
         return line
 
     # --- with Meltline ---------------------------------------------------------------------------
+
+    def take_cold_over(self) -> None:
+        """`meltline cold adopt`, of every installation that has a table there."""
+        for state in ColdTables.read(self.services()).all():
+            assert isinstance(state, TableMetadata)
+            adopt_cold(self.services(), mark_of(state).id, "its ledger is gone")
 
     def sync(self, table: str) -> TableSync:
         """`meltline chunks sync`; nothing is copied yet."""

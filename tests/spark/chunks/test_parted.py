@@ -172,6 +172,7 @@ def test_of_a_ledger_that_knows_nothing_of_a_drop_no_row_of_cold_is_lost(
     if copy is not None:
         passes(lake, "t", kept)  # before anybody has adopted it
     lake.w.init(lake.now, adopt=True)
+    lake.take_cold_over()
     if copy is not None:
         passes(lake, "t", kept)
         assert lake.sync_of("t").state is SyncState.FAILED  # a person has to begin anew
@@ -201,6 +202,7 @@ def test_late_rows_that_a_lost_ledger_cannot_tell_from_dropped_ones_wait_for_a_p
     late = lake.insert("t", OLD[0])
     restore(lake, None)
     lake.w.init(lake.now, adopt=True)
+    lake.take_cold_over()
     lake.sync("t")
     done = lake.replicate("t")
     assert done.error and done.sync.reason == Deferral.DIVERGED

@@ -18,6 +18,7 @@ from meltline.domain.archive.cold_document import (
     first_document,
     with_snapshots,
 )
+from meltline.domain.archive.cold_owner import require_same_installation
 from meltline.domain.archive.seals import sealing, with_seal
 from meltline.domain.clock import Clock
 from meltline.domain.errors import MetadataUnreadable, NameConflict, StoreRefused, TableNotFound
@@ -152,7 +153,7 @@ class ColdTables:
             CommitConflict: Others committed first each time, or nobody knows whether it was done.
         """
         request = table.request
-        addition = Addition(table.document, request.hot.uuid, snapshots)
+        addition = Addition(table.document, request.hot.uuid, snapshots, request.marks)
         verified = self._clock.now()
         if table.cold is None:
             new = NewTable(request.cold, lambda now: self._first(table, addition, verified, now))
@@ -187,3 +188,4 @@ def _require_ours(request: HandoffRequest, cold: TableMetadata) -> None:
             found=owner,
             next=f"give the table in cold another name, or {request.hot.name}",
         )
+    require_same_installation(str(request.cold), cold.properties, request.marks)

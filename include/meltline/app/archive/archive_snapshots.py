@@ -159,7 +159,7 @@ class _Handoff:
         context = self.context
         if context.cold is None or context.archive is None:
             raise no_cold(context)
-        requests = self._requests(ColdTables(context.cold))
+        requests = self._requests(ColdTables.read(context))
         context.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
         for name, done in context.archive.hand_off(requests, go_on):
             if done.error:
@@ -183,10 +183,10 @@ class _Handoff:
             try:
                 place = cold.place(state.uuid, plain_name(pending.table))
             except MeltlineError as error:
-                outcome.errors.append(f"{error.message}: {error.found}")
+                outcome.errors.append(f"{error.message}: {error.found}; next: {error.next}")
                 continue
             if snapshots:
-                requests.append(HandoffRequest(state, place, snapshots))
+                requests.append(HandoffRequest(state, place, snapshots, cold.owner.properties))
         return requests
 
     def _record(self, name: TableName, done: HandedOver) -> None:

@@ -84,7 +84,7 @@ class Side:
         tier = require_cold(context)
         if context.copies is None or context.rows is None:
             raise no_cold(context)
-        return cls(tier, ColdTables(tier), context.copies, context.rows)
+        return cls(tier, ColdTables.read(context), context.copies, context.rows)
 
     def listed(
         self, paths: Sequence[str], facts: ColdFacts, *, of_copies: bool

@@ -115,14 +115,16 @@ def _require_any(rows: Sequence[object], name: TableName | None) -> None:
 def remember_copies(context: ReadContext) -> int:
     """Tells the ledger of copies that cold has and it does not know; says how many these were.
 
-    After `meltline init --adopt`, or where a ledger was lost: cold itself says what it has.
+    After `meltline cold adopt`, or where a ledger was lost: cold itself says what it has. What
+    another installation has archived is no copy of ours.
     """
     tier = require_cold(context)
     recorded = {(copy.table_uuid, copy.snapshot_id) for copy in context.control.archived.all()}
     levels = {t.state.uuid: t.levels for t in read_tables(context)}
     new: list[ArchivedSnapshot] = []
-    for state in ColdTables(tier).all():
-        if isinstance(state, TableMetadata):
+    tables = ColdTables.read(context)
+    for state in tables.all():
+        if isinstance(state, TableMetadata) and tables.owner.owns(state):
             uuid = state.properties.get(COLD_OF, "")
             keep_for = cold_policy(context.config.account, levels.get(uuid, ())).keep_for
             table = replace(state.name, catalog=context.config.hot)

@@ -7,12 +7,13 @@ from hashlib import sha256
 
 from meltline.app.catalog.metadata import load_state, load_states
 from meltline.app.catalog.tables import ObservedTable
+from meltline.app.ground.cold_owner import ColdOwner, mark_of
 from meltline.app.services import ColdReader, ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import ColdMissing, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import CatalogEntry, CopyReader
+from meltline.ports import ArchivedReader, CatalogEntry, CopyReader
 
 
 def require_cold(context: ReadContext) -> ColdTier:
@@ -53,11 +54,22 @@ class ColdTables:
     """The tables of the cold catalog, listed once and read where they are asked for.
 
     Raises CatalogUnlistable where the catalog cannot be listed.
+
+    Attributes:
+        owner: This installation, whose tables these should be.
+        archived: The copies that the ledger knows.
     """
 
     tier: ColdReader
+    owner: ColdOwner
+    archived: ArchivedReader
     _read: dict[TableName, TableMetadata] = field(default_factory=dict)
     _given: dict[TableName, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, context: ReadContext) -> "ColdTables":
+        """Returns those of the cold tier. Raises ColdMissing where none is configured."""
+        return cls(require_cold(context), ColdOwner.of(context), context.control.archived)
 
     @cached_property
     def entries(self) -> Mapping[TableName, CatalogEntry]:
@@ -72,13 +84,25 @@ class ColdTables:
             names: Those that the hot table has, or had. It is looked for elsewhere too.
 
         Raises:
+            LedgerOutOfStep: It is another installation's.
             MeltlineError: A table that may be it cannot be read.
         """
         likely = [place for name in names for place in self._places(name, uuid)]
         for name in [*dict.fromkeys(likely), *self.entries]:
             if name in self.entries and self._state(name).properties.get(COLD_OF) == uuid:
-                return self._state(name)
+                return self.require_own(self._state(name))
         return None
+
+    def require_own(self, state: TableMetadata) -> TableMetadata:
+        """Returns an archived table; one of another installation is refused.
+
+        Raises:
+            LedgerOutOfStep: Which installation.
+        """
+        uuid = state.properties.get(COLD_OF, "")
+        is_recorded = not mark_of(state).stated and bool(self.archived.all([uuid]))
+        self.owner.require(state, is_recorded=is_recorded)
+        return state
 
     def place(self, uuid: str, name: TableName) -> TableName:
         """Under which name a table's history is kept: its own, unless another table's is there."""

@@ -79,7 +79,7 @@ def cold_verify(
     if context.copies is None:
         raise no_cold(context)
     copies = _copies_of(context, name, snapshot_id)
-    tables, results = ColdTables(tier), list[Verified]()
+    tables, results = ColdTables.read(context), list[Verified]()
     for uuid in dict.fromkeys(copy.table_uuid for copy in copies):
         own = [copy for copy in copies if copy.table_uuid == uuid]
         check = ContentCheck(context.control, tier.store, content)

@@ -77,7 +77,7 @@ class _Recall:
         wait, holder = context.config.limits.lock_wait, f"{context.who} cold recall"
         try:
             with context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
-                tables = ColdTables(self.tier)
+                tables = ColdTables.read(context)
                 self._fetch([entry.metadata_location for entry in tables.entries.values()], done)
                 state = tables.of(uuid, [copies[-1].table])
                 for copy in copies:

@@ -129,7 +129,7 @@ class _Deepening:
             if not waiting:
                 return done
             with context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
-                state = ColdTables(self.tier).of(uuid, [copies[-1].table])
+                state = ColdTables.read(context).of(uuid, [copies[-1].table])
                 for copy in waiting:
                     self._snapshot(state, copy, done)
         except (MeltlineError, FileNotFoundError) as error:

@@ -19,10 +19,12 @@ from meltline.app.chunks.gate import COLD_SNAPSHOT
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
+from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, tracking_of, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
+from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.safety.plan_locks import PlanLocks
@@ -231,8 +233,10 @@ class _Drop:
         if sync is None or cold is None:
             return
         base = int(cold.table.document["last-sequence-number"])
+        files, layout = self.context.cold_chunk_files, tracking.table.layout
+        rows = ColdCount.of(files, cold.table, layout).total(self.plan.chunks)
         moves = [
-            (chunk, replace(chunk, cold_base=base))
+            (chunk, replace(chunk, cold_base=base, cold_rows=rows[chunk.name]))
             for chunk in (tracking.chunks[name] for name in self.plan.chunks)
         ]
         if not all(self.context.control.chunks.move(moves)):
@@ -315,7 +319,8 @@ def _tell(context: RunContext, sync: TableSync, snapshot_id: int, bases: Mapping
                 next="run again: the chunks are proved anew",
             )
         before: Mapping[str, int] = read_dropped(document.properties)
-        document.set_properties({SYNC_DROPPED: written_dropped({**before, **bases})})
+        marks = ColdOwner.of(context).properties
+        document.set_properties({SYNC_DROPPED: written_dropped({**before, **bases}), **marks})
 
     require_cold(context).editor.edit_table(sync.cold, edit)
 

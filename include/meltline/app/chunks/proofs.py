@@ -11,7 +11,8 @@ from datetime import datetime
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import ChunkedTable
-from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.chunks.replication.cold_rows import require_recorded_rows
+from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
@@ -71,13 +72,17 @@ class ColdSide:
         """Reads it anew.
 
         Raises:
-            SyncRefused: It does not say of itself what the ledger says of it, or nobody can read
-                what it alone has.
+            SyncRefused: It does not say of itself what the ledger says of it, nobody can read
+                what it alone has, or it has other rows of dropped chunks than were recorded.
+            LedgerOutOfStep: Another installation writes it.
             MeltlineError: It cannot be read.
         """
         tier = require_cold(context)
         location = tier.catalog.location(sync.cold)
         table = SyncedTable(*load_document(tier.store, sync.cold, location))
+        require_own(context, table, sync)
+        chunks = context.control.chunks.of(sync.table_uuid).values()
+        require_recorded_rows(context, sync, table, chunks)
         position, head = table.position, table.state.current_snapshot_id
         if position != sync.committed or head is None or not table.goes_on_from(sync.cold_snapshot):
             raise SyncRefused(

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from meltline.app.archive.cold_tables import require_cold
 from meltline.app.chunks.flags import chunked_table
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.synced_table import read_synced
@@ -185,7 +184,7 @@ def _hot_rows(context: ReadContext, tracking: Tracking) -> dict[str, int]:
 def _cold_rows(context: ReadContext, table: ChunkedTable, tracking: Tracking) -> dict[str, int]:
     if table.sync is None:
         return {}
-    synced = read_synced(require_cold(context), tracking.hot, table.sync)
+    synced = read_synced(context, tracking.hot, table.sync)
     reader = context.cold_chunk_files
     assert reader is not None  # there is a cold tier
     return _rows(reader, tracking, synced.state.current_snapshot if synced else None)

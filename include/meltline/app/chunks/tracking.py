@@ -243,7 +243,13 @@ def _after(
     )
     snapshot = hot.state.snapshots[change.snapshot_id]
     for name in plan.chunks if plan else ():
-        drop = ChunkDrop(snapshot.snapshot_id, snapshot.sequence_number, after[name].cold_base)
+        before = after[name]
+        drop = ChunkDrop(
+            snapshot.snapshot_id,
+            snapshot.sequence_number,
+            before.cold_base,
+            rows=before.cold_rows,
+        )
         after[name] = replace(
             after[name],
             status=ChunkStatus.DROPPED,
@@ -300,8 +306,10 @@ def _without_undone_bases(chunk: Chunk) -> Chunk:
 
     Where main is set to such a drop again, the base has to be noted anew.
     """
-    drops = tuple(replace(drop, base=None) if drop.is_undone else drop for drop in chunk.drops)
-    return replace(chunk, drops=drops)
+    drops = (
+        replace(drop, base=None, rows=None) if drop.is_undone else drop for drop in chunk.drops
+    )
+    return replace(chunk, drops=tuple(drops))
 
 
 def back_whole(

@@ -1,17 +1,21 @@
 """What `doctor` says about the cold tier: what keeps history from going there."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
-from meltline.app.archive.cold_tables import ColdTables, plain_name
+from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
 from meltline.app.archive.foreign_metadata import foreign_commits, last_of_ours
-from meltline.app.catalog.metadata import metadata_of
+from meltline.app.catalog.metadata import load_document, metadata_of
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of
+from meltline.app.chunks.replication.cold_rows import require_recorded_rows
+from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.ground.cold_owner import mark_of
 from meltline.app.ground.findings import Finding
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.sync import SYNC_OF
 from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import ObjectReader
 
@@ -32,13 +36,16 @@ def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iter
                 "name a catalog with `cold:` in meltline.yaml, or set meltline.cold=none on it",
             )
         return
-    yield from _tier_findings(context.cold, wanting)
+    yield from _tier_findings(context, context.cold, wanting)
     yield from _waiting(context, wanting)
 
 
-def _tier_findings(tier: ColdTier, wanting: Sequence[ObservedTable]) -> Iterator[Finding]:
+def _tier_findings(
+    context: ReadContext, tier: ColdTier, wanting: Sequence[ObservedTable]
+) -> Iterator[Finding]:
+    tables = ColdTables.read(context)
     try:
-        states = ColdTables(tier).all()
+        states = tables.all()
     except MeltlineError as error:
         yield Finding("error", "cold_unreachable", error.object, _message(error), error.next)
         return
@@ -47,7 +54,49 @@ def _tier_findings(tier: ColdTier, wanting: Sequence[ObservedTable]) -> Iterator
             yield Finding("error", "cold_unreadable", state.object, _message(state), state.next)
         elif SYNC_OF not in state.properties:  # copies of rows are their owner's to compact
             yield from _foreign(tier.store, state)
+    uuids = {row.uuid for row in context.control.registrations.all()}
+    yield from _of_others(tables, uuids, metadata_of(states))
+    yield from _changed(context, {state.name: state for state in metadata_of(states)})
     yield from _names_taken(wanting, metadata_of(states))
+
+
+def _changed(context: ReadContext, states: Mapping[TableName, TableMetadata]) -> Iterator[Finding]:
+    """Synced tables in which others have changed rows of dropped chunks."""
+    for sync in context.control.syncs.all():
+        state = states.get(sync.cold)
+        if state is None or state.properties.get(SYNC_OF) != sync.table_uuid:
+            continue
+        chunks = context.control.chunks.of(sync.table_uuid).values()
+        try:
+            store = require_cold(context).store
+            synced = SyncedTable(*load_document(store, sync.cold, state.metadata_location))
+            require_recorded_rows(context, sync, synced, chunks)
+        except MeltlineError as error:
+            yield Finding(
+                "error",
+                "chunks_cold_changed",
+                str(sync.table),
+                _message(error),
+                error.next,
+            )
+
+
+def _of_others(
+    tables: ColdTables, uuids: Collection[str], states: Sequence[TableMetadata]
+) -> Iterator[Finding]:
+    """Tables that another installation writes, and that have the rows of a table of ours."""
+    for state in states:
+        mark = mark_of(state)
+        uuid = state.properties.get(SYNC_OF) or state.properties.get(COLD_OF)
+        if uuid in uuids and mark.stated and not tables.owner.owns(state):
+            refusal = mark.refusal(str(state.name), tables.owner.installation.mark)
+            yield Finding(
+                "error",
+                "cold_of_another_installation",
+                refusal.object,
+                _message(refusal),
+                refusal.next,
+            )
 
 
 def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[Finding]:

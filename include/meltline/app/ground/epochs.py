@@ -15,7 +15,7 @@ from meltline.app.ground.audit_log import audit
 from meltline.app.ground.installations import mark_roots, require_own_roots, take_over
 from meltline.app.ground.preconditions import standing_epoch
 from meltline.app.services import ReadContext
-from meltline.domain.epochs import EPOCH, GENERATION, Epoch, newest_confirmed, number_in
+from meltline.domain.epochs import ADOPTED, EPOCH, GENERATION, Epoch, newest_confirmed, number_in
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError, SetupMissing
 from meltline.ports import CatalogListing
 from meltline.retries import until_done
@@ -149,7 +149,7 @@ def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation:
         SetupMissing: The catalog has not kept what it answered yes to; nothing was adopted.
     """
     above = number_in(properties.get(EPOCH, ""))
-    epoch = _next_epoch(context, f"adopted as generation {generation}", above)
+    epoch = _next_epoch(context, f"{ADOPTED} {generation}", above)
     expected = {key: properties.get(key) for key in (EPOCH, GENERATION)}
     _set_properties(context, {EPOCH: epoch.written, GENERATION: str(generation)}, [ARMED], expected)
     _require_kept(context, generation)

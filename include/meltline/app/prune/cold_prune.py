@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from meltline.app.archive.cold_files import live_files, manifests_of, own_files
 from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
-from meltline.app.catalog.metadata import load_document
+from meltline.app.catalog.metadata import load_document, load_state
 from meltline.app.catalog.tables import ObservedTable
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import RunEpoch
@@ -98,7 +98,7 @@ def prune(
     _require_allowed(context)
     tables = readable_tables(context)
     with ExitStack() as locks:
-        held = [] if dry_run else _lock_all(context, tier, tables, locks)
+        held = [] if dry_run else _lock_all(context, tables, locks)
         cold = _cold_table(context, name)
         work = _Pruning.of(context, engine, tier, cold, name, tables, reason, held)
         if dry_run:
@@ -130,11 +130,11 @@ def _cold_table(context: ReadContext, name: TableName) -> TableName:
 
 
 def _lock_all(
-    context: ReadContext, tier: ColdTier, tables: Sequence[ObservedTable], locks: ExitStack
+    context: ReadContext, tables: Sequence[ObservedTable], locks: ExitStack
 ) -> list[Lock]:
     """No handoff may count on a file of cold meanwhile: tables that share files share copies."""
     uuids = {table.state.uuid for table in tables}
-    states = [state for state in ColdTables(tier).all() if isinstance(state, TableMetadata)]
+    states = [state for state in ColdTables.read(context).all() if isinstance(state, TableMetadata)]
     uuids |= {state.properties.get(COLD_OF, "") for state in states}
     wait, holder = context.config.limits.lock_wait, f"{context.who} cold prune"
     return [
@@ -179,7 +179,8 @@ class _Pruning:
         reason: str,
         locks: Sequence[Lock],
     ) -> "_Pruning":
-        uuid = load_document(tier.store, cold, tier.catalog.location(cold))[0].properties[COLD_OF]
+        state = load_state(tier.store, cold, tier.catalog.location(cold))
+        uuid = ColdTables.read(context).require_own(state).properties[COLD_OF]
         table = next((observed for observed in tables if observed.state.uuid == uuid), None)
         own = name if table is None else plain_name(table)
         return cls(context, engine, tier, cold, uuid, own, table, reason, locks)
@@ -231,7 +232,7 @@ class _Pruning:
         context, tier = self.context, self.tier
         going = manifests_of(context, tier, [state.snapshots[id] for id in ids])
         staying, own = dict[str, ManifestFile](), set[str]()
-        for cold in (s for s in ColdTables(tier).all() if isinstance(s, TableMetadata)):
+        for cold in (s for s in ColdTables.read(context).all() if isinstance(s, TableMetadata)):
             leaving = ids if cold.uuid == state.uuid else ()
             stays = {id: snapshot for id, snapshot in cold.snapshots.items() if id not in leaving}
             staying |= manifests_of(context, tier, stays.values())

@@ -42,7 +42,7 @@ PROOF_LASTS = timedelta(minutes=5)
 """How old a proof may be when deletes are sent (docs/safety.md)."""
 
 
-def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableMetadata]:
+def _tables(context: ReadContext, plan: PrunePlan) -> list[TableMetadata]:
     """Every cold table as it is now.
 
     Raises:
@@ -50,7 +50,7 @@ def _tables(tier: ColdTier, plan: PrunePlan) -> list[TableMetadata]:
         CatalogUnlistable: The cold catalog cannot be listed.
     """
     states = list[TableMetadata]()
-    for state in ColdTables(tier).all():
+    for state in ColdTables.read(context).all():
         if isinstance(state, MeltlineError):
             raise refused(plan, f"a cold table cannot be read: {state.message}")
         states.append(state)
@@ -109,7 +109,7 @@ def needed(context: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
     """
     reader = require_copies(context)
     own, manifests = set[str](), dict[str, ListedCopy]()
-    cold = _tables(tier, plan)
+    cold = _tables(context, plan)
     stays = [(state, _staying(state, plan, removed=removed)) for state in cold]
     for state, ids in (*stays, *_guests(context, tier)):
         own |= own_files(state, ids) | {state.metadata_location, *state.metadata_log}

@@ -106,11 +106,12 @@ def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
         ColdMissing: No cold tier is configured.
         CatalogUnlistable: It cannot be listed.
         MetadataUnreadable: A table there cannot be read.
+        LedgerOutOfStep: It has the history of the table, by another installation.
     """
     tier = require_cold(context)
     if table.catalog == tier.catalog.name:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
-    cold = ColdTables(tier)
+    cold = ColdTables.read(context)
     uuid = present_uuid(context, table)
     uuids = [uuid] if uuid else _handed_over(context, table)
     candidates = [cold.of(id, [table]) for id in uuids]

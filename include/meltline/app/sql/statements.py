@@ -11,6 +11,7 @@ from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around
 from meltline.app.retention.leases import leased
 from meltline.app.services import OpenServices, ReadContext
+from meltline.app.sql.archive_writes import require_archive_unchanged
 from meltline.app.sql.complete_tables import complete_tables, notices
 from meltline.app.sql.guarded_statements import GuardedStatement, guarded_statement
 from meltline.app.sql.lakets.dispatch import refused, run_call
@@ -114,6 +115,7 @@ def _query(
         raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
     if query.calls:
         raise refused(query.calls[0])
+    require_archive_unchanged(context, request.standing, query.text, query.kind)
     now = context.clock.now()  # one for all its clauses
     locations = [_located(context, request, clause, now) for clause in query.clauses]
     views, edits, unique = dict[str, TableView](), list[Edit](), token_hex(4)
@@ -158,6 +160,7 @@ def _create_table(
     request: StatementRequest,
     create: CreateTable,
 ) -> Outcome:
+    require_archive_unchanged(context, request.standing, create.text, "CREATE")
     name = full_name(context, request.standing, ObjectKind.TABLE, create.name)
     warnings = _checked(context, name, create.policies) if create.policies else ()
     outcome = _run(context, engine(), request, Prepared("CREATE", create.text))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
+from meltline.app.archive.cold_adoption import adopt_cold
 from meltline.app.archive.cold_status import ColdStatus, cold_list, cold_status
 from meltline.app.archive.cold_verify import Verified, cold_verify
 from meltline.app.catalog.resolve import parse_table_name
@@ -20,7 +21,7 @@ from meltline.cli.options import (
     ready,
     ready_wiring,
 )
-from meltline.cli.output import answer_rows, print_notes, shown_instant
+from meltline.cli.output import answer, answer_rows, print_notes, shown_instant
 from meltline.domain.clock import resolve_as_of
 from meltline.domain.iceberg.names import unmatched
 from meltline.domain.units import format_instant, format_size
@@ -110,6 +111,20 @@ def verify(
     columns = ("snapshot", "files", "rows", "state")
     answer_rows(document, columns, lines, as_json=as_json, title=str(name))
     return 1 if broken else 0
+
+
+def adopt(
+    installation: Annotated[
+        str, typer.Option("--installation", metavar="ID", help="the one that has ended for good")
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; it is recorded")],
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Take over what an installation that has ended has in cold; it is refused there afterwards."""
+    names = [str(name) for name in adopt_cold(ready(config), installation, reason)]
+    lines = [f"{name} belongs to this installation now." for name in names]
+    return answer({"tables": names}, lines, as_json=as_json)
 
 
 def _whole(verified: Verified) -> str:

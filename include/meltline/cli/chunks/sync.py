@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
+from meltline.app.chunks.accepted_cold import accept_cold
 from meltline.app.chunks.hand_runs import first_copy
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.replication.declare import start_sync
@@ -110,6 +111,16 @@ def settle(
         [f"The drops of {count} of {name} are {drops.standing}; replication goes on."],
         as_json=as_json,
     )
+
+
+def accept(
+    table: TableArgument, config: ConfigPath = None, as_json: AsJson = False, reason: Reason = ""
+) -> int:
+    """Accept what others have changed in cold of dropped chunks: it counts from now on."""
+    name = parse_table_name(table)
+    changes = accept_cold(ready(config), name, reason)
+    lines = changes or [f"Cold has of {name} what was recorded."]
+    return answer({"table": str(name), "accepted": changes}, lines, as_json=as_json)
 
 
 def _evidence(line: DoubtfulChunk) -> list[str]:

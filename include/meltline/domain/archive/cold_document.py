@@ -79,11 +79,13 @@ class Addition:
         hot: The hot table's metadata, in full.
         hot_uuid: The hot table's UUID.
         snapshots: The snapshots.
+        marks: The properties that mark the table as one installation's.
     """
 
     hot: Mapping[str, Any]
     hot_uuid: str
     snapshots: Sequence[Registration] = field(default_factory=tuple)
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 def first_document(
@@ -253,4 +255,5 @@ def _properties(cold: Mapping[str, Any], addition: Addition, at: datetime) -> di
         for registration in addition.snapshots
     )
     guarded = {GC: "false", ENGINE_DELETES_METADATA: "false", COLD_OF: addition.hot_uuid}
-    return {**(cold.get("properties") or {}), **from_hot, **dict(archived), **guarded}
+    own = {**guarded, **addition.marks}
+    return {**(cold.get("properties") or {}), **from_hot, **dict(archived), **own}

@@ -73,12 +73,15 @@ class ChunkDrop:
         sequence_number: Of that commit.
         base: Cold's newest sequence number at that time; None where nobody has noted it.
         standing: Whether main came from it when that was recorded last (`TrackedTable.judged`).
+        rows: Rows of the chunk in cold at that time, which cold alone has; None where nobody has
+            counted them since the base was noted.
     """
 
     snapshot_id: int
     sequence_number: int
     base: int | None
     standing: Standing = Standing.IN_FORCE
+    rows: int | None = None
 
     @property
     def is_undone(self) -> bool:
@@ -108,6 +111,7 @@ class Chunk:
         dropped_rows: How many rows left hot by it; `dropped_bytes` likewise.
         cold_base: The newest sequence number in cold when a drop of it was prepared last, made or
             not: what cold says of itself by then.
+        cold_rows: How many rows of the chunk cold had then; None where nobody could count them.
     """
 
     table_uuid: str
@@ -126,6 +130,7 @@ class Chunk:
     dropped_at: datetime | None = None
     drop_plan: str = ""
     cold_base: int | None = None
+    cold_rows: int | None = None
     dropped_rows: int = 0
     dropped_bytes: int = 0
     drops: tuple[ChunkDrop, ...] = ()
@@ -157,20 +162,32 @@ class Chunk:
         return self.last_drop is None or self.last_drop.standing is not Standing.UNKNOWN
 
     @property
+    def only_copy(self) -> ChunkDrop | None:
+        """The drop after which cold alone has rows of it; None where it is in hot."""
+        return self.last_drop if self.was_dropped else None
+
+    @property
     def only_copy_base(self) -> int | None:
         """Cold's files of it up to this sequence number are the only copy of what was dropped.
 
         Later ones are late rows, which hot has as well. None where nobody has noted it.
         """
-        return self.last_drop.base if self.last_drop and self.was_dropped else None
+        return self.only_copy.base if self.only_copy else None
 
     def with_base(self, base: int) -> "Chunk":
         """The chunk with what cold has by now noted as the only copy, where nobody has yet."""
+        return replace(self._noted(base=base, rows=None), cold_base=base)
+
+    def with_rows(self, rows: int | None) -> "Chunk":
+        """The chunk with how many rows cold alone has of it."""
+        return self._noted(rows=rows)
+
+    def _noted(self, **facts: int | None) -> "Chunk":
         last = self.last_drop
         assert last is not None  # its rows are in cold alone
-        noted = replace(last, base=base)
+        noted = replace(last, **facts)  # type: ignore[arg-type]
         drops = tuple(noted if drop == last else drop for drop in self.drops)
-        return replace(self, drops=drops, cold_base=base)
+        return replace(self, drops=drops)
 
     def written(self, change: SnapshotChange, generation: int) -> "Chunk":
         """The chunk after a commit that may have changed its rows: it is proved no more (H7)."""

@@ -107,8 +107,9 @@ def answered(chunk: Chunk, standing: Standing) -> Chunk:
     last = chunk.last_drop
     if last is None or last.standing is not Standing.UNKNOWN:
         return chunk
-    base = None if standing is Standing.UNDONE else last.base
-    after = replace(last, standing=standing, base=base)
+    after = replace(last, standing=standing)
+    if standing is Standing.UNDONE:
+        after = replace(after, base=None, rows=None)
     return replace(chunk, drops=tuple(after if drop == last else drop for drop in chunk.drops))
 
 

@@ -135,7 +135,7 @@ class Decisions(VouchedReader, GuardReader, Protocol):
         ...
 
 
-class EpochLedger(Protocol):
+class EpochReader(Protocol):
     """Epochs that were noted, and those that were confirmed; none is ever forgotten."""
 
     def since(self, number: int | None = None) -> Sequence[Epoch]:
@@ -145,6 +145,10 @@ class EpochLedger(Protocol):
             number: From this one on; None is from the newest that was confirmed.
         """
         ...
+
+
+class EpochLedger(EpochReader, Protocol):
+    """Notes and confirms epochs."""
 
     def add(self, epoch: Epoch) -> None:
         """Notes an epoch to which the catalog is about to be set."""

@@ -58,11 +58,17 @@ class Duration(TypeDecorator[timedelta]):
 
 
 def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | str | None]]:
-    return [[drop.snapshot_id, drop.sequence_number, drop.base, drop.standing] for drop in drops]
+    return [
+        [drop.snapshot_id, drop.sequence_number, drop.base, drop.standing, drop.rows]
+        for drop in drops
+    ]
 
 
 def _load_drops(rows: list[list[Any]]) -> tuple[ChunkDrop, ...]:
-    return tuple(ChunkDrop(id, number, base, _standing(raw)) for id, number, base, raw in rows)
+    return tuple(  # earlier versions have stored no rows
+        ChunkDrop(id, number, base, _standing(raw), *counted)
+        for id, number, base, raw, *counted in rows
+    )
 
 
 def _standing(raw: str | bool) -> Standing:
@@ -119,6 +125,7 @@ chunks = Table(
     instant("dropped_at", nullable=True),
     plain("drop_plan"),
     _maybe("cold_base"),
+    _maybe("cold_rows"),
     count("dropped_rows"),
     count("dropped_bytes"),
     Column("drops", Json(_dump_drops, _load_drops), nullable=False),

@@ -8,8 +8,9 @@ from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import require_tracked
 from meltline.app.chunks.replication.cold_content import is_ours
-from meltline.app.chunks.replication.refusals import diverged, unknown_drops
-from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.chunks.replication.cold_rows import ColdCount
+from meltline.app.chunks.replication.refusals import cold_changed, diverged, unknown_drops
+from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
 from meltline.app.chunks.tracking import own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
@@ -112,6 +113,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
         ColdMissing: No cold tier is configured.
         TableNotFound: It is gone.
         SyncRefused: Another table bears its name.
+        LedgerOutOfStep: Another installation writes it.
     """
     syncs: Sequence[TableSync] = context.control.syncs.all([hot.uuid])
     if not syncs:
@@ -128,6 +130,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
     synced = SyncedTable(*load_document(tier.store, sync.cold, location))
     if synced.state.properties.get(SYNC_OF) != hot.uuid:
         raise diverged(hot.name, f"{sync.cold} is another table")
+    require_own(context, synced, sync)
     return synced
 
 
@@ -147,6 +150,7 @@ class _Look:
             return CompleteRows(read, self._notice(chunks))
         bases = self._bases(chunks, _told_by(self.cold))
         state = self.cold.state
+        self._require_recorded(chunks)
         if not bases or state.current_snapshot is None:
             return CompleteRows(read)
         copies = self._copies(bases, state, state.current_snapshot)
@@ -215,6 +219,15 @@ class _Look:
         if copies.foreign:
             self._require_alone(copies.foreign)
         return copies
+
+    def _require_recorded(self, chunks: Mapping[str, Chunk]) -> None:
+        """Refuses where others have changed rows of dropped chunks in cold. Raises SyncRefused."""
+        dropped = [chunk for chunk in chunks.values() if chunk.was_dropped]
+        if self.cold is None or not dropped:
+            return
+        files, layout = self.context.cold_chunk_files, self.tracked.layout
+        if found := ColdCount.of(files, self.cold, layout).differences(dropped):
+            raise cold_changed(self.hot.name, self.cold.state.name, list(found.values()))
 
     def _require_alone(self, foreign: Mapping[str, frozenset[str]]) -> None:
         """Of what cold's owner has written since a drop nobody knows whether hot has it, too.

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.replication.synced_table import (
+    claim_synced,
     cold_name,
     other_specs,
     other_types,
@@ -88,20 +88,24 @@ def start_sync(
         ColdMissing: There is no cold tier.
         CatalogReadOnly: The table is not in a catalog that Meltline may change.
         NameConflict: The name in cold is taken.
+        LedgerOutOfStep: Another installation has the table in cold.
     """
     require_changeable(context, ObjectName(table.catalog, table.namespace, table.name))
     hot = HotTable.load(context, table)
     name = cold_name(context, hot, cold)
     with chunk_lock(context, hot.state.uuid):
-        tracked_or_new(context, hot, wish or LayoutWish())
         before = next(iter(context.control.syncs.all([hot.state.uuid])), None)
+        now = context.clock.now()
+        first = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
+        goes_on = before is not None and (not cold or name == before.cold)
+        claim_synced(context, hot, before if before and goes_on else first)
+        tracked_or_new(context, hot, wish or LayoutWish())
         if before is not None and before.state in (SyncState.STREAMING, SyncState.COPYING):
             return before
         if before is None:
-            now = context.clock.now()
-            sync = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
+            sync = first
             context.control.syncs.save(None, sync)
-        elif cold and name != before.cold:
+        elif not goes_on:
             _require_replaced(context, hot, before, name)
             # What the ledger knows of dropped chunks is about the former table.
             context.control.chunks.forget(hot.state.uuid)
@@ -122,7 +126,7 @@ def _require_replaced(
         UsageInvalid: It was not: what its name in cold has belongs to it.
         MeltlineError: Cold cannot be read.
     """
-    synced = read_synced(require_cold(context), hot, sync)
+    synced = read_synced(context, hot, sync)
     if synced and (other_types(hot, synced) or other_specs(hot, synced)):
         return
     raise UsageInvalid(

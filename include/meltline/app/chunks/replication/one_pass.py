@@ -12,6 +12,7 @@ from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
+from meltline.app.chunks.replication.cold_rows import record_rows, require_recorded_rows
 from meltline.app.chunks.replication.kept_chunks import KeptChunks
 from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.refusals import (
@@ -31,6 +32,7 @@ from meltline.app.chunks.tracking import (
     retrack,
     track,
 )
+from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import (
@@ -104,6 +106,10 @@ class Pass:
         tracking = self._tracked()
         if unknown := tracking.unknown:
             raise unknown_drops(self.hot.state.name, unknown)
+        require_recorded_rows(context, self.sync, synced, tracking.chunks.values())
+        layout = tracking.table.layout
+        noted = record_rows(context, synced, layout, tracking.chunks)
+        tracking = replace(tracking, chunks={**tracking.chunks, **noted})
         head = tracking.head
         if head is None:
             return Replicated(name, self._ended(None, None))
@@ -255,6 +261,7 @@ class Pass:
                 SYNC_SNAPSHOT: str(head.snapshot_id),
                 SYNC_PLACE: str(head.place),
                 SYNC_DROPPED: written_dropped(cold.words(dropped)),
+                **ColdOwner.of(self.context).properties,
             },
         )
 

@@ -1,8 +1,9 @@
 """Why replication of a table stops, and who can have it go on."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.cold_rows import COLD_CHANGED
 from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
@@ -43,6 +44,19 @@ def replaced_way_out(table: TableName) -> str:
         f"`meltline chunks sync {quote(table)} --to NAME` begins anew under another name in cold; "
         "what cold has under the old one stays there, with its own columns, and is no part of the "
         "table any more"
+    )
+
+
+def cold_changed(table: TableName, cold: TableName, differences: Sequence[str]) -> SyncRefused:
+    """Others have written to cold: it has other rows of dropped chunks than were recorded."""
+    return refusal(
+        COLD_CHANGED,
+        f"{cold} has other rows of {counted(len(differences), 'dropped chunk')} than it had",
+        object=str(cold),
+        expected="the rows that were recorded at the drops",
+        found="; ".join(sorted(differences)[:_SHOWN]),
+        next="find out who writes to cold, and set it back to a snapshot from before; if it is "
+        f"right as it is: `meltline chunks accept {quote(table)} --reason TEXT`",
     )
 
 

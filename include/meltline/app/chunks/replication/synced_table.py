@@ -15,6 +15,7 @@ from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.refusals import diverged, replaced_way_out
+from meltline.app.ground.cold_owner import ColdOwner, mark_of
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.layout import ChunkLayout, separating_spec
@@ -137,9 +138,10 @@ def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
     Raises:
         SyncRefused: It is gone, though it had rows: nobody but a person may begin anew.
         NameConflict: It is another table.
+        LedgerOutOfStep: It is another installation's.
     """
     tier = require_cold(context)
-    if synced := read_synced(tier, hot, sync):
+    if synced := read_synced(context, hot, sync):
         return synced
     chunks = context.control.chunks.of(hot.state.uuid).values()
     if sync.committed is not None or any(c.only_copy_base for c in chunks):
@@ -151,17 +153,20 @@ def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
             next="bring it back under its name; chunks that were dropped had their only copy "
             "there. To begin anew: `meltline chunks stop-sync`, then `sync`",
         )
-    first = NewTable(sync.cold, lambda now: _first(tier, hot, sync, now))
+    marks = ColdOwner.of(context).properties
+    first = NewTable(sync.cold, lambda now: _first(tier, hot, sync, marks, now))
     location = tier.registrar.create([first])[sync.cold]
     return SyncedTable(*load_document(tier.store, sync.cold, location))
 
 
-def read_synced(tier: ColdTier, hot: HotTable, sync: TableSync) -> SyncedTable | None:
+def read_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedTable | None:
     """Reads the table in cold; None where it is not there.
 
     Raises:
         NameConflict: It is another table.
+        LedgerOutOfStep: It is another installation's.
     """
+    tier = require_cold(context)
     try:
         location = tier.catalog.location(sync.cold)
     except TableNotFound:
@@ -169,10 +174,40 @@ def read_synced(tier: ColdTier, hot: HotTable, sync: TableSync) -> SyncedTable |
     state, document = load_document(tier.store, sync.cold, location)
     if state.properties.get(SYNC_OF) != hot.state.uuid or COLD_OF in state.properties:
         raise _taken(sync.cold, hot.state.name)
-    return SyncedTable(state, document)
+    synced = SyncedTable(state, document)
+    require_own(context, synced, sync)
+    return synced
 
 
-def _first(tier: ColdTier, hot: HotTable, sync: TableSync, now: datetime) -> Any:
+def require_own(context: ReadContext, synced: SyncedTable, sync: TableSync) -> None:
+    """Refuses a table in cold that another installation writes, whoever it has the rows of.
+
+    Raises:
+        LedgerOutOfStep: Which installation.
+    """
+    is_recorded = synced.position == sync.committed
+    ColdOwner.of(context).require(synced.state, is_recorded=is_recorded)
+
+
+def claim_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> None:
+    """Marks a table in cold that an earlier version made, while the ledger has its position.
+
+    Raises:
+        NameConflict: It is another table.
+        LedgerOutOfStep: It is another installation's.
+    """
+    synced = read_synced(context, hot, sync)
+    if synced is None or mark_of(synced.state).stated:
+        return
+    marks = ColdOwner.of(context).properties
+    require_cold(context).editor.edit_table(
+        sync.cold, lambda document: document.set_properties(marks)
+    )
+
+
+def _first(
+    tier: ColdTier, hot: HotTable, sync: TableSync, marks: Mapping[str, str], now: datetime
+) -> Any:
     """Its first metadata file: hot's columns and specs under their ids, and no snapshot."""
     uuid = str(uuid4())
     warehouse = tier.warehouse.rstrip("/")
@@ -191,6 +226,7 @@ def _first(tier: ColdTier, hot: HotTable, sync: TableSync, now: datetime) -> Any
             **_written_alike(hot.state.properties),
             SYNC_OF: hot.state.uuid,
             SYNC_SOURCE: str(hot.state.name),
+            **marks,
         },
         "current-snapshot-id": -1,
         "refs": {},

@@ -1,0 +1,64 @@
+"""Tells which tables in cold belong to this installation, and refuses those of another one.
+
+Replication, drops, the archive and whatever reads them ask here. A copied lake has the same table
+UUIDs as its original: the mark of a table in cold names the installation that writes it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from meltline.app.services import ReadContext
+from meltline.domain.archive.cold_owner import INSTALLATION, ColdMark, OwnInstallation
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import EpochReader
+
+
+@dataclass
+class ColdOwner:
+    """This installation, as the owner of tables in cold."""
+
+    epochs: EpochReader
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "ColdOwner":
+        """Returns the installation of a command or a step."""
+        return cls(context.control.epochs)
+
+    @cached_property
+    def installation(self) -> OwnInstallation:
+        """By the epochs that the control ledger has confirmed."""
+        return OwnInstallation([epoch for epoch in self.epochs.since(0) if epoch.confirmed])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties that mark a table in cold as this installation's."""
+        mark = self.installation.mark.stated
+        return {INSTALLATION: mark} if mark else {}
+
+    def owns(self, state: TableMetadata) -> bool:
+        """Whether a table in cold has the mark of this installation."""
+        if self.installation.has_written(mark_of(state)):
+            return True
+        self.__dict__.pop("installation", None)  # a run may have begun an epoch since it was read
+        return self.installation.has_written(mark_of(state))
+
+    def require(self, state: TableMetadata, *, is_recorded: bool) -> None:
+        """Refuses a table in cold that is not this installation's.
+
+        Args:
+            state: The table.
+            is_recorded: Whether the control ledger has what the table has. That counts for tables
+                of earlier versions, which made no marks.
+
+        Raises:
+            LedgerOutOfStep: It belongs to another installation, or nobody knows to which.
+        """
+        mark = mark_of(state)
+        if self.owns(state) or (not mark.stated and is_recorded):
+            return
+        raise mark.refusal(str(state.name), self.installation.mark)
+
+
+def mark_of(state: TableMetadata) -> ColdMark:
+    """Returns the mark of a table in cold."""
+    return ColdMark(state.properties.get(INSTALLATION, ""))

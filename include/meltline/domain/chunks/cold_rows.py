@@ -1,0 +1,116 @@
+"""Rows of dropped chunks in cold, counted by its files, beside what was recorded at the drop."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.replication import ColdFile
+from meltline.domain.chunks.sync import Position
+from meltline.domain.iceberg.files import FileKind
+
+COLD_CHANGED = "COLD_CHANGED"
+"""Why replication stops: cold has other rows of dropped chunks than were recorded."""
+_COUNTED = (FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
+
+
+@dataclass(frozen=True)
+class ColdRows:
+    """How many rows cold has of chunks, by kinds of files.
+
+    Replication replaces whole files: a delete file in cold is another writer's.
+
+    Attributes:
+        only: Rows of files from before the drop, which nobody else has.
+        late: Rows that replication copied after the drop.
+        doubtful: Rows that others wrote after the drop: late ones, dropped ones, or both.
+        deleted: Rows of data files that delete files name.
+        uncounted: Chunks with files of several chunks.
+        by_condition: Chunks with delete files whose rows nobody can count.
+    """
+
+    only: Counter[str] = field(default_factory=Counter)
+    late: Counter[str] = field(default_factory=Counter)
+    doubtful: Counter[str] = field(default_factory=Counter)
+    deleted: Counter[str] = field(default_factory=Counter)
+    uncounted: set[str] = field(default_factory=set)
+    by_condition: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, layout: ChunkLayout, files: Iterable[ColdFile], bases: Mapping[str, int]
+    ) -> "ColdRows":
+        """Counts them.
+
+        Args:
+            layout: What the table's chunks are.
+            files: The live data and delete files of cold.
+            bases: The chunks, each with cold's newest sequence number at its drop.
+        """
+        rows = cls()
+        for cold in files:
+            names = layout.names(cold.file.times)
+            chunks = bases.keys() if names is None else bases.keys() & set(names)
+            rows._add(cold, chunks, bases, is_single=names is not None and len(names) == 1)
+        return rows
+
+    def _add(
+        self, cold: ColdFile, chunks: Collection[str], bases: Mapping[str, int], *, is_single: bool
+    ) -> None:
+        is_data = cold.file.kind is FileKind.DATA
+        if not is_single or not (is_data or cold.file.kind in _COUNTED):
+            (self.uncounted if is_data else self.by_condition).update(chunks)
+            return
+        for name in chunks:
+            self._kind(cold, bases[name])[name] += cold.file.rows
+
+    def _kind(self, cold: ColdFile, base: int) -> Counter[str]:
+        if cold.file.kind is not FileKind.DATA:
+            return self.deleted
+        if cold.file.sequence_number <= base:
+            return self.only
+        return self.late if cold.is_ours else self.doubtful
+
+    def total(self, name: str) -> int | None:
+        """All rows of a chunk; None where nobody can count them."""
+        if name in self.uncounted | self.by_condition:
+            return None
+        return self.only[name] + self.late[name] + self.doubtful[name] - self.deleted[name]
+
+    def recordable(self, chunk: Chunk, position: Position | None) -> int | None:
+        """The rows of a dropped chunk that cold alone has; None where nobody can tell."""
+        total = self.total(chunk.name)
+        if total is None or (self.doubtful[chunk.name] and not _is_over(chunk, position)):
+            return None
+        return total - self.late[chunk.name]
+
+    def difference(self, chunk: Chunk, position: Position | None) -> str:
+        """How a dropped chunk differs from what was recorded; empty where it does not.
+
+        Late rows that others have put into one file with dropped ones cannot be told from these:
+        then the counts need only be possible.
+
+        Args:
+            chunk: The chunk.
+            position: Up to where cold has the rows of hot.
+        """
+        name, drop = chunk.name, chunk.only_copy
+        if drop is None or drop.rows is None or name in self.uncounted:
+            return ""
+        if name in self.by_condition:
+            return f"{name}: others delete rows by condition, of {drop.rows} that were dropped"
+        most = self.only[name] + self.doubtful[name] - self.deleted[name]
+        least = most if _is_over(chunk, position) else most - self.doubtful[name]
+        if least <= drop.rows <= most:
+            return ""
+        return f"{name}: {drop.rows} rows were dropped, cold has {most}"
+
+
+def _is_over(chunk: Chunk, position: Position | None) -> bool:
+    """Whether hot has no late rows of a chunk, and cold has heard of it."""
+    if chunk.is_resident or position is None:
+        return False
+    return chunk.last_write is None or (
+        chunk.generation == position.generation and chunk.last_write <= position.place
+    )

@@ -1,0 +1,92 @@
+"""Ways in which a change of dropped chunks in cold by others could be missed."""
+
+from tests.mutation.mutation import Mutation
+
+_TESTS = ("tests/unit/chunks/cold/test_cold_counts.py",)
+
+COLD_COUNTS = (
+    Mutation(
+        "counts: a pass counts on whatever cold has",
+        "app/chunks/replication/one_pass.py",
+        "        require_recorded_rows(context, self.sync, synced, tracking.chunks.values())\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: a gate counts on whatever cold has",
+        "app/chunks/proofs.py",
+        "        require_recorded_rows(context, sync, table, chunks)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: all rows are read from whatever cold has",
+        "app/chunks/reading/complete_rows.py",
+        "        self._require_recorded(chunks)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: the doctor counts on whatever cold has",
+        "app/doctor/cold_findings.py",
+        "            require_recorded_rows(context, sync, synced, chunks)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: a drop records no rows",
+        "app/chunks/drop.py",
+        "replace(chunk, cold_base=base, cold_rows=rows[chunk.name])",
+        "replace(chunk, cold_base=base)",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: drops of earlier versions are never counted",
+        "app/chunks/replication/one_pass.py",
+        "        noted = record_rows(context, synced, layout, tracking.chunks)\n",
+        "        noted = record_rows(context, synced, layout, {})\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: rows that others have added are late ones",
+        "domain/chunks/cold_rows.py",
+        "        return self.late if cold.is_ours else self.doubtful\n",
+        "        return self.late\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: late rows count as dropped ones",
+        "domain/chunks/cold_rows.py",
+        "        return self.late if cold.is_ours else self.doubtful\n",
+        "        return self.only\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: rows that others delete by position still count",
+        "domain/chunks/cold_rows.py",
+        "            return self.deleted\n",
+        "            return Counter[str]()\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: deletes by condition change nothing",
+        "domain/chunks/cold_rows.py",
+        "        if name in self.by_condition:\n",
+        "        if False:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: fewer rows than were dropped are as good",
+        "domain/chunks/cold_rows.py",
+        "        if least <= drop.rows <= most:\n",
+        "        if most <= drop.rows:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: more rows than were dropped are as good",
+        "domain/chunks/cold_rows.py",
+        "        if least <= drop.rows <= most:\n",
+        "        if drop.rows <= most:\n",
+        _TESTS,
+    ),
+)
