@@ -9,6 +9,7 @@ from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
+from tests.mutation.chunked.cold_upkeep import COLD_UPKEEP
 from tests.mutation.chunked.drop_standings import DROP_STANDINGS
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.chunked.synced_tables import SYNCED_TABLES
@@ -440,6 +441,7 @@ MUTATIONS = (
     *CHUNKS,
     *SYNCED_TABLES,
     *DROP_STANDINGS,
+    *COLD_UPKEEP,
     *COMPLETE_ROWS,
     *ROLLUPS,
     *REASONS,

@@ -49,6 +49,8 @@ from meltline.ports.chunks import (
     DropOutcome,
     DropRequest,
     GuardedWriter,
+    MixedRows,
+    Prove,
     Replicator,
 )
 from meltline.ports.control.audit import AuditEntry, AuditLog
@@ -262,6 +264,7 @@ __all__ = [
     "ManifestReader",
     "Mended",
     "MetadataFiles",
+    "MixedRows",
     "Neighbourhood",
     "NewTable",
     "ObjectReader",
@@ -289,6 +292,7 @@ __all__ = [
     "ProofReader",
     "ProofResult",
     "ProofSnapshot",
+    "Prove",
     "PurgeVeto",
     "ReadColumn",
     "ReadRows",
