@@ -43,9 +43,10 @@ WRITES = (
     "compact_all", "rewrite_manifests", "evolve", "rename", "cut_anew",
     "cut_coarsely", "tag",
 )  # fmt: skip
+COLD_OWNER = ("compact_cold", "compact_cold", "expire_cold")
 OTHERS = (
     "rollback", "rollback", "expire_partition", "clone", "drop_table",
-    "undrop_table", "undrop_table", "expire_history", "replace_table",
+    "undrop_table", "undrop_table", "expire_history", "replace_table", *COLD_OWNER,
 )  # fmt: skip
 PEOPLE = (
     "sync", "sync", "sync", "stop", "tier_after", "drop_after", "tier_and_drop", "tier_and_drop",
@@ -237,6 +238,14 @@ class ChunkEngines:
     def drop_table(self, table: ChunkTable, number: int) -> None:
         if number % 6 == 0:
             self._commands.drop_by_command(Table(self.lake, table.name), number)
+
+    def compact_cold(self, table: ChunkTable, number: int) -> None:
+        """Cold's owner rewrites a chunk's files, or every file."""
+        chunks = sorted(by_chunk(self.lake.cold_rows(), self.lake.layout))
+        self.lake.compact_cold(*([chosen(chunks, number)] if chunks and number % 4 else []))
+
+    def expire_cold(self, table: ChunkTable, number: int) -> None:
+        self.lake.expire_cold()
 
     # --- people --------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.sync import Deletes, SyncState
-from meltline.domain.errors import LockHeld, MeltlineError
-from tests.chunks.chunk_engines import OTHERS, PEOPLE, WRITES, ChunkEngines
+from meltline.domain.errors import LockHeld, MeltlineError, SyncRefused
+from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
 from tests.chunks.chunked_lake import ChunkedLake
 from tests.lake.lake import DAY, MINUTE, T0
@@ -243,6 +244,10 @@ class ChunkLives(RecordedLife):
         assert not again.summary.plans, again.summary.as_json()
 
 
+def _is_unknown(error: MeltlineError) -> bool:
+    return isinstance(error, SyncRefused) and error.reason == Deferral.UNKNOWN_DROP
+
+
 class ReopenedChunkLives(ChunkLives):
     """Lives in which days go and come back again and again: cold gets copies of late rows."""
 
@@ -253,4 +258,12 @@ class ReopenedChunkLives(ChunkLives):
         self._replicate(self.lake.services(), "mirror")
         self._run(self.lake.services())
         self.happens([("append_late", 2 * number + 1), *late], MINUTE)
+        self._replicate(self.lake.services(), "mirror")
+
+    @rule(upkeep=some(*COLD_OWNER), changes=some("append_late", "update_rows", "delete_row"))
+    def colds_owner_works_beside_late_rows(
+        self, upkeep: list[tuple[str, int]], changes: list[tuple[str, int]]
+    ) -> None:
+        """A compaction mixes late rows with dropped ones, and hot changes before the next pass."""
+        self.happens([*upkeep, *changes], MINUTE)
         self._replicate(self.lake.services(), "mirror")

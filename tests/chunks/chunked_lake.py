@@ -7,7 +7,8 @@ rows, none of them twice.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,6 +108,31 @@ class ChunkedLake(WatchedLake):
 
     def hot_rows(self) -> list[Row]:
         return self.hot.rows_now() if self.hot else []
+
+    @contextmanager
+    def cold_owner(self) -> Iterator[ChunkTable | None]:
+        """Has the owner of cold work on the synced table; None where it has no snapshot yet."""
+        self.catalogs["ice"] = self.cold
+        try:
+            entries = self.cold.listing().entries
+            tables = [ChunkTable(self, entry.name) for entry in entries]
+            synced = [t for t in tables if t.document["properties"].get(SYNC_OF) == self.uuid]
+            yield next((table for table in synced if table.head > 0), None)
+        finally:
+            del self.catalogs["ice"]
+
+    def compact_cold(self, *chunks: str) -> None:
+        """Rewrites the files of some chunks of cold, or of all: its owner may."""
+        with self.cold_owner() as table:
+            if table is not None and table.rows_now():
+                table.learn_files()
+                table.compact_chunks(*chunks)
+
+    def expire_cold(self) -> None:
+        """Expires every snapshot of cold but the newest: its owner may."""
+        with self.cold_owner() as table:
+            if table is not None:
+                table.expire_elsewhere(*set(table.snapshots) - {table.head})
 
     def cold_rows(self) -> list[Row]:
         """What cold has of it, whatever else lies there."""

@@ -11,6 +11,7 @@ from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.cold_counts import COLD_COUNTS
 from tests.mutation.chunked.cold_owners import COLD_OWNERS
+from tests.mutation.chunked.cold_upkeep import COLD_UPKEEP
 from tests.mutation.chunked.drop_standings import DROP_STANDINGS
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.chunked.synced_tables import SYNCED_TABLES
@@ -444,6 +445,7 @@ MUTATIONS = (
     *COLD_OWNERS,
     *SYNCED_TABLES,
     *DROP_STANDINGS,
+    *COLD_UPKEEP,
     *COMPLETE_ROWS,
     *ROLLUPS,
     *REASONS,

@@ -49,6 +49,8 @@ from meltline.ports.chunks import (
     DropOutcome,
     DropRequest,
     GuardedWriter,
+    MixedRows,
+    Prove,
     Replicator,
 )
 from meltline.ports.control.audit import AuditEntry, AuditLog
@@ -264,6 +266,7 @@ __all__ = [
     "ManifestReader",
     "Mended",
     "MetadataFiles",
+    "MixedRows",
     "Neighbourhood",
     "NewTable",
     "ObjectReader",
@@ -291,6 +294,7 @@ __all__ = [
     "ProofReader",
     "ProofResult",
     "ProofSnapshot",
+    "Prove",
     "PurgeVeto",
     "ReadColumn",
     "ReadRows",

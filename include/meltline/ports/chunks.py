@@ -32,6 +32,22 @@ class ChunkFileReader(Protocol):
 
 
 @dataclass(frozen=True)
+class MixedRows:
+    """Files of cold in which rows that cold alone has, and late rows, lie together.
+
+    Attributes:
+        files: They, by path.
+        chunks: Their rows of these chunks, less the late ones, are what cold alone has.
+        late: The late ones are what hot had of some chunks at a snapshot, by snapshot. Each takes
+            off one equal row.
+    """
+
+    files: tuple[str, ...]
+    chunks: frozenset[str]
+    late: Mapping[int, frozenset[str]]
+
+
+@dataclass(frozen=True)
 class CopyRequest:
     """What one pass of replication is to do, in one commit that everybody sees at once.
 
@@ -45,6 +61,8 @@ class CopyRequest:
         replaced: Chunks of which cold is to have what hot has at `upto`; None is all of them. What
             was appended to these is not added besides.
         removed: Data files of cold that leave in the same commit, by path.
+        mixed: What cold alone has in files among these is written anew, in a snapshot of its own
+            whose summary has `SYNC_DROPPED`.
         properties: Properties of the cold table from then on: up to where it has the rows.
     """
 
@@ -56,6 +74,7 @@ class CopyRequest:
     after: int | None = None
     replaced: frozenset[str] | None = frozenset()
     removed: tuple[str, ...] = ()
+    mixed: MixedRows | None = None
     properties: Mapping[str, str] | None = None
 
 
@@ -68,12 +87,14 @@ class CopyOutcome:
     rows: int
 
 
+Prove = Callable[[int], Mapping[str, str]]
+"""Judges a snapshot of cold that nobody else sees yet; answers with properties to publish too."""
+
+
 class Replicator(Protocol):
     """Copies rows from a table to its synced table in cold."""
 
-    def copy(
-        self, request: CopyRequest, prove: Callable[[int], None] | None = None
-    ) -> CopyOutcome | None:
+    def copy(self, request: CopyRequest, prove: Prove | None = None) -> CopyOutcome | None:
         """Carries out one pass.
 
         Args:

@@ -413,23 +413,19 @@ CHUNKS = (
 COMPLETE_ROWS = (
     Mutation(
         "all rows: late copies in cold count beside hot's own", COMPLETE,
-        "            whole.add(cold.file.path)\n", "            pass\n", RULE,
+        "            whole.add(file.path)\n", "            pass\n", RULE,
     ),
     Mutation(
         "all rows: late copies are counted by real code as well", COMPLETE,
-        "            whole.add(cold.file.path)\n", "            pass\n", LOOKS,
+        "            whole.add(file.path)\n", "            pass\n", LOOKS,
     ),
     Mutation(
         "all rows: a file of several chunks counts for all of them", COMPLETE,
-        "            parts[late].add(cold.file.path)\n", "            pass\n", RULE,
+        "            parts[copies].add(file.path)\n", "            pass\n", RULE,
     ),
     Mutation(
-        "all rows: what was dropped is taken for a late copy", COMPLETE,
-        "if cold.file.sequence_number > bases[name])", "if cold.file.sequence_number >= bases[name])", RULE,
-    ),
-    Mutation(
-        "all rows: what cold's owner wrote late passes for replication's", COMPLETE,
-        "        if not cold.is_ours:\n", "        if False:\n", LOOKS,
+        "all rows: what was dropped is taken for a late copy", "domain/chunks/late_files.py",
+        "file.sequence_number > base and file_key", "file.sequence_number >= base and file_key", ("tests/unit/chunks/domain/test_late_files.py",),
     ),
     Mutation(
         "all rows: the first drop says what is late", COMPLETE,
@@ -452,10 +448,6 @@ COMPLETE_ROWS = (
         "all rows: the ledger is read before cold", ROWS,
         "        cold, tracked = _cold(context, hot), require_tracked(context, hot)\n        chunks = context.control.chunks.of(hot.uuid)\n",
         "        chunks = context.control.chunks.of(hot.uuid)\n        cold, tracked = _cold(context, hot), require_tracked(context, hot)\n", LOOKS,
-    ),
-    Mutation(
-        "all rows: mixed files of cold are guessed at", ROWS,
-        "        if doubtful:\n", "        if False:\n", LOOKS,
     ),
     Mutation(
         "all rows: cold's word about a drop that the ledger lost is passed over", ROWS,

@@ -20,7 +20,7 @@ from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SyncState, read_dropped
-from meltline.ports import CopyOutcome, CopyRequest
+from meltline.ports import CopyOutcome, CopyRequest, Prove
 from tests.lives.kills import Killed, Port, Process
 from tests.spark.chunks.lake_of_chunks import ChunkLake, dropped
 
@@ -215,12 +215,10 @@ class KilledBeforePublishing:
     real: Any
     database: Path
 
-    def copy(
-        self, request: CopyRequest, prove: Callable[[int], None] | None = None
-    ) -> CopyOutcome | None:
+    def copy(self, request: CopyRequest, prove: Prove | None = None) -> CopyOutcome | None:
         then = self.database.with_suffix(".then")
 
-        def die(snapshot: int) -> None:
+        def die(snapshot: int) -> Mapping[str, str]:
             if prove is not None:
                 prove(snapshot)
             shutil.copy(self.database, then)

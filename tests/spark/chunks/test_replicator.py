@@ -1,6 +1,6 @@
 """One pass brings cold up to a snapshot of hot, and nobody sees half of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -280,7 +280,7 @@ def test_a_pass_is_proved_before_anybody_else_sees_it(tiers: TwoTiers) -> None:
     insert(tiers, DAYS[0], 100, 110)
     shown = []
 
-    def prove(snapshot_id: int) -> None:
+    def prove(snapshot_id: int) -> Mapping[str, str]:
         shown.append(snapshot_id)
         assert synced.cold_head == before
         cold = tiers.name(tiers.cold)
@@ -288,10 +288,12 @@ def test_a_pass_is_proved_before_anybody_else_sees_it(tiers: TwoTiers) -> None:
         assert digests == tiers.rows.digests(
             tiers.name(tiers.hot), synced.head, synced.layout, None
         )
+        return {"proved": "yes"}
 
     outcome = tiers.replicator.copy(synced.request(), prove)
     assert outcome is not None
     assert shown == [outcome.snapshot_id] == [synced.cold_head]
+    assert tiers.cold.document("t")["properties"]["proved"] == "yes"
 
 
 def test_a_pass_that_is_refused_leaves_cold_as_it_was_and_the_next_one_works(
@@ -301,7 +303,7 @@ def test_a_pass_that_is_refused_leaves_cold_as_it_was_and_the_next_one_works(
     before = tiers.cold.document("t")
     insert(tiers, DAYS[0], 100, 110)
 
-    def refuse(snapshot_id: int) -> None:
+    def refuse(snapshot_id: int) -> Mapping[str, str]:
         raise SyncRefused(
             "rows differ", object="t", expected="the same", found="others", next="look"
         )
@@ -349,8 +351,9 @@ def test_a_commit_of_others_while_it_is_proved_stops_the_pass(tiers: TwoTiers) -
     before = synced.cold_head
     insert(tiers, DAYS[0], 100, 110)
 
-    def interfere(snapshot_id: int) -> None:
+    def interfere(snapshot_id: int) -> Mapping[str, str]:
         tiers.cold.sql("ALTER TABLE {t} SET TBLPROPERTIES ('who'='somebody else')")
+        return {}
 
     assert tiers.replicator.copy(synced.request(), interfere) is None
     document = tiers.cold.document("t")

@@ -193,17 +193,6 @@ def test_what_colds_owner_compacts_of_a_dropped_chunk_still_counts() -> None:
     assert ids(tiers) == EVERYTHING
 
 
-def test_late_rows_that_cold_has_mixed_with_others_are_refused_and_not_guessed() -> None:
-    tiers = dropped()
-    tiers.hot.append_rows(LATE)
-    tiers.replicate()
-    tiers.compact_cold(0)
-    with pytest.raises(SyncRefused, match="dropped and late rows together"):
-        ids(tiers)
-    tiers.hot.put([50])
-    assert ids(tiers) == [*EVERYTHING, 50]  # as replication has it: it is cold's alone by now
-
-
 def test_a_file_of_cold_that_spans_chunks_counts_for_each_by_its_own_drop() -> None:
     tiers = dropped()
     tiers.hot.cut_anew("month")

@@ -72,14 +72,9 @@ class Tiers:
     def die_at(self, call: str, number: int) -> ChunkProcess:
         return ChunkProcess(number, False, call, lake=self.lake)
 
-    def compact_cold(self, day: int) -> None:
-        """What cold's owner does, who alone may."""
-        (entry,) = self.lake.cold.listing().entries
-        self.lake.catalogs["ice"] = self.lake.cold
-        cold = ChunkTable(self.lake, entry.name)
-        cold.learn_files()
-        cold.compact_chunks(day_name(day))
-        del self.lake.catalogs["ice"]
+    def compact_cold(self, *days: int) -> None:
+        """What cold's owner does, who alone may; without days all is rewritten."""
+        self.lake.compact_cold(*map(day_name, days))
 
     def told(self) -> dict[str, int]:
         """What cold says of itself."""

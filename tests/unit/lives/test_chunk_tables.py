@@ -3,6 +3,7 @@ of their manifests is what was written, and the ports in memory do what the port
 """
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -284,7 +285,7 @@ def test_what_is_not_proved_is_not_published() -> None:
     base = cold_of(table)
     seen = []
 
-    def prove(snapshot_id: int) -> None:
+    def prove(snapshot_id: int) -> Mapping[str, str]:
         rows = MemoryChunkRows({"ice": table.lake.cold}, table.lake.store)
         seen.append(rows.digests(COLD, snapshot_id, DAILY, None))
         raise SyncRefused("other rows", object="t")

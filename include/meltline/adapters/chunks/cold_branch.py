@@ -78,10 +78,13 @@ class ColdBranch:
         if self._ref(BRANCH) is not None:
             self._commit(self._builder().removeRef(BRANCH))
 
-    def appended(self) -> int:
+    def appended(self, before: int | None) -> int:
         """Takes up the commit that Spark has made on the branch, and says how many rows it added.
 
         One that has added nothing is taken back: a pass after a compaction leaves no snapshot.
+
+        Args:
+            before: The branch's head before it.
 
         Raises:
             MovedOn: Another commit came between.
@@ -95,9 +98,14 @@ class ColdBranch:
             raise self._staged()
         snapshot = self.table.snapshot(head)
         summary = snapshot.summary()
-        if summary.get("added-data-files") is None and head != self._main:
+        if summary.get("added-data-files") is None and head != before:
             nothing = self._tables.java("java.util.List").of(snapshot)
-            self._commit(self._builder().removeRef(BRANCH).removeSnapshots(nothing))
+            builder = self._builder()
+            if before is None or before == self._main:
+                builder = builder.removeRef(BRANCH)
+            else:
+                builder = builder.setBranchSnapshot(before, BRANCH)
+            self._commit(builder.removeSnapshots(nothing))
         return int(summary.get("added-records") or 0)
 
     def remove(self, removal: Removal) -> None:

@@ -3,23 +3,29 @@
 A pass that is killed at any line leaves cold's main as it was. The next one begins the branch anew.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
-from meltline.adapters.chunks.predicates import in_chunks, near_chunks, pruning_ranges
-from meltline.adapters.chunks.row_hashes import types_by_id
+from meltline.adapters.chunks.predicates import (
+    chunk_ordinal,
+    in_chunks,
+    near_chunks,
+    pruning_ranges,
+)
+from meltline.adapters.chunks.row_hashes import row_hash, types_by_id
 from meltline.adapters.chunks.rows import refusing, require_supported
 from meltline.adapters.spark.pinned_tables import PinnedTables, column_of, fields_of
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.ranges import UNBOUNDED
-from meltline.domain.chunks.sync import SYNC_COMMIT
+from meltline.domain.chunks.sync import SYNC_COMMIT, SYNC_DROPPED
 from meltline.domain.errors import SyncRefused
-from meltline.ports.chunks import CopyOutcome, CopyRequest
+from meltline.ports.chunks import CopyOutcome, CopyRequest, MixedRows, Prove
 
 
 class SparkReplicator:
@@ -30,9 +36,7 @@ class SparkReplicator:
         self._spark = spark
         self._tables = PinnedTables(spark, catalogs)
 
-    def copy(
-        self, request: CopyRequest, prove: Callable[[int], None] | None = None
-    ) -> CopyOutcome | None:
+    def copy(self, request: CopyRequest, prove: Prove | None = None) -> CopyOutcome | None:
         """Writes to a branch, has it proved, and publishes it by one compare-and-set. See the port.
 
         Raises:
@@ -46,9 +50,10 @@ class SparkReplicator:
                 rows = self._written(branch, request)
                 if request.removed:
                     branch.remove(_removal(request))
+            proved: Mapping[str, str] = {}
             if prove is not None and branch.head is not None:
-                prove(branch.head)
-            location = branch.publish(request.properties or {})
+                proved = prove(branch.head)
+            location = branch.publish({**(request.properties or {}), **proved})
         except MovedOn:
             branch.abandon()
             return None
@@ -59,18 +64,26 @@ class SparkReplicator:
 
     def _written(self, branch: ColdBranch, request: CopyRequest) -> int:
         """Has Spark write the rows to the branch, and says how many these are."""
-        frame = _HotRows(self._tables, request, branch.table).frame()
-        if frame is None:
-            return 0
+        hot = _HotRows(self._tables, request, branch.table)
+        if request.mixed is not None and branch.head is not None:
+            only = hot.missing_in_late(request.mixed, branch.head)
+            self._append(branch, request, only, {**_said(request), SYNC_DROPPED: ""})
+        frame = hot.frame()
+        return 0 if frame is None else self._append(branch, request, frame, _said(request))
+
+    def _append(
+        self, branch: ColdBranch, request: CopyRequest, frame: DataFrame, said: Mapping[str, str]
+    ) -> int:
         options = {
             # Each partition goes to one task, sorted, so that one file is open at a time: with
             # a writer for each partition the first copy of years of days would not fit in memory.
             "distribution-mode": "hash",
             "fanout-enabled": "false",
-            **{f"snapshot-property.{key}": text for key, text in _said(request).items()},
+            **{f"snapshot-property.{key}": text for key, text in said.items()},
         }
+        before = branch.head
         self._tables.append(request.cold, branch.table, BRANCH, frame, options)
-        return branch.appended()
+        return branch.appended(before)
 
 
 def _said(request: CopyRequest) -> dict[str, str]:
@@ -126,15 +139,55 @@ class _HotRows:
         rows = self.tables.rows(hot).where(near_chunks(layout, self._time, replaced))
         return rows.where(in_chunks(layout, self._time, replaced))
 
+    def missing_in_late(self, mixed: MixedRows, cold_snapshot: int) -> DataFrame:
+        """Rows of mixed files of cold, less late ones: each of these takes off one equal row.
+
+        Equal rows have the same hash, whatever types they hold; `EXCEPT ALL` knows no maps.
+        """
+        names = [column_of(field) for field in fields_of(self.tables.schema(self.cold))]
+        pinned = self.tables.pinned(self.cold, cold_snapshot)
+        in_files = self.tables.frame(pinned).select("*", F.col("_file")).toDF(*names, "file")
+        rows = self._hashed(in_files.where(F.col("file").isin(list(mixed.files))), mixed.chunks)
+        number = F.row_number().over(Window.partitionBy("chunk", "hash").orderBy("hash"))
+        hot, late = self._hot_table(), []
+        for at, chunks in mixed.late.items():
+            of_snapshot = self.tables.rows(self.tables.pinned(hot, at, self.cold.schema()))
+            late.append(self._hashed(of_snapshot, chunks).select("chunk", "hash"))
+        numbered = rows.withColumn("number", number)
+        if not late:
+            return numbered.select(*names)
+        counts = (
+            reduce(DataFrame.unionAll, late)
+            .groupBy("chunk", "hash")
+            .agg(F.count("*").alias("late"))
+        )
+        same = numbered["chunk"].eqNullSafe(counts["chunk"]) & (numbered["hash"] == counts["hash"])
+        joined = numbered.join(counts, same, "left")
+        return joined.where(F.col("number") > F.coalesce("late", F.lit(0))).select(*names)
+
+    def _hashed(self, rows: DataFrame, chunks: frozenset[str]) -> DataFrame:
+        """Rows of some chunks, each with its chunk's number and its hash."""
+        layout = self.request.layout
+        fields = fields_of(self.tables.schema(self.cold))
+        near = rows.where(near_chunks(layout, self._time, chunks))
+        return near.where(in_chunks(layout, self._time, chunks)).select(
+            "*",
+            F.expr(chunk_ordinal(layout, self._time)).alias("chunk"),
+            F.expr(row_hash(fields)).alias("hash"),
+        )
+
     @property
     def _time(self) -> str:
         return column_of({"id": self.request.layout.column.field_id})
 
     def _hot(self) -> Any:
         """The hot table at `upto`, read as cold's columns say."""
+        return self.tables.pinned(self._hot_table(), self.request.upto, self.cold.schema())
+
+    def _hot_table(self) -> Any:
         hot = self.tables.load(self.request.hot)
         self._require_same_columns(hot)
-        return self.tables.pinned(hot, self.request.upto, self.cold.schema())
+        return hot
 
     def _require_same_columns(self, hot: Any) -> None:
         fields = fields_of(self.tables.schema(hot))

@@ -113,8 +113,9 @@ class SparkRollups:
         if change.rows is not None:
             options = {f"snapshot-property.{key}": text for key, text in summary.items()}
             options |= _ONE_FILE_AT_A_TIME
+            before = branch.head
             self._tables.append(refresh.table, branch.table, BRANCH, change.rows, options)
-            written = branch.appended()
+            written = branch.appended(before)
         if change.files:
             layout = _bucket_layout(branch, refresh.query)
             branch.remove(Removal(change.files, layout, few_ranges(change.ranges), summary))

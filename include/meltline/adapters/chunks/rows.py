@@ -222,6 +222,11 @@ def complete_frame(
         if read.cold is None:
             return rows
         schema = hot.schema()
+        if read.cold.instead:
+            names = [column_of(field) for field in fields_of(tables.schema(hot))]
+            layout, columns = read.cold.layout, rows.columns
+            instead = in_chunks(layout, f"c{layout.column.field_id}", read.cold.instead)
+            rows = rows.toDF(*names).where(f"NOT {instead}").toDF(*columns)
     with refusing(read.cold.pinned.table, read.cold.pinned.snapshot_id):
         return rows.union(_of_cold(tables, catalogs, read.cold, schema))
 

@@ -17,6 +17,7 @@ from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import Deferred, not_durable, old_enough
+from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.sync import RowDigest, TableSync, read_dropped
 from meltline.domain.errors import MeltlineError, SyncRefused
@@ -94,6 +95,7 @@ class ColdSide:
             )
         try:
             read_dropped(table.state.properties)  # a drop adds to it
+            LateFiles.read(table.state.properties)
         except ValueError as error:
             raise SyncRefused(
                 f"{sync.cold} does not say what it alone has",
@@ -147,16 +149,17 @@ def late_rows(
     cold: ColdSide,
     bases: Mapping[str, int],
 ) -> Mapping[str, RowDigest]:
-    """What cold has of dropped chunks beyond what was dropped: files that came later."""
+    """What cold has of dropped chunks beyond what was dropped, by its record of late files."""
     reader, head = context.cold_chunk_files, cold.table.state.current_snapshot
     rows = context.chunk_rows
     assert reader is not None and rows is not None and head is not None
+    record = LateFiles.read(cold.table.state.properties)
     late = [
         file.path
         for file in reader.live(head, layout)
         if file.kind is FileKind.DATA
         and any(
-            name in bases and file.sequence_number > bases[name]
+            name in bases and record.has(file, name, bases[name])
             for name in layout.names(file.times) or ()
         )
     ]

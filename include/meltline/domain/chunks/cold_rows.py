@@ -1,18 +1,18 @@
 """Rows of dropped chunks in cold, counted by its files, beside what was recorded at the drop."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.layout import ChunkLayout
-from meltline.domain.chunks.replication import ColdFile
+from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.sync import Position
 from meltline.domain.iceberg.files import FileKind
 
 COLD_CHANGED = "COLD_CHANGED"
 """Why replication stops: cold has other rows of dropped chunks than were recorded."""
-_COUNTED = (FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
+_COUNTED = (FileKind.DATA, FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class ColdRows:
     Replication replaces whole files: a delete file in cold is another writer's.
 
     Attributes:
-        only: Rows of files from before the drop, which nobody else has.
+        only: Rows that nobody else has: of files from before the drop, or rewritten from these.
         late: Rows that replication copied after the drop.
-        doubtful: Rows that others wrote after the drop: late ones, dropped ones, or both.
+        doubtful: Rows written after the drop where late ones were mixed with dropped ones.
         deleted: Rows of data files that delete files name.
         uncounted: Chunks with files of several chunks.
         by_condition: Chunks with delete files whose rows nobody can count.
@@ -39,7 +39,11 @@ class ColdRows:
 
     @classmethod
     def of(
-        cls, layout: ChunkLayout, files: Iterable[ColdFile], bases: Mapping[str, int]
+        cls,
+        layout: ChunkLayout,
+        files: Collection[ChunkFile],
+        bases: Mapping[str, int],
+        late: LateFiles,
     ) -> "ColdRows":
         """Counts them.
 
@@ -47,30 +51,30 @@ class ColdRows:
             layout: What the table's chunks are.
             files: The live data and delete files of cold.
             bases: The chunks, each with cold's newest sequence number at its drop.
+            late: Which files have late rows, by cold's own record.
         """
         rows = cls()
-        for cold in files:
-            names = layout.names(cold.file.times)
+        data = [file for file in files if file.kind is FileKind.DATA]
+        mixed = late.lost(layout, data, bases)
+        for file in files:
+            names = layout.names(file.times)
             chunks = bases.keys() if names is None else bases.keys() & set(names)
-            rows._add(cold, chunks, bases, is_single=names is not None and len(names) == 1)
+            if names is None or len(names) > 1 or file.kind not in _COUNTED:
+                is_data = file.kind is FileKind.DATA
+                (rows.uncounted if is_data else rows.by_condition).update(chunks)
+                continue
+            for name in chunks:
+                is_late = late.has(file, name, bases[name])
+                is_doubtful = name in mixed and file.sequence_number > bases[name]
+                rows._kind(file, is_late=is_late, is_doubtful=is_doubtful)[name] += file.rows
         return rows
 
-    def _add(
-        self, cold: ColdFile, chunks: Collection[str], bases: Mapping[str, int], *, is_single: bool
-    ) -> None:
-        is_data = cold.file.kind is FileKind.DATA
-        if not is_single or not (is_data or cold.file.kind in _COUNTED):
-            (self.uncounted if is_data else self.by_condition).update(chunks)
-            return
-        for name in chunks:
-            self._kind(cold, bases[name])[name] += cold.file.rows
-
-    def _kind(self, cold: ColdFile, base: int) -> Counter[str]:
-        if cold.file.kind is not FileKind.DATA:
+    def _kind(self, file: ChunkFile, *, is_late: bool, is_doubtful: bool) -> Counter[str]:
+        if file.kind is not FileKind.DATA:
             return self.deleted
-        if cold.file.sequence_number <= base:
-            return self.only
-        return self.late if cold.is_ours else self.doubtful
+        if is_late:
+            return self.late
+        return self.doubtful if is_doubtful else self.only
 
     def total(self, name: str) -> int | None:
         """All rows of a chunk; None where nobody can count them."""

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.main_line import MainLine, with_standings
-from meltline.domain.chunks.replication import EVERYTHING, ColdFile
+from meltline.domain.chunks.replication import EVERYTHING
 from meltline.domain.iceberg.names import TableName
 
 
@@ -33,12 +34,10 @@ class LateCopies:
         whole: Files of which no row counts.
         parts: Files that have rows of several dropped chunks, by those chunks of which theirs do
             not count.
-        foreign: Such files that replication has not written, by path, with these chunks.
     """
 
     whole: frozenset[str] = frozenset()
     parts: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
-    foreign: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,14 @@ class ColdPart:
         layout: What the chunks are.
         chunks: Rows of these alone.
         copies: What is left out of them.
+        instead: Chunks among them that are read from cold alone: hot has the same late rows.
     """
 
     pinned: PinnedTable
     layout: ChunkLayout
     chunks: frozenset[str]
     copies: LateCopies
+    instead: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def unknown_chunks(chunks: Iterable[Chunk], line: MainLine) -> frozenset[str]:
 
 
 def late_copies(
-    layout: ChunkLayout, files: Sequence[ColdFile], bases: Mapping[str, int]
+    layout: ChunkLayout, files: Sequence[ChunkFile], bases: Mapping[str, int], late: LateFiles
 ) -> LateCopies:
     """Which files of cold came after the drops of their chunks, and so repeat what hot has.
 
@@ -116,21 +117,17 @@ def late_copies(
         layout: What the chunks are.
         files: The live data files of cold.
         bases: Up to where they are the only copy, by chunk.
+        late: Which files have late rows.
     """
     whole = set[str]()
     parts: defaultdict[frozenset[str], set[str]] = defaultdict(set)
-    foreign: dict[str, frozenset[str]] = {}
-    for cold in files:
-        names = layout.names(cold.file.times)
-        dropped = frozenset(bases if names is None else bases.keys() & set(names))
-        late = frozenset(name for name in dropped if cold.file.sequence_number > bases[name])
-        if not late:
-            continue
-        if not cold.is_ours:
-            foreign[cold.file.path] = late
-        elif late == dropped:
-            whole.add(cold.file.path)
-        else:
-            parts[late].add(cold.file.path)
-    of_parts = {chunks: frozenset(paths) for chunks, paths in parts.items()}
-    return LateCopies(frozenset(whole), of_parts, foreign)
+    for file in files:
+        dropped = layout.reached(file.times, bases)
+        copies = frozenset(name for name in dropped if late.has(file, name, bases[name]))
+        if copies and copies == dropped:
+            whole.add(file.path)
+        elif copies:
+            parts[copies].add(file.path)
+    return LateCopies(
+        frozenset(whole), {chunks: frozenset(paths) for chunks, paths in parts.items()}
+    )

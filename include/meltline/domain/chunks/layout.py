@@ -48,6 +48,11 @@ class ChunkLayout:
         except OverflowError:
             return None
 
+    def reached(self, times: "Times", chunks: Collection[str]) -> frozenset[str]:
+        """Those of some chunks into which times reach."""
+        names = self.names(times)
+        return frozenset(chunks if names is None else set(names).intersection(chunks))
+
     def range(self, name: str) -> TimeRange | None:
         """A chunk's times; None of the one that has none. Raises ValueError for no chunk."""
         return None if name == UNBOUNDED else self.unit.range(name)

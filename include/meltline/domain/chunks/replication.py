@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange, chunks_of
 from meltline.domain.iceberg.files import FileKind
 
@@ -52,43 +53,30 @@ def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> Backlo
 
 
 @dataclass(frozen=True)
-class ColdFile:
-    """A file of the synced table.
-
-    Attributes:
-        is_ours: Whether replication wrote it: a compaction of cold by its owner did not.
-    """
-
-    file: ChunkFile
-    is_ours: bool
-
-    def is_copy_after(self, base: int | None) -> bool:
-        """Whether replication wrote it after some sequence number; None is none."""
-        return self.is_ours and base is not None and self.file.sequence_number > base
-
-
-@dataclass(frozen=True)
 class LeavingFiles:
     """Files of cold that a pass replaces.
 
     Attributes:
         paths: Those that leave.
         chunks: Of which chunks cold is then to get everything that hot has: those asked for, and
-            those that share a file with them.
-        mixed: Files of which nobody can tell whether they hold what cold alone has.
+            those that share a file with them; None is every one.
+        apart: Those among the paths that hold what cold alone has and other rows together: it is
+            written anew.
+        kept: The chunks of which cold alone has rows in these files.
     """
 
-    paths: tuple[str, ...]
-    chunks: frozenset[str]
-    mixed: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+    chunks: frozenset[str] | None = frozenset()
+    apart: tuple[str, ...] = ()
+    kept: frozenset[str] = frozenset()
 
 
 def leaving_files(
     layout: ChunkLayout,
-    files: Sequence[ColdFile],
+    files: Sequence[ChunkFile],
     replaced: frozenset[str] | None,
     dropped: Mapping[str, int],
-    resident: Collection[str],
+    late: LateFiles,
 ) -> LeavingFiles:
     """What leaves cold where chunks are replaced; what cold alone has never does (LT-26).
 
@@ -96,23 +84,25 @@ def leaving_files(
         layout: What the table's chunks are.
         files: The live data files of cold.
         replaced: The chunks; None is every one.
-        dropped: Chunks that cold alone has, with the newest sequence number of what was dropped:
-            later files of them are late rows that hot has as well.
-        resident: Chunks of which hot has rows.
+        dropped: Chunks that cold alone has, with the newest sequence number of what was dropped.
+        late: Which later files have late rows, which hot has as well.
     """
-    of_file = {cold.file.path: layout.names(cold.file.times) for cold in files}
+    of_file = {file.path: layout.names(file.times) for file in files}
     chunks = _closed(replaced, of_file.values())
-    parts: dict[_Part, list[str]] = {part: [] for part in _Part}
-    for cold in files:
-        names = of_file[cold.file.path]
+    lost = late.lost(layout, files, dropped)
+    reached: dict[_Part, dict[str, frozenset[str]]] = {part: {} for part in _Part}
+    for file in files:
+        names = of_file[file.path]
         if chunks is None or names is None or chunks & set(names):
-            parts[_part(cold, names, dropped, resident)].append(cold.file.path)
-    known = frozenset(name for names in of_file.values() for name in names or ())
-    return LeavingFiles(
-        tuple(parts[_Part.COPY]),
-        known if chunks is None else chunks,
-        tuple(parts[_Part.NOBODY_KNOWS]),
-    )
+            of_dropped = layout.reached(file.times, dropped)
+            part = _part(file, names, {name: dropped[name] for name in of_dropped}, late, lost)
+            reached[part][file.path] = of_dropped
+    copies, mixed = reached[_Part.COPY], reached[_Part.MIXED]
+    if chunks is not None and any(of_file[path] is None for path in mixed):
+        return leaving_files(layout, files, None, dropped, late)
+    kept = frozenset[str]().union(*mixed.values())
+    shared = [path for path, of_dropped in copies.items() if kept & of_dropped]
+    return LeavingFiles((*copies, *mixed), chunks, (*mixed, *shared), kept)
 
 
 class _Part(StrEnum):
@@ -120,29 +110,26 @@ class _Part(StrEnum):
 
     COPY = "hot has its rows"
     ONLY = "nobody else has its rows"
-    NOBODY_KNOWS = "both together, or nobody can tell"
+    MIXED = "both together, or nobody can tell"
 
 
 def _part(
-    cold: ColdFile,
+    file: ChunkFile,
     names: Collection[str] | None,
     dropped: Mapping[str, int],
-    resident: Collection[str],
+    late: LateFiles,
+    lost: Collection[str],
 ) -> _Part:
-    """What a file is, by when it was written: late rows of a dropped chunk came after the drop.
+    """What a file with rows of some dropped chunks is: late rows lie in files that are recorded.
 
-    What cold's owner has written of a chunk that hot has no rows of is the only copy, too.
+    Where a recorded one is gone, any later file of the chunk may have its rows.
     """
-    bases = [base for name, base in dropped.items() if names is None or name in names]
-    number = cold.file.sequence_number
-    if not bases:
+    is_copy = {late.has(file, name, base) for name, base in dropped.items()}
+    if False not in is_copy:
         return _Part.COPY
-    is_foreign = not cold.is_ours and names is not None and not set(names) & set(resident)
-    if number <= min(bases) or is_foreign:
-        return _Part.ONLY
-    is_late = number > max(bases) and cold.is_ours
+    is_told = all(n not in lost or file.sequence_number <= base for n, base in dropped.items())
     is_within = names is not None and set(names) <= dropped.keys()
-    return _Part.COPY if is_late and is_within else _Part.NOBODY_KNOWS
+    return _Part.ONLY if is_copy == {False} and is_told and is_within else _Part.MIXED
 
 
 def _closed(

@@ -20,6 +20,8 @@ SYNC_PLACE = "meltline.sync-place"
 SYNC_DROPPED = "meltline.sync-dropped"
 """The same: chunks that cold alone has, each with cold's newest sequence number at that time, as
 JSON. It is written before hot drops them, so that no lost ledger makes anybody take them away."""
+SYNC_LATE = "meltline.sync-late"
+"""The same: files with rows of dropped chunks that hot has as well, by chunk, as JSON."""
 SYNC_COMMIT = "meltline.sync"
 """In the summary of replication's own commits in cold: the snapshot of hot up to which they go."""
 DROP_PLAN = "meltline.plan-id"
@@ -27,6 +29,8 @@ DROP_PLAN = "meltline.plan-id"
 
 LARGE_DELETES = "LARGE_DELETES"
 """Why replication waits for a person's word: others have deleted much of hot."""
+MIXED_FILES = "MIXED_FILES"
+"""Why it stops: a compaction of cold mixed rows, and the history that tells them apart expired."""
 
 
 class SyncState(StrEnum):

@@ -17,7 +17,10 @@ def complete_rows_of(read: CompleteRead, store: ObjectReader) -> list[Row]:
     """
     snapshot_id = read.hot.snapshot_id
     rows = [] if snapshot_id is None else _table(read.hot, store).rows_at(snapshot_id)
-    return rows + (list(_of_cold(read.cold, store)) if read.cold else [])
+    if (cold := read.cold) is None:
+        return rows
+    of_hot = [values for values in rows if chunk_of(cold.layout, values) not in cold.instead]
+    return [*of_hot, *_of_cold(cold, store)]
 
 
 def _of_cold(part: ColdPart, store: ObjectReader) -> Iterator[Row]:

@@ -1,12 +1,15 @@
 """Replication in memory: what it copies is staged, proved, and then published at once."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from meltline.domain.chunks.sync import SYNC_COMMIT
+from meltline.domain.chunks.layout import ChunkLayout
+from meltline.domain.chunks.sync import SYNC_COMMIT, SYNC_DROPPED
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.iceberg.table_metadata import MAIN
-from meltline.ports.chunks import CopyOutcome, CopyRequest
+from meltline.ports.chunks import CopyOutcome, CopyRequest, MixedRows, Prove
 from meltline.testing.chunks.commits import TableCommit, TableWriter, published
 from meltline.testing.chunks.rows import Row, TableRows, chunk_of, refused
 
@@ -21,57 +24,57 @@ class MemoryReplicator:
     def __init__(self, writer: TableWriter) -> None:
         self._writer = writer
 
-    def copy(
-        self, request: CopyRequest, prove: Callable[[int], None] | None = None
-    ) -> CopyOutcome | None:
+    def copy(self, request: CopyRequest, prove: Prove | None = None) -> CopyOutcome | None:
         try:
             return self._copy(request, prove)
         except (OSError, ValueError) as error:
             raise refused(request.hot, f"{type(error).__name__}: {error}") from error
 
-    def _copy(
-        self, request: CopyRequest, prove: Callable[[int], None] | None
-    ) -> CopyOutcome | None:
+    def _copy(self, request: CopyRequest, prove: Prove | None) -> CopyOutcome | None:
         base, cold = self._writer.load(request.cold)
         if base != request.cold_base:
             return None
         rows = self._rows(request)
         if not rows and not request.removed:
             head = _head(cold)
-            if prove is not None and head is not None:
-                prove(head)
-            return self._published(request, base, head, 0)
+            proved = prove(head) if prove is not None and head is not None else {}
+            return self._published(request, base, head, 0, proved)
         commit = self._commit(cold, request, rows)
         catalog = self._writer.catalogs[request.cold.catalog]
-        staged = catalog.commit(request.cold, base, commit.document(is_staged=True))
+        document = commit.document(is_staged=True)
+        document |= {key: cold.document[key] for key in _MAIN if key in cold.document}
+        staged = catalog.commit(request.cold, base, document)
         if staged is None:
             return None
         try:
-            if prove is not None:
-                prove(commit.snapshot_id)
+            proved = prove(commit.snapshot_id) if prove is not None else {}
         except Exception:
-            self._take_back(request, staged, commit.snapshot_id)
+            self._take_back(request, staged, cold)
             raise
-        return self._published(request, staged, commit.snapshot_id, len(rows))
+        return self._published(request, staged, commit.snapshot_id, len(rows), proved)
 
     def _published(
-        self, request: CopyRequest, base: str, head: int | None, rows: int
+        self,
+        request: CopyRequest,
+        base: str,
+        head: int | None,
+        rows: int,
+        proved: Mapping[str, str],
     ) -> CopyOutcome | None:
         """Everybody sees the rows from then on, and up to where they go."""
         _, standing = self._writer.load(request.cold)
         document = json.loads(json.dumps(standing.document))
         if head is not None and head != _head(standing):
             published(document, head, self._writer.clock.now())
-        document["properties"] |= dict(request.properties or {})
+        document["properties"] |= {**(request.properties or {}), **proved}
         at = self._writer.catalogs[request.cold.catalog].commit(request.cold, base, document)
         return None if at is None else CopyOutcome(head, at, rows)
 
-    def _take_back(self, request: CopyRequest, staged: str, snapshot_id: int) -> None:
-        """A snapshot that was not proved goes again."""
+    def _take_back(self, request: CopyRequest, staged: str, before: TableRows) -> None:
+        """Snapshots that were not proved go again."""
         _, standing = self._writer.load(request.cold)
         document = json.loads(json.dumps(standing.document))
-        kept = [s for s in document["snapshots"] if s["snapshot-id"] != snapshot_id]
-        document["snapshots"] = kept
+        document["snapshots"] = before.document["snapshots"]
         self._writer.catalogs[request.cold.catalog].commit(request.cold, staged, document)
 
     def _rows(self, request: CopyRequest) -> list[Row]:
@@ -87,20 +90,45 @@ class MemoryReplicator:
         return rows
 
     def _commit(self, cold: TableRows, request: CopyRequest, rows: list[Row]) -> TableCommit:
-        head = _head(cold)
+        head, said = _head(cold), {SYNC_COMMIT: str(request.upto)}
         live = {e.path for e in cold.live(head)} if head is not None else set()
         if missing := sorted(set(request.removed) - live):
             raise refused(request.cold, f"it does not have {missing[0]}")
-        return TableCommit(
-            cold,
-            self._writer.store,
-            self._writer.clock,
-            self._writer.new_id(),
-            "overwrite" if request.removed else "append",
-            summary={SYNC_COMMIT: str(request.upto)},
-            added=self._writer.files(cold, request.layout.column, rows),
-            removed=frozenset(request.removed),
-        )
+        if request.mixed is not None and (only := self._only(cold, request, request.mixed)):
+            kept = self._made(cold, request.layout, "append", {**said, SYNC_DROPPED: ""}, only)
+            document = published(kept.document(), kept.snapshot_id, self._writer.clock.now())
+            cold = TableRows(cold.table, document, cold.store)
+        operation = "overwrite" if request.removed else "append"
+        made = self._made(cold, request.layout, operation, said, rows)
+        return replace(made, removed=frozenset(request.removed))
+
+    def _made(
+        self,
+        cold: TableRows,
+        layout: ChunkLayout,
+        operation: str,
+        said: Mapping[str, str],
+        rows: Iterable[Row],
+    ) -> TableCommit:
+        writer = self._writer
+        files = writer.files(cold, layout.column, rows)
+        id = writer.new_id()
+        return TableCommit(cold, writer.store, writer.clock, id, operation, said, files)
+
+    def _only(self, cold: TableRows, request: CopyRequest, mixed: MixedRows) -> list[Row]:
+        """What cold alone has in mixed files: each late row takes off one that is equal."""
+        _, hot = self._writer.load(request.hot)
+        late, layout = Counter[Row](), request.layout
+        for snapshot_id, chunks in mixed.late.items():
+            late.update(r for r in hot.rows_at(snapshot_id) if chunk_of(layout, r) in chunks)
+        head = _head(cold)
+        assert head is not None  # it has files
+        in_files = cold.rows_at(head, mixed.files)
+        rows = Counter(r for r in in_files if chunk_of(layout, r) in mixed.chunks)
+        return list((rows - late).elements())
+
+
+_MAIN = ("refs", "current-snapshot-id", "snapshot-log")
 
 
 def _head(table: TableRows) -> int | None:

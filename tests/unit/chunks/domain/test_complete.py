@@ -9,10 +9,11 @@ from meltline.domain.chunks.complete import (
     only_copy_bases,
     unknown_chunks,
 )
+from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
 from meltline.domain.chunks.main_line import MainLine
 from meltline.domain.chunks.ranges import TimeRange
-from meltline.domain.chunks.replication import EVERYTHING, ColdFile
+from meltline.domain.chunks.replication import EVERYTHING
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import Snapshot
 from tests.chunks.chunk_tables import DAILY, day_name
@@ -40,16 +41,19 @@ def bases(*chunks: Chunk, line: MainLine = LINE, news: str = "") -> dict[str, in
     return only_copy_bases(chunks, line, [news] if news else [], {})
 
 
-def cold(path: str, number: int, *days: str, is_ours: bool = True) -> ColdFile:
+def cold(path: str, number: int, *days: str) -> ChunkFile:
     spans = [DAILY.range(day) for day in days]
     ranges = [span for span in spans if span is not None]
     times = Times(TimeRange(ranges[0].start, ranges[-1].end)) if ranges else EVERYWHERE
-    file = ChunkFile(path, FileKind.DATA, 1, 1, times, 0, sequence_number=number)
-    return ColdFile(file, is_ours)
+    return ChunkFile(path, FileKind.DATA, 1, 1, times, 0, sequence_number=number)
 
 
-def copies(*files: ColdFile, **at: int) -> LateCopies:
-    return late_copies(DAILY, files, {{"a": A, "b": B, "c": C}[name]: n for name, n in at.items()})
+def copies(*files: ChunkFile, **at: int) -> LateCopies:
+    """What repeats, where all of these are recorded as late files."""
+    names = {"a": A, "b": B, "c": C}
+    late = [(name, file) for file in files for name in names.values()]
+    record = LateFiles({}).after([], {}, late)
+    return late_copies(DAILY, files, {names[name]: n for name, n in at.items()}, record)
 
 
 # --- which drops count ---------------------------------------------------------------------------
@@ -101,9 +105,9 @@ def test_a_file_of_which_nobody_knows_how_far_it_reaches_may_be_of_any_chunk() -
     assert copies(cold("any", 6), a=5, b=6).parts == {frozenset({A}): frozenset({"any"})}
 
 
-def test_what_colds_owner_wrote_later_is_told_apart() -> None:
-    found = copies(cold("theirs", 7, A, is_ours=False), cold("old", 3, A, is_ours=False), a=5)
-    assert found == LateCopies(foreign={"theirs": frozenset({A})})
+def test_a_file_that_is_not_recorded_repeats_nothing_whenever_it_was_written() -> None:
+    files = [cold("theirs", 7, A), cold("old", 3, A)]
+    assert late_copies(DAILY, files, {A: 5}, LateFiles({})) == LateCopies()
 
 
 def test_of_a_chunk_of_which_everything_is_the_only_copy_nothing_repeats() -> None:

@@ -6,28 +6,26 @@ from dataclasses import dataclass, replace
 from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.resolve import load_table
-from meltline.app.chunks.lookups import require_tracked
-from meltline.app.chunks.replication.cold_content import is_ours
+from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.replication.refusals import cold_changed, diverged, unknown_drops
 from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
-from meltline.app.chunks.tracking import own_drop
+from meltline.app.chunks.tracking import changes_of, own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.complete import (
     ColdPart,
     CompleteRead,
-    LateCopies,
     PinnedTable,
     late_copies,
     only_copy_bases,
     unknown_chunks,
 )
+from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import chunks_of
 from meltline.domain.chunks.main_line import MainLine, drops_of
-from meltline.domain.chunks.replication import ColdFile
+from meltline.domain.chunks.replication import EVERYTHING
 from meltline.domain.chunks.sync import (
-    SYNC_DROPPED,
     SYNC_OF,
     TableSync,
     TrackedTable,
@@ -37,6 +35,7 @@ from meltline.domain.errors import CommitConflict, SyncRefused, TableNotFound
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
 
 _TRIES = 8
 _SHOWN = 3
@@ -148,14 +147,13 @@ class _Look:
         read = CompleteRead(_pinned(self.hot))
         if self.cold is None:
             return CompleteRows(read, self._notice(chunks))
-        bases = self._bases(chunks, _told_by(self.cold))
-        state = self.cold.state
+        told, late = _told_by(self.cold)
+        bases = self._bases(chunks, told)
         self._require_recorded(chunks)
-        if not bases or state.current_snapshot is None:
+        head = self.cold.state.current_snapshot
+        if not bases or head is None:
             return CompleteRows(read)
-        copies = self._copies(bases, state, state.current_snapshot)
-        part = ColdPart(_pinned(state), self.tracked.layout, frozenset(bases), copies)
-        return CompleteRows(replace(read, cold=part))
+        return CompleteRows(replace(read, cold=self._cold_part(self.cold, head, bases, late)))
 
     def _notice(self, chunks: Mapping[str, Chunk]) -> str:
         gone = [chunk for chunk in chunks.values() if chunk.was_dropped]
@@ -207,18 +205,19 @@ class _Look:
             names.extend(plan.chunks if plan else ())
         return names
 
-    def _copies(self, bases: Mapping[str, int], cold: TableMetadata, head: Snapshot) -> LateCopies:
+    def _cold_part(
+        self, cold: SyncedTable, head: Snapshot, bases: Mapping[str, int], late: LateFiles
+    ) -> ColdPart:
+        """What of cold counts; chunks whose late rows it has mixed with others are all cold's."""
         reader, layout = self.context.cold_chunk_files, self.tracked.layout
         assert reader is not None  # there is a cold tier
-        files = [
-            ColdFile(file, is_ours(cold, file.snapshot_id))
-            for file in reader.live(head, layout)
-            if file.kind is FileKind.DATA
-        ]
-        copies = late_copies(layout, files, bases)
-        if copies.foreign:
-            self._require_alone(copies.foreign)
-        return copies
+        files = [file for file in reader.live(head, layout) if file.kind is FileKind.DATA]
+        lost = late.lost(layout, files, bases)
+        if lost:
+            self._require_caught_up(cold, lost)
+        of_lost = dict.fromkeys(lost, EVERYTHING)
+        copies = late_copies(layout, files, {**bases, **of_lost}, late)
+        return ColdPart(_pinned(cold.state), layout, frozenset(bases), copies, lost)
 
     def _require_recorded(self, chunks: Mapping[str, Chunk]) -> None:
         """Refuses where others have changed rows of dropped chunks in cold. Raises SyncRefused."""
@@ -229,34 +228,43 @@ class _Look:
         if found := ColdCount.of(files, self.cold, layout).differences(dropped):
             raise cold_changed(self.hot.name, self.cold.state.name, list(found.values()))
 
-    def _require_alone(self, foreign: Mapping[str, frozenset[str]]) -> None:
-        """Of what cold's owner has written since a drop nobody knows whether hot has it, too.
+    def _require_caught_up(self, cold: SyncedTable, mixed: Collection[str]) -> None:
+        """Has cold answer for chunks whose rows a compaction of it has mixed.
 
-        Where hot has no rows of the chunk at all, it has not.
+        It has what was dropped, and the late rows that hot had at its position.
 
         Raises:
-            SyncRefused: Hot has some.
+            SyncRefused: Hot has other rows of them by now, or cold's position is none of main's.
         """
-        resident = self._resident()
-        doubtful = [path for path, late in foreign.items() if resident is None or late & resident]
-        if doubtful:
+        position = cold.position
+        hot = HotTable(self.hot, self.context.store)
+        since = hot.since(position.snapshot_id) if position else None
+        written: Collection[str] = mixed
+        if position and since is not None:
+            changes = changes_of(self.context.chunk_files, self.tracked.layout, since, 0)
+            touched = [change.touched(self.tracked.layout) for change in changes]
+            written = {n for n in mixed if any(t is None or n in t for t in touched)}
+        if written:
             raise SyncRefused(
-                f"{len(doubtful)} files of cold may hold dropped and late rows together",
+                f"a compaction of cold has mixed late rows of {self.hot.name} with dropped ones",
                 object=str(self.hot.name),
-                expected="late rows in files that replication wrote",
-                found=", ".join(sorted(doubtful)[:_SHOWN]),
-                next="cold was compacted, or its snapshots expired, after a chunk was reopened:"
-                " once the chunk is dropped again its rows are in cold alone",
+                expected="chunks that nobody has written since the last pass of replication",
+                found=f"chunks {', '.join(sorted(written)[:_SHOWN])}",
+                next=f"`meltline chunks replicate --tables {quote(self.hot.name)}` separates them",
             )
 
 
-def _told_by(cold: SyncedTable) -> Mapping[str, int]:
-    """The chunks that cold says it alone has. Raises SyncRefused where it cannot be read."""
+def _told_by(cold: SyncedTable) -> tuple[Mapping[str, int], LateFiles]:
+    """The chunks that cold says it alone has, and its files with late rows of them.
+
+    Raises:
+        SyncRefused: It cannot be read.
+    """
+    properties = cold.state.properties
     try:
-        told: Mapping[str, int] = read_dropped(cold.state.properties)
+        return read_dropped(properties), LateFiles.read(properties)
     except ValueError as error:
-        raise diverged(cold.state.name, f"{SYNC_DROPPED}: {error}") from error
-    return told
+        raise diverged(cold.state.name, str(error)) from error
 
 
 def _pinned(state: TableMetadata) -> PinnedTable:

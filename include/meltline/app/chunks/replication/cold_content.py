@@ -9,24 +9,13 @@ from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
-from meltline.domain.chunks.replication import (
-    EVERYTHING,
-    ColdFile,
-    LeavingFiles,
-    leaving_files,
-)
-from meltline.domain.chunks.sync import (
-    SYNC_COMMIT,
-    SYNC_DROPPED,
-    RowDigest,
-    TableSync,
-    read_dropped,
-)
+from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.layout import ChunkFile
+from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, leaving_files
+from meltline.domain.chunks.sync import SYNC_DROPPED, RowDigest, TableSync, read_dropped
 from meltline.domain.iceberg.files import FileKind
-from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.safe_text import quote
 
-_SHOWN = 3
 Digests = Mapping[str, RowDigest]
 
 
@@ -71,10 +60,10 @@ class ColdContent:
         """Those of some chunks of which hot has the rows that cold was given after its word."""
         layout = self.tracking.table.layout
         late = []
-        for cold in self._files if told else ():
-            names = layout.names(cold.file.times)
-            if names and all(cold.is_copy_after(told.get(name)) for name in names):
-                late.append(cold.file.path)
+        for file in self._files if told else ():
+            names = layout.names(file.times)
+            if names and all(n in told and self.late.has(file, n, told[n]) for n in names):
+                late.append(file.path)
         if not late:
             return {}
         hot, cold_rows = self._rows_of(told)
@@ -94,23 +83,42 @@ class ColdContent:
                 self.sync.table, f"{SYNC_DROPPED} of {self.sync.cold}: {error}"
             ) from error
 
+    @cached_property
+    def late(self) -> LateFiles:
+        """The files with late rows, as cold names them. Raises SyncRefused where it is damaged."""
+        try:
+            return LateFiles.read(self.synced.state.properties)
+        except ValueError as error:
+            raise diverged(self.sync.table, f"{self.sync.cold}: {error}") from error
+
+    def is_resident(self, name: str) -> bool:
+        """Whether hot has files that reach into a chunk."""
+        chunk = self.tracking.chunks.get(name)
+        return chunk is not None and bool(chunk.files or chunk.spans)
+
+    def lost(self, dropped: Mapping[str, int]) -> frozenset[str]:
+        """Chunks of which a compaction of cold has mixed late rows with others."""
+        if not self.late.may_have(dropped):
+            return frozenset()
+        return self.late.lost(self.tracking.table.layout, self._files, dropped)
+
     def rows_of_nobody_else(self) -> dict[str, int]:
         """Rows of chunks that hot has nothing of and that were never dropped: others emptied them.
 
         By chunk; a file of several counts for the first.
         """
         layout, rows = self.tracking.table.layout, Counter[str]()
-        for cold in self._files:
-            names = layout.names(cold.file.times) or ()
+        for file in self._files:
+            names = layout.names(file.times) or ()
             chunks = [self.tracking.chunks.get(name) for name in names]
             if names and not any(c and (c.files or c.spans or c.was_dropped) for c in chunks):
-                rows[next(iter(names))] += cold.file.rows
+                rows[next(iter(names))] += file.rows
         return dict(rows)
 
     @property
     def rows(self) -> int:
         """How many rows cold has, row deletes of hot not counted."""
-        return sum(cold.file.rows for cold in self._files)
+        return sum(file.rows for file in self._files)
 
     def words(self, dropped: Mapping[str, int]) -> Mapping[str, int]:
         """What cold is to say from now on that it alone has.
@@ -130,22 +138,14 @@ class ColdContent:
         """The files that leave where chunks are replaced; None is every chunk.
 
         Raises:
-            SyncRefused: Some hold what was dropped and late rows together, or cold says that it
-                alone has a chunk of which the ledger knows no drop.
+            SyncRefused: Cold says that it alone has a chunk of which the ledger knows no drop.
         """
         head = self.synced.state.current_snapshot
         if head is None:
-            return LeavingFiles((), replaced or frozenset(), ())
+            return LeavingFiles(chunks=replaced)
         layout = self.tracking.table.layout
-        resident = {chunk.name for chunk in self.tracking.chunks.values() if chunk.files}
-        leaving = leaving_files(layout, self._files, replaced, dropped, resident)
-        if leaving.mixed:
-            raise diverged(
-                self.sync.table,
-                f"{len(leaving.mixed)} files of {self.sync.cold} hold dropped and late rows "
-                f"together, such as {', '.join(leaving.mixed[:_SHOWN])}: it was compacted",
-            )
-        self._require_known(None if replaced is None else leaving.chunks, dropped)
+        leaving = leaving_files(layout, self._files, replaced, dropped, self.late)
+        self._require_known(leaving.chunks, dropped)
         return leaving
 
     def _require_known(self, replaced: frozenset[str] | None, dropped: Mapping[str, int]) -> None:
@@ -178,16 +178,13 @@ class ColdContent:
     # --- what is read ----------------------------------------------------------------------------
 
     @cached_property
-    def _files(self) -> Sequence[ColdFile]:
+    def _files(self) -> Sequence[ChunkFile]:
         """Cold's live data files."""
         head = self.synced.state.current_snapshot
         reader, layout = self.context.cold_chunk_files, self.tracking.table.layout
         assert reader is not None  # there is a cold tier
-        return [
-            ColdFile(file, is_ours(self.synced.state, file.snapshot_id))
-            for file in (reader.live(head, layout) if head else ())
-            if file.kind is FileKind.DATA
-        ]
+        live = reader.live(head, layout) if head else ()
+        return [file for file in live if file.kind is FileKind.DATA]
 
     def _rows_of(self, names: Collection[str]) -> tuple[Digests, Digests]:
         """What hot and cold have of some chunks."""
@@ -208,9 +205,3 @@ class ColdContent:
         layout = self.tracking.table.layout
         digests: Digests = rows.digests(self.sync.cold, cold, layout, names, only_files=only_files)
         return digests
-
-
-def is_ours(cold: TableMetadata, snapshot_id: int) -> bool:
-    """Whether replication made a snapshot of cold; of an expired one nobody knows."""
-    snapshot = cold.snapshots.get(snapshot_id)
-    return snapshot is not None and SYNC_COMMIT in snapshot.summary

@@ -7,14 +7,13 @@ nobody but replication should write there, and what is lost there is nowhere els
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from meltline.app.chunks.replication.cold_content import is_ours
-from meltline.app.chunks.replication.refusals import cold_changed
+from meltline.app.chunks.replication.refusals import cold_changed, diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold_rows import ColdRows
-from meltline.domain.chunks.layout import ChunkLayout
-from meltline.domain.chunks.replication import ColdFile
+from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.sync import TableSync
 from meltline.ports import ChunkFileReader
 
@@ -25,7 +24,7 @@ class ColdCount:
 
     synced: SyncedTable
     layout: ChunkLayout
-    files: Sequence[ColdFile]
+    files: Sequence[ChunkFile]
 
     @classmethod
     def of(
@@ -34,11 +33,15 @@ class ColdCount:
         """Reads the manifests of cold. Raises MetadataUnreadable."""
         assert reader is not None  # there is a cold tier
         head = synced.state.current_snapshot
-        files = [
-            ColdFile(file, is_ours(synced.state, file.snapshot_id))
-            for file in (reader.live(head, layout) if head else ())
-        ]
-        return cls(synced, layout, files)
+        return cls(synced, layout, reader.live(head, layout) if head else ())
+
+    def _rows(self, bases: Mapping[str, int]) -> ColdRows:
+        """Raises SyncRefused where cold's record of late files cannot be read."""
+        try:
+            late = LateFiles.read(self.synced.state.properties)
+        except ValueError as error:
+            raise diverged(self.synced.state.name, str(error)) from error
+        return ColdRows.of(self.layout, self.files, bases, late)
 
     def differences(self, chunks: Iterable[Chunk]) -> dict[str, str]:
         """Dropped chunks that cold does not have as it was recorded, and how they differ.
@@ -47,21 +50,21 @@ class ColdCount:
         """
         newest = int(self.synced.document["last-sequence-number"])
         bases = {c.name: c for c in chunks if -1 < _base(c) <= newest}
-        rows = ColdRows.of(self.layout, self.files, {n: _base(c) for n, c in bases.items()})
+        rows = self._rows({n: _base(c) for n, c in bases.items()})
         found = {n: rows.difference(c, self.synced.position) for n, c in bases.items()}
         return {name: text for name, text in found.items() if text}
 
     def recordable(self, chunks: Iterable[Chunk]) -> Mapping[str, int | None]:
         """How many rows cold alone has of dropped chunks; None where nobody can tell."""
         bases = {c.name: c for c in chunks if _base(c) > -1}
-        rows = ColdRows.of(self.layout, self.files, {n: _base(c) for n, c in bases.items()})
+        rows = self._rows({n: _base(c) for n, c in bases.items()})
         return {n: rows.recordable(c, self.synced.position) for n, c in bases.items()}
 
     def total(self, names: Iterable[str]) -> Mapping[str, int | None]:
         """All rows that cold has of chunks that are about to be dropped."""
         newest = int(self.synced.document["last-sequence-number"])
         bases = dict.fromkeys(names, newest)
-        rows = ColdRows.of(self.layout, self.files, bases)
+        rows = self._rows(bases)
         return {name: rows.total(name) for name in bases}
 
 

@@ -5,7 +5,7 @@ changed is taken anew as a whole, so that it does not matter how often and by wh
 they did. What cold has by then and its position are one commit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,10 +15,12 @@ from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.cold_rows import record_rows, require_recorded_rows
 from meltline.app.chunks.replication.kept_chunks import KeptChunks
 from meltline.app.chunks.replication.kept_history import keep_from
+from meltline.app.chunks.replication.mixed_rows import LateRows
 from meltline.app.chunks.replication.refusals import (
     diverged,
     unknown_drops,
 )
+from meltline.app.chunks.replication.staged_copy import StagedCopy
 from meltline.app.chunks.replication.synced_table import (
     SyncedTable,
     carry_shape,
@@ -35,10 +37,7 @@ from meltline.app.chunks.tracking import (
 from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.services import RunContext
 from meltline.domain.chunks.layout import SnapshotChange
-from meltline.domain.chunks.replication import (
-    LeavingFiles,
-    backlog_of,
-)
+from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, backlog_of
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
     SYNC_DROPPED,
@@ -120,7 +119,8 @@ class Pass:
         since = self.hot.since(committed.snapshot_id)
         if since is None:
             raise self._diverged(f"cold is at {committed.snapshot_id}, which main does not know")
-        if not since:
+        cold = ColdContent(context, self.sync, synced, tracking)
+        if not since and not cold.lost(cold.dropped):
             carry_shape(context, synced, self.shape)
             return Replicated(name, self._ended(committed, None))
         outcome = self._copy_since(tracking, synced, head, since)
@@ -190,12 +190,11 @@ class Pass:
             tracking = self._keeper.mark_dropped(tracking, bases)
             cold = ColdContent(self.context, self.sync, synced, tracking)
         dropped = cold.dropped
-        leaving = cold.leaving(None, dropped)
+        request, resolved = self._replacing(cold, head, None, dropped)
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
-        request = self._request(cold, head, None, leaving, dropped)
         proven = resident - dropped.keys()
         prove = partial(self._prove, head.snapshot_id, proven)
-        return self._carried_out(request, synced, prove)
+        return self._carried_out(StagedCopy(request, cold, dropped, resolved, prove))
 
     def _copy_since(
         self, tracking: Tracking, synced: SyncedTable, head: Position, since: Sequence[Snapshot]
@@ -215,15 +214,39 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, tracking)
         kept_bases = dict.fromkeys(kept, newest_in(synced))
         dropped = cold.dropped | kept_bases
-        leaving, replaced = LeavingFiles((), frozenset(), ()), backlog.replaced
-        if replaced is None or replaced:
-            leaving = cold.leaving(replaced, dropped)
-            replaced = None if replaced is None else leaving.chunks
-        request = self._request(cold, head, replaced, leaving, dropped)
+        request, resolved = self._replacing(cold, head, backlog.replaced, dropped)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
         # Before anybody sees the copy: what died in between would have cold forget its word.
         self._keeper.mark_dropped(tracking, kept_bases)
-        return self._carried_out(request, synced)
+        return self._carried_out(StagedCopy(request, cold, dropped, resolved))
+
+    def _replacing(
+        self,
+        cold: ColdContent,
+        head: Position,
+        replaced: frozenset[str] | None,
+        dropped: Mapping[str, int],
+    ) -> tuple[CopyRequest, Mapping[str, int]]:
+        """A copy that replaces chunks, and those in which a compaction of cold mixed late rows.
+
+        Returns:
+            The request, and the mixed chunks with their bases.
+
+        Raises:
+            SyncRefused: Nothing tells their rows apart, or the ledger does not know of a drop.
+        """
+        lost, leaving = cold.lost(dropped), LeavingFiles()
+        late = LateRows(self.context, cold.tracking, cold.synced)
+        kept = {n for n in lost if self.deletes is Deletes.KEEP and not cold.is_resident(n)}
+        alone = late.without(lost, kept)
+        if replaced is not None:
+            replaced |= lost
+        if replaced is None or replaced:
+            bases = {**dropped, **dict.fromkeys(alone, EVERYTHING)}
+            leaving = cold.leaving(replaced, bases)
+        request = self._request(cold, head, leaving, dropped)
+        resolved = {name: dropped[name] for name in lost}
+        return replace(request, mixed=late.mixed(leaving)), resolved
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
         """What others did: our own drops are never mirrored.
@@ -244,7 +267,6 @@ class Pass:
         self,
         cold: ColdContent,
         head: Position,
-        replaced: frozenset[str] | None,
         leaving: LeavingFiles,
         dropped: Mapping[str, int],
     ) -> CopyRequest:
@@ -254,7 +276,7 @@ class Pass:
             cold_base=cold.synced.state.metadata_location,
             layout=self.table.tracked.layout,
             upto=head.snapshot_id,
-            replaced=replaced,
+            replaced=leaving.chunks,
             removed=leaving.paths,
             properties={
                 SYNC_GENERATION: str(self.sync.generation),
@@ -267,17 +289,12 @@ class Pass:
 
     # --- how it ends -----------------------------------------------------------------------------
 
-    def _carried_out(
-        self,
-        request: CopyRequest,
-        synced: SyncedTable,
-        prove: Callable[[int], None] | None = None,
-    ) -> CopyOutcome:
+    def _carried_out(self, copy: StagedCopy) -> CopyOutcome:
         replicator = self.context.replicator
         assert replicator is not None  # there is a cold tier
-        shaped = carry_shape(self.context, synced, self.shape)
-        request = replace(request, cold_base=shaped.state.metadata_location)
-        outcome = replicator.copy(request, prove)
+        shaped = carry_shape(self.context, copy.cold.synced, self.shape)
+        request = replace(copy.request, cold_base=shaped.state.metadata_location)
+        outcome = replicator.copy(request, copy.judge)
         if outcome is None:
             raise CommitConflict(
                 f"{request.cold} has moved on while rows were copied",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.cold_rows import COLD_CHANGED
-from meltline.domain.chunks.sync import LARGE_DELETES, SyncState, TableSync
+from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, SyncState, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.safe_text import quote
@@ -75,6 +75,21 @@ def unknown_drops(table: TableName, chunks: Collection[str]) -> SyncRefused:
 
 
 _SHOWN = 3
+
+
+def mixed_files(table: TableName, chunks: Collection[str]) -> SyncRefused:
+    """Cold was compacted, and nothing tells dropped rows and late rows of some chunks apart."""
+    return refusal(
+        MIXED_FILES,
+        f"{counted(len(chunks), 'chunk')} of {table}: a compaction of cold has mixed dropped and "
+        "late rows, and hot's history up to which cold had them has expired",
+        object=str(table),
+        expected="hot's snapshot at cold's position",
+        found=f"chunks {', '.join(sorted(chunks)[:_SHOWN])}",
+        next="copy hot's rows of these chunks to another table and delete them in hot; then "
+        f"`meltline chunks replicate --tables {quote(table)} --deletes keep` leaves in cold all "
+        "that it has of them; insert what `_all` of the table lacks of the copied rows",
+    )
 
 
 def waits_for_a_person(sync: TableSync, *, deletes_decided: bool) -> bool:

@@ -1,0 +1,121 @@
+"""Record of the files of cold that have late rows: rows of dropped chunks, which hot has as well.
+
+Replication writes it into cold's own properties, in the commit that adds such a file. It holds
+whatever cold's owner does: a file keeps its name when the snapshot that wrote it has expired, and
+where a compaction has taken a recorded file its rows lie in a file that the record does not name.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
+from meltline.domain.chunks.sync import SYNC_LATE
+
+
+@dataclass(frozen=True)
+class LateFiles:
+    """Files with late rows, as cold's properties name them.
+
+    Attributes:
+        numbers: By chunk, the sequence number of each file by its key; None where cold has no
+            record at all.
+    """
+
+    numbers: Mapping[str, Mapping[str, int]] | None
+
+    @classmethod
+    def read(cls, properties: Mapping[str, str]) -> "LateFiles":
+        """Reads a table's properties.
+
+        Raises:
+            ValueError: The record is damaged: nothing may leave cold then.
+        """
+        if SYNC_LATE not in properties:
+            return cls(None)
+        raw = json.loads(properties[SYNC_LATE])
+        if not isinstance(raw, dict) or not all(_is_numbers(files) for files in raw.values()):
+            raise ValueError(f"{SYNC_LATE} is no list of files by chunk")
+        return cls(raw)
+
+    def written(self) -> str:
+        """The record as the property holds it."""
+        numbers = {name: files for name, files in (self.numbers or {}).items() if files}
+        return json.dumps(numbers, separators=(",", ":"), sort_keys=True)
+
+    def has(self, file: ChunkFile, name: str, base: int) -> bool:
+        """Whether a file's rows of a chunk are late ones, by what cold alone has up to a base."""
+        return file.sequence_number > base and file_key(file.path) in self._of(name)
+
+    def lost(
+        self, layout: ChunkLayout, files: Collection[ChunkFile], bases: Mapping[str, int]
+    ) -> frozenset[str]:
+        """Chunks whose late rows lie in files that the record does not name.
+
+        A compaction of cold took a file that the record names. Without a record that may be so of
+        every chunk with newer files.
+
+        Args:
+            layout: What the chunks are.
+            files: The live data files of cold.
+            bases: Up to where cold has the only copy, by chunk.
+        """
+        if self.numbers is None:
+            return frozenset(
+                name
+                for file in files
+                for name in layout.reached(file.times, bases)
+                if file.sequence_number > bases[name]
+            )
+        keys = {file_key(file.path) for file in files} if self.numbers else set[str]()
+        return frozenset(
+            name
+            for name, base in bases.items()
+            if any(n > base and key not in keys for key, n in self._of(name).items())
+        )
+
+    def may_have(self, bases: Mapping[str, int]) -> bool:
+        """Whether some chunk has late rows in cold."""
+        if self.numbers is None:
+            return bool(bases)
+        return any(n > base for name, base in bases.items() for n in self._of(name).values())
+
+    def after(
+        self,
+        removed: Iterable[str],
+        resolved: Mapping[str, int],
+        added: Iterable[tuple[str, ChunkFile]],
+    ) -> "LateFiles":
+        """The record after a copy.
+
+        Args:
+            removed: Paths that left cold.
+            resolved: Chunks of which no former file has late rows any more, with their bases. What
+                came before the base stays known: a rollback may undo that drop.
+            added: New late files, each with a chunk.
+        """
+        gone = {file_key(path) for path in removed}
+        numbers: dict[str, dict[str, int]] = {
+            name: {
+                key: number
+                for key, number in files.items()
+                if key not in gone and number <= resolved.get(name, number)
+            }
+            for name, files in (self.numbers or {}).items()
+        }
+        for name, file in added:
+            numbers.setdefault(name, {})[file_key(file.path)] = file.sequence_number
+        return LateFiles(numbers)
+
+    def _of(self, name: str) -> Mapping[str, int]:
+        return (self.numbers or {}).get(name, {})
+
+
+def file_key(path: str) -> str:
+    """A short name of a file: the record is written into each metadata file of cold."""
+    return sha256(path.encode()).hexdigest()[:16]
+
+
+def _is_numbers(files: object) -> bool:
+    return isinstance(files, dict) and all(isinstance(number, int) for number in files.values())

@@ -1,0 +1,89 @@
+"""Ways in which upkeep of cold by its owner could double, lose or bring back rows."""
+
+from tests.mutation.mutation import Mutation
+
+RECORD = "domain/chunks/late_files.py"
+REPLICATION = "domain/chunks/replication.py"
+STAGED = "app/chunks/replication/staged_copy.py"
+MIXED = "app/chunks/replication/mixed_rows.py"
+PASS = "app/chunks/replication/one_pass.py"
+ROWS = "app/chunks/reading/complete_rows.py"
+UPKEEP = ("tests/unit/chunks/cold/test_maintenance.py",)
+FILES = ("tests/unit/chunks/domain/test_late_files.py",)
+
+COLD_UPKEEP = (
+    Mutation(
+        "cold's upkeep: a recorded file that a compaction took is not missed", RECORD,
+        "            if any(n > base and key not in keys for key, n in self._of(name).items())\n",
+        "            if False\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: a file that was dropped with its chunk is missed", RECORD,
+        "            if any(n > base and key not in keys for key, n in self._of(name).items())\n",
+        "            if any(key not in keys for key, n in self._of(name).items())\n", FILES,
+    ),
+    Mutation(
+        "cold's upkeep: a table without a record has no late rows", RECORD,
+        "            return cls(None)\n", "            return cls({})\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: what a rollback may make late again is forgotten", RECORD,
+        "                if key not in gone and number <= resolved.get(name, number)\n",
+        "                if key not in gone and name not in resolved\n", FILES,
+    ),
+    Mutation(
+        "cold's upkeep: mixed files stay missed after they were told apart", RECORD,
+        "                if key not in gone and number <= resolved.get(name, number)\n",
+        "                if key not in gone\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: late files are not recorded", STAGED,
+        "                    for name in layout.reached(file.times, self.dropped):\n",
+        "                    for name in ():\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: what cold alone has is recorded as late once separated", STAGED,
+        "            if SYNC_DROPPED in snapshot.summary:\n", "            if False:\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: rows that were told apart are not proved", STAGED,
+        "        if self.request.mixed is not None:\n", "        if False:\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: a mixed file counts as what was dropped", REPLICATION,
+        " and is_told and is_within else", " and is_within else", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: a file that reaches into a resident chunk stays", REPLICATION,
+        " and is_told and is_within else", " and is_told else", FILES,
+    ),
+    Mutation(
+        "cold's upkeep: late files beside mixed ones are not looked into", REPLICATION,
+        "(*mixed, *shared), kept)", "(*mixed,), kept)", FILES,
+    ),
+    Mutation(
+        "cold's upkeep: mixed rows wait until hot changes them", PASS,
+        " and not cold.lost(cold.dropped):\n", ":\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: what a drop took that was rolled back is not late again", MIXED,
+        "        return (at, *(parent for parent in parents if parent is not None))\n",
+        "        return (at,)\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: a person cannot have cold keep where nothing tells", MIXED,
+        " - (unknown - frozenset(kept))\n", " - unknown\n", UPKEEP,
+    ),
+    Mutation(
+        "cold's upkeep: where history that tells has expired it is guessed", MIXED,
+        "        if unknown:\n", "        if False:\n", UPKEEP,
+    ),
+    Mutation(
+        "all rows: mixed rows that hot has changed since are taken from cold", ROWS,
+        "        if written:\n", "        if False:\n", UPKEEP,
+    ),
+    Mutation(
+        "all rows: late rows count in hot and in mixed files of cold", ROWS,
+        "frozenset(bases), copies, lost)\n", "frozenset(bases), copies)\n", UPKEEP,
+    ),
+)  # fmt: skip
