@@ -33,14 +33,14 @@ class Removal:
     Attributes:
         at: When.
         rows: How many.
+        before: How many hot had before, by its totals; none where nobody counted them.
         change: The commit of hot; None of what was mirrored before.
-        before: The table's rows before it, where it is a commit of hot.
     """
 
     at: datetime
     rows: int
+    before: int
     change: SnapshotChange | None = None
-    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class LargeDeletes:
         limits = self.context.config.chunks
         for number, last in enumerate(removals):
             since = last.at - limits.foreign_deletes_window
-            earlier = sum(r.rows for r in removals[:number] if r.at > since)
-            gone, rows = earlier + last.rows, earlier + last.before
-            if last.change and last.rows and gone > limits.max_foreign_deletes * rows:
+            together = [r for r in removals[: number + 1] if r.at > since or r is last]
+            gone, rows = sum(r.rows for r in together), max(r.before for r in together)
+            if last.change and gone > limits.max_foreign_deletes * rows:
                 return last, gone, rows
         return None
 
@@ -134,7 +134,7 @@ class LargeDeletes:
             if rows:
                 at = self.hot.state.snapshots[change.snapshot_id].committed_at
                 before = _rows_before(self.hot.state, change)
-                removals.append(Removal(at, rows, change, before))
+                removals.append(Removal(at, rows, before, change))
         return removals
 
     def _by_key(
@@ -209,16 +209,18 @@ class LargeDeletes:
 
     def _mirrored(self) -> list[Removal]:
         """What cold has lost by passes since a person last decided about deletes."""
-        place = {s.snapshot_id: n for n, s in enumerate(reversed(self.hot.line))}
+        line = list(reversed(self.hot.line))
+        place = {snapshot.snapshot_id: number for number, snapshot in enumerate(line)}
         decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
         begin = max((place[id] for id in decided if id in place), default=-1)
         removals, before = [], None
         for upto, passes in groupby(self._passes(), lambda s: s.summary[SYNC_COMMIT]):
             snapshots, at = list(passes), place.get(int(upto))
             if before is not None and at is not None and begin <= before < at:
-                rows = sum(self._lost(snapshot) for snapshot in snapshots)
-                rows += self._appended(before, at)
-                removals.append(Removal(snapshots[-1].committed_at, max(0, rows)))
+                rows = sum(map(self._lost, snapshots)) + _appended(line[before : at + 1])
+                if rows > 0:
+                    had = _total(line[before]) or 0
+                    removals.append(Removal(snapshots[-1].committed_at, rows, had))
             before = at
         return removals
 
@@ -235,12 +237,15 @@ class LargeDeletes:
         rows = [_total(each) for each in (parent, snapshot)]
         return 0 if parent is None or None in rows else (rows[0] or 0) - (rows[1] or 0)
 
-    def _appended(self, after: int, upto: int) -> int:
-        """Rows that hot's appends after one place of its line added, up to another."""
-        line = list(reversed(self.hot.line))[after + 1 : upto + 1]
-        appends = [s for s in line if s.summary.get("operation") == "append"]
-        added = [s.summary.get("added-records", "") for s in appends]
-        return sum(int(text) for text in added if text.isdecimal())
+
+def _appended(line: Sequence[Snapshot]) -> int:
+    """Rows that the appends after the first of some snapshots added."""
+    totals = [_total(snapshot) for snapshot in line]
+    return sum(
+        now - before
+        for snapshot, before, now in zip(line[1:], totals, totals[1:], strict=False)
+        if snapshot.summary.get("operation") == "append" and before is not None and now
+    )
 
 
 def _said(word: Deletes, sync: TableSync, removals: Sequence[Removal]) -> TableSync:

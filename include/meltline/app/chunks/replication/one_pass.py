@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
+from meltline.app.chunks.replication.cold_commits import carry_out, copy_request, require_equal
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.kept_chunks import KeptChunks, files_of
 from meltline.app.chunks.replication.kept_history import keep_from
@@ -43,21 +44,15 @@ from meltline.domain.chunks.replication import (
 )
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
-    SYNC_DROPPED,
-    SYNC_GENERATION,
-    SYNC_PLACE,
-    SYNC_SNAPSHOT,
     Deletes,
     Position,
     SyncState,
     TableSync,
     written_dropped,
 )
-from meltline.domain.errors import CommitConflict, MeltlineError, SyncRefused
+from meltline.domain.errors import MeltlineError, SyncRefused
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import CopyOutcome, CopyRequest
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -189,7 +184,7 @@ class Pass:
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
         request = self._request(cold, head, None, leaving, dropped)
         proven = resident - dropped.keys()
-        prove = partial(self._prove, head.snapshot_id, proven)
+        prove = partial(require_equal, self.context, request, proven)
         return self._carried_out(request, synced, prove)
 
     def _keep_unseen(self, tracking: Tracking, synced: SyncedTable) -> tuple[Tracking, SyncedTable]:
@@ -257,13 +252,9 @@ class Pass:
         self._say(decided)
         rows = 0
         for delete in deletes:
-            before = changes.index(delete.first)
-            if before:
-                upto = replace(
-                    committed,
-                    place=committed.place + before,
-                    snapshot_id=since[before - 1].snapshot_id,
-                )
+            if before := changes.index(delete.first):
+                last = since[before - 1].snapshot_id
+                upto = Position(committed.generation, committed.place + before, last)
                 outcome = self._copy_upto(tracking, synced, changes, upto)
                 rows += outcome.rows
                 synced = synced_at(self.context, self.sync.cold, outcome.location)
@@ -346,26 +337,16 @@ class Pass:
     def _request(
         self,
         cold: ColdContent,
-        head: Position,
+        upto: Position,
         replaced: frozenset[str] | None,
         leaving: LeavingFiles,
         dropped: Mapping[str, int],
     ) -> CopyRequest:
-        return CopyRequest(
-            hot=self.hot.state.name,
-            cold=cold.synced.state.name,
-            cold_base=cold.synced.state.metadata_location,
-            layout=self.table.tracked.layout,
-            upto=head.snapshot_id,
-            replaced=replaced,
-            removed=leaving.paths,
-            properties={
-                SYNC_GENERATION: str(self.sync.generation),
-                SYNC_SNAPSHOT: str(head.snapshot_id),
-                SYNC_PLACE: str(head.place),
-                SYNC_DROPPED: written_dropped(cold.words(dropped)),
-            },
+        said, upto = (
+            written_dropped(cold.words(dropped)),
+            replace(upto, generation=self.sync.generation),
         )
+        return copy_request(self.hot, cold, upto, replaced, leaving.paths, said)
 
     # --- how it ends -----------------------------------------------------------------------------
 
@@ -375,37 +356,9 @@ class Pass:
         synced: SyncedTable,
         prove: Callable[[int], None] | None = None,
     ) -> CopyOutcome:
-        replicator = self.context.replicator
-        assert replicator is not None  # there is a cold tier
         shaped = carry_shape(self.context, synced, self.shape)
         self.shape = None
-        request = replace(request, cold_base=shaped.state.metadata_location)
-        outcome = replicator.copy(request, prove)
-        if outcome is None:
-            raise CommitConflict(
-                f"{request.cold} has moved on while rows were copied",
-                object=str(request.cold),
-                expected=request.cold_base,
-                found="another metadata file",
-                next="the next pass copies them",
-            )
-        return outcome
-
-    def _prove(self, hot_snapshot: int, chunks: set[str], cold_snapshot: int) -> None:
-        """Holds every chunk's rows against hot's: rows, nulls, checksum. Raises SyncRefused."""
-        rows, layout = self.context.chunk_rows, self.table.tracked.layout
-        assert rows is not None
-        hot = rows.digests(self.hot.state.name, hot_snapshot, layout, chunks)
-        cold = rows.digests(self.sync.cold, cold_snapshot, layout, chunks)
-        differing = sorted(n for n in {*hot, *cold} if hot.get(n) != cold.get(n))
-        if differing:
-            raise SyncRefused(
-                f"the copy of {self.hot.state.name} has other rows than the table",
-                object=str(self.hot.state.name),
-                expected=f"equal rows in {len(chunks)} chunks",
-                found=f"{len(differing)} differ: {', '.join(differing[:_SHOWN])}",
-                next="the next pass copies them anew; nothing of this copy was published",
-            )
+        return carry_out(self.context, request, shaped, prove)
 
     def _ended(self, position: Position | None, outcome: CopyOutcome | None) -> TableSync:
         """Says that it streams, and keeps in hot what it has still to read."""
