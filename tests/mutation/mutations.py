@@ -10,6 +10,7 @@ from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.drop_standings import DROP_STANDINGS
+from tests.mutation.chunked.kept_deletes import KEPT_DELETES
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.chunked.synced_tables import SYNCED_TABLES
 from tests.mutation.clusters import CLUSTERS
@@ -440,6 +441,7 @@ MUTATIONS = (
     *CHUNKS,
     *SYNCED_TABLES,
     *DROP_STANDINGS,
+    *KEPT_DELETES,
     *COMPLETE_ROWS,
     *ROLLUPS,
     *REASONS,
