@@ -6,8 +6,8 @@ APP = "app/chunks/replication"
 PASS = f"{APP}/one_pass.py"
 LARGE = f"{APP}/large_deletes.py"
 RULE = "domain/chunks/kept_deletes.py"
-KEPT = ("tests/unit/chunks/test_kept_deletes.py",)
-COUNTED = ("tests/unit/chunks/test_large_deletes.py",)
+KEPT = ("tests/unit/chunks/deletes/test_kept_deletes.py",)
+COUNTED = ("tests/unit/chunks/deletes/test_large_deletes.py",)
 
 KEPT_DELETES = (
     Mutation(
