@@ -229,6 +229,18 @@ class ChunkEngines:
         # What cold alone has belongs to hot's rows as before, unless hot has all of it by now.
         parents[table.append_rows(*rows)] = None if is_whole else before
 
+    def empty_days(self, table: ChunkTable, number: int) -> set[Row]:
+        """Another tool empties chunks that have most of the rows. Returns the rows that went."""
+        before, chunks = set(table.rows_now()), sorted(table.chunks_now().items())
+        turned, most = [*chunks[number % len(chunks) :], *chunks[: number % len(chunks)]], 0
+        names = []
+        for name, rows in turned:
+            if most <= len(before) / 2:
+                names.append(name)
+                most += len(rows)
+        table.delete_chunks(*names)
+        return before - set(table.rows_now())
+
     def clone(self, table: ChunkTable, number: int) -> None:
         name = f"lake.air.copy{next(self._clones)}"
         if name.endswith(("1", "2")):

@@ -56,6 +56,7 @@ class ChunkLives(RecordedLife):
         super().__init__()
         self.lake = ChunkedLake(has_cold=True)
         self.engines = ChunkEngines(self.lake)
+        self.kept = 0
 
     @initialize(
         version=st.sampled_from([1, 2, 2, 3]),
@@ -196,6 +197,28 @@ class ChunkLives(RecordedLife):
             self.lake.check()
         finally:
             self.lake.forced = frozenset()
+
+    @rule(number=NUMBER, before=some(*WRITES))
+    def keep_must_keep(self, number: int, before: list[tuple[str, int]]) -> None:
+        """Another tool empties days in the same pass; a person has cold keep their rows."""
+        self.engines.act("sync", 0)
+        self._replicate(self.lake.services(), "mirror")
+        self.lake.check()
+        if not self.lake.has_caught_up():
+            return
+        self.happens(before, MINUTE)
+        table, accepted = self.lake.hot, self.lake.accepted
+        if table is None or not table.rows_now():
+            return
+        gone = self.engines.empty_days(table, number)
+        errors = self._replicate(self.lake.services(), "keep")
+        if errors or not self.lake.has_caught_up():
+            assert not errors or "leaves some rows" in errors[0].message, errors
+            accepted.rows -= gone
+            accepted.unsure |= gone
+        accepted.took(table.head)
+        self.lake.check()
+        self.kept += not errors
 
     def _run(
         self, services: RunContext, days: int = 0, steps: Sequence[Step] = _ON_COLD_AS_IT_IS

@@ -187,6 +187,20 @@ class ChunkTable(Table):
         operation = "overwrite" if added else "delete"
         return self.replace(add=[*added, *deletes], kinds=deletes, operation=operation)
 
+    def delete_by_value(self, value: int) -> int:
+        """One equality delete in each partition with such rows: one key, however many it hits."""
+        deletes, seen = {}, set()
+        for file in self.of_kind(FileKind.DATA):
+            partition = (file.spec_id, file.partition)
+            has_rows = any(dict(one).get(VALUE) == value for one in self.rows.written(file.path))
+            if has_rows and partition not in seen:
+                seen.add(partition)
+                path = self._put(
+                    "e", equality_bytes([row({VALUE: value})]), self._beside(file.path, 1)
+                )
+                deletes[path] = FileKind.EQUALITY_DELETE
+        return self.replace(add=[*deletes], kinds=deletes, operation="delete")
+
     def _places(self, ids: set[int]) -> Iterator[tuple[FileEntry, list[int]]]:
         """Where rows of these ids stand that are still there, by data file."""
         rows = self.rows

@@ -13,6 +13,7 @@ from tests.mutation.chunked.cold_counts import COLD_COUNTS
 from tests.mutation.chunked.cold_owners import COLD_OWNERS
 from tests.mutation.chunked.cold_upkeep import COLD_UPKEEP
 from tests.mutation.chunked.drop_standings import DROP_STANDINGS
+from tests.mutation.chunked.kept_deletes import KEPT_DELETES
 from tests.mutation.chunked.rollups import ROLLUPS
 from tests.mutation.chunked.synced_tables import SYNCED_TABLES
 from tests.mutation.clusters import CLUSTERS
@@ -446,6 +447,7 @@ MUTATIONS = (
     *SYNCED_TABLES,
     *DROP_STANDINGS,
     *COLD_UPKEEP,
+    *KEPT_DELETES,
     *COMPLETE_ROWS,
     *ROLLUPS,
     *REASONS,

@@ -224,7 +224,10 @@ class ChunksSection(Section):
         0.8, gt=0, le=1, description="Of a table's bytes, in one plan; above it the gate refuses."
     )
     max_foreign_deletes: float = Field(
-        0.2, ge=0, le=1, description="Of a table's rows, by one commit that is mirrored unasked."
+        0.2, ge=0, le=1, description="Of a table's rows, by others; more is not mirrored unasked."
+    )
+    foreign_deletes_window: Annotated[Duration, AfterValidator(positive)] = _written(
+        "7d", "Deletes by others within this time count together."
     )
     all_suffix: str = Field(
         "_all",

@@ -211,6 +211,26 @@ def test_a_large_delete_by_others_waits_for_a_person_who_has_it_mirrored_or_kept
     )
 
 
+def test_keep_has_the_state_of_the_moment_before_the_delete(careful: ChunkLake) -> None:
+    """K1: what was appended, changed and deleted since the last pass, in days that are emptied."""
+    careful.synced("moment", *OLD, *YOUNG, type=PolicyType.RETENTION)
+    gone = careful.hot("moment")[0]
+    careful.insert("moment", 10)
+    careful.w.sql(f"DELETE FROM {{moment}} WHERE id = {gone[0]}")
+    before = careful.hot("moment")
+    careful.w.sql(f"DELETE FROM {{moment}} WHERE ts < TIMESTAMP '{careful.day(8)} 00:00:00'")
+    assert careful.replicate("moment").sync.reason == LARGE_DELETES
+    assert careful.replicate("moment", Deletes.KEEP).error is None
+    assert careful.cold("moment") == before
+    careful.insert("moment", 10, rows=1)
+    careful.follow("moment")
+    late = next(row for row in careful.hot("moment") if row not in before)
+    careful.w.sql(f"DELETE FROM {{moment}} WHERE id = {late[0]}")
+    careful.replicate("moment", Deletes.MIRROR)
+    careful.follow("moment")
+    assert careful.cold("moment") == before
+
+
 def test_small_deletes_by_others_are_mirrored_unasked_and_our_own_drop_never_is(
     careful: ChunkLake,
 ) -> None:

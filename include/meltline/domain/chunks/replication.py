@@ -149,13 +149,20 @@ def _closed(
 
 
 def rows_removed(change: SnapshotChange) -> int:
-    """How many rows a commit has taken away, at least: what it wrote anew is taken off."""
+    """How many rows a commit has taken away, at least: what it wrote anew is taken off.
+
+    A delete file that another one stands for from then on has taken its rows away before.
+    """
     if change.rewrites_only:
         return 0
-    data_removed = sum(f.rows for f in change.removed if f.kind is FileKind.DATA)
-    data_added = sum(f.rows for f in change.added if f.kind is FileKind.DATA)
-    deletes = sum(f.rows for f in change.added if f.kind is not FileKind.DATA)
-    return max(0, data_removed + deletes - data_added)
+    signs = {FileKind.DATA: -1, FileKind.EQUALITY_DELETE: 1}
+    added = sum(file.rows * signs.get(file.kind, 1) for file in change.added)
+    removed = sum(
+        file.rows * -signs.get(file.kind, 1)
+        for file in change.removed
+        if file.kind is not FileKind.EQUALITY_DELETE
+    )
+    return max(0, removed + added)
 
 
 def empties_only(change: SnapshotChange) -> bool:

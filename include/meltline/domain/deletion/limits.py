@@ -48,7 +48,8 @@ class ChunkSettings:
         heartbeat: How long ago replication may have looked last, for a chunk to be proved.
         max_chunks: So many are dropped in one run, the oldest first.
         max_drop_share: Of a table's bytes, in one plan.
-        max_foreign_deletes: Of a table's rows, by one commit that is mirrored unasked.
+        max_foreign_deletes: Of a table's rows, by deletes of others that are mirrored unasked;
+            those within `foreign_deletes_window` count together.
         all_suffix: Behind a table's name it means all rows, of hot and of cold; empty: never.
     """
 
@@ -56,6 +57,7 @@ class ChunkSettings:
     max_chunks: int = 1000
     max_drop_share: float = 0.8
     max_foreign_deletes: float = 0.2
+    foreign_deletes_window: timedelta = timedelta(days=7)
     all_suffix: str = "_all"
 
 

@@ -72,11 +72,11 @@ def test_a_late_row_that_a_user_deletes_stays_deleted(upkeep: Upkeep, mode: str)
     upkeep(tiers)
     for row in (50, 51):
         tiers.hot.put([row], mode=mode)
-        assert tiers.replicate().error is None
+        assert tiers.replicate(Deletes.MIRROR).error is None
     assert all_ids(tiers) == tiers.ids() == REST
     tiers.hot.append_rows(reading(60, 0.7))
     assert all_ids(tiers) == [*REST, 60]
-    assert tiers.replicate().error is None
+    assert tiers.replicate(Deletes.MIRROR).error is None
     assert all_ids(tiers) == tiers.ids() == [*REST, 60]
 
 

@@ -103,15 +103,24 @@ class ColdContent:
         return self.late.lost(self.tracking.table.layout, self._files, dropped)
 
     def rows_of_nobody_else(self) -> dict[str, int]:
-        """Rows of chunks that hot has nothing of and that were never dropped: others emptied them.
+        """Rows of chunks that hot has nothing of, and that no drop took: others emptied them.
 
-        By chunk; a file of several counts for the first.
+        Late rows of dropped chunks are among them. By chunk; a file of several counts for the
+        first.
         """
         layout, rows = self.tracking.table.layout, Counter[str]()
+        here = {n for n, chunk in self.tracking.chunks.items() if chunk.files or chunk.spans}
+        dropped = self.dropped
+        lost = self.lost(dropped)
         for file in self._files:
             names = layout.names(file.times) or ()
-            chunks = [self.tracking.chunks.get(name) for name in names]
-            if names and not any(c and (c.files or c.spans or c.was_dropped) for c in chunks):
+            is_left = here.isdisjoint(names) and all(
+                self.late.has(file, name, dropped[name])
+                or (name in lost and file.sequence_number > dropped[name])
+                for name in names
+                if name in dropped
+            )
+            if names and is_left:
                 rows[next(iter(names))] += file.rows
         return dict(rows)
 

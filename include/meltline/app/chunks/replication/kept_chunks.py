@@ -3,13 +3,14 @@
 The ledger notes it before anybody sees the copy; whatever dies in between, nothing leaves cold.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.refusals import deletes_way_out, diverged, refusal
+from meltline.app.chunks.replication.unseen_changes import UnseenChanges
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import (
@@ -19,12 +20,12 @@ from meltline.domain.chunks.chunk import (
     ChunkStatus,
     new_chunk,
 )
+from meltline.domain.chunks.kept_deletes import KeptDelete, emptying, kept_together
 from meltline.domain.chunks.layout import SnapshotChange
-from meltline.domain.chunks.replication import empties_only, rows_removed
-from meltline.domain.chunks.sync import LARGE_DELETES, Deletes, TableSync
+from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, Deletes, TableSync
 from meltline.domain.errors import SyncRefused
-from meltline.domain.iceberg.files import FileKind
-from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote
+from meltline.domain.units import counted
 
 _SHOWN = 3
 
@@ -46,50 +47,53 @@ class KeptChunks:
     def _diverged(self, detail: str) -> SyncRefused:
         return diverged(self.hot.state.name, detail)
 
-    def kept(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> set[str]:
-        """Chunks of deletes by others that cold keeps by a person's word.
+    def kept(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> list[KeptDelete]:
+        """Deletes by others that cold does not carry out by a person's word, oldest first.
+
+        Args:
+            tracking: The chunks as they are after the commits.
+            changes: What main did, our own drops as well.
 
         Raises:
-            SyncRefused: One of them was not emptied: what hot has left of it, cold has as well.
+            SyncRefused: One of them left rows in its chunks: cold has no way to tell them apart.
         """
-        layout, names = tracking.table.layout, set[str]()
-        later: set[int] = set()
-        for change in reversed(changes):
-            if change.snapshot_id not in self.sync.kept_deletes:
-                later.add(change.snapshot_id)
-                continue
-            touched = change.touched(layout)
-            if touched is None or not empties_only(change) or self._left(tracking, touched, later):
-                raise self._diverged(
-                    f"snapshot {change.snapshot_id} leaves some rows of its chunks: cold cannot "
-                    "keep the others apart from these; let it mirror them, or roll hot back"
-                )
-            names |= touched
-        return names
+        layout, said = tracking.table.layout, self.sync.kept_deletes
+        emptied = emptying(layout, changes, files_of(tracking), in_parts=True)
+        kept = {c.snapshot_id for c in changes} & {*said}
+        for id in sorted(kept - emptied.keys()):
+            raise self._diverged(
+                f"snapshot {id} leaves some rows of its chunks: cold cannot keep the others apart "
+                "from these; let it mirror them, or roll hot back"
+            )
+        return kept_together(layout, changes, kept)
 
-    def _left(self, tracking: Tracking, chunks: Collection[str], later: Collection[int]) -> bool:
-        """Whether hot has files of chunks that were there before some commits."""
-        head, layout = self.hot.state.current_snapshot, tracking.table.layout
-        if head is None or not any(tracking.chunks[name].files for name in chunks):
-            return False
-        live = self.context.chunk_files.live(head, layout)
-        return any(
-            file.snapshot_id not in later and not set(chunks).isdisjoint(names)
-            for file in live
-            if (names := layout.names(file.times)) is not None and file.kind is FileKind.DATA
-        )
+    def seen_emptying(
+        self, tracking: Tracking, changes: Sequence[SnapshotChange], cold: ColdContent
+    ) -> list[KeptDelete]:
+        """Deletes that hot still shows, of chunks that cold alone has rows of by now."""
+        if self.deletes is not Deletes.KEEP:
+            return []
+        layout, lost = tracking.table.layout, cold.rows_of_nobody_else().keys()
+        emptied = emptying(layout, changes, files_of(tracking), in_parts=False)
+        kept = {id for id, names in emptied.items() if names & lost}
+        return kept_together(layout, changes, kept)
 
-    def emptied(self, cold: ColdContent) -> list[str]:
+    def emptied(self, cold: ColdContent, unseen: UnseenChanges) -> dict[str, None]:
         """Chunks that others emptied while nobody looked, and that a person has cold keep.
 
         Raises:
-            SyncRefused: They are much of cold, and nobody has decided.
+            SyncRefused: They are much of cold, and nobody has decided; or they are to be kept, and
+                nothing shows any more what hot had of them before the delete.
         """
         rows, most = cold.rows_of_nobody_else(), self.context.config.chunks.max_foreign_deletes
         if self.deletes is Deletes.KEEP:
-            return sorted(rows)
+            layout = cold.tracking.table.layout
+            untold = rows.keys() - self.accepted(cold)
+            if doubtful := sorted(n for n in untold if not unseen.is_before(layout, n)):
+                raise self._untold(doubtful)
+            return dict.fromkeys(sorted(rows))
         if self.deletes is Deletes.MIRROR or sum(rows.values()) <= most * cold.rows:
-            return []
+            return {}
         raise refusal(
             LARGE_DELETES,
             f"cold has {sum(rows.values())} of {cold.rows} rows in chunks that hot has nothing of "
@@ -98,6 +102,27 @@ class KeptChunks:
             expected=f"at most {most:.0%} of the rows (chunks.max-foreign-deletes)",
             found=f"chunks {', '.join(sorted(rows)[:_SHOWN])}",
             next=deletes_way_out(self.hot.state.name),
+        )
+
+    def accepted(self, cold: ColdContent) -> frozenset[str]:
+        """Chunks of which a person was told that nobody can tell their late rows in cold.
+
+        To keep these means what cold has, whatever hot had before the delete.
+        """
+        return cold.lost(cold.dropped) if self.sync.reason == MIXED_FILES else frozenset()
+
+    def _untold(self, chunks: Sequence[str]) -> SyncRefused:
+        return refusal(
+            LARGE_DELETES,
+            f"hot was written after {self.sync.cold} had its rows, and then lost "
+            f"{counted(len(chunks), 'chunk')}: the history that showed what they had before the "
+            "delete has expired",
+            object=str(self.hot.state.name),
+            expected="history of hot from before the delete",
+            found=f"chunks {', '.join(chunks[:_SHOWN])}{' …' if chunks[_SHOWN:] else ''}",
+            next="copy what cold has of them into a table of its own; then "
+            f"`meltline chunks replicate --tables {quote(self.hot.state.name)} --deletes mirror` "
+            "has cold delete them",
         )
 
     def with_bases(self, tracking: Tracking, newest: int) -> Tracking:
@@ -124,72 +149,46 @@ class KeptChunks:
             raise self._diverged("a chunk was written while cold's word about it was read")
         return replace(tracking, chunks={**tracking.chunks, **taken})
 
-    def mark_dropped(self, tracking: Tracking, bases: Mapping[str, int]) -> Tracking:
-        """Chunks that others emptied, and that cold keeps, count as dropped."""
-        now, marked = self.context.clock.now(), dict[str, Chunk]()
-        for name, base in bases.items():
-            layout, uuid = tracking.table.layout, tracking.table.table_uuid
-            chunk = tracking.chunks.get(name) or new_chunk(layout, uuid, name)
-            if chunk.was_dropped:
-                continue
-            at = self.hot.state.snapshots.get(chunk.last_write_snapshot or 0)
+    def mark_dropped(
+        self, tracking: Tracking, base: int, chunks: Mapping[str, int | None]
+    ) -> Tracking:
+        """Has chunks that others emptied, and that cold keeps, count as dropped.
+
+        A chunk that was dropped before keeps that drop: late rows that the delete has taken away
+        are cold's alone from then on, too.
+
+        Args:
+            tracking: The chunks as they are.
+            base: Cold's newest sequence number: up to it cold has the only copy.
+            chunks: What was emptied, by the commit that did; None where no history shows it.
+        """
+        layout, uuid = tracking.table.layout, tracking.table.table_uuid
+        now, ledger = self.context.clock.now(), self.context.control.chunks
+        known = {n: tracking.chunks.get(n) or new_chunk(layout, uuid, n) for n in chunks}
+        new = [chunk for name, chunk in known.items() if name not in tracking.chunks]
+        ledger.advance(tracking.table, tracking.table, new)
+        marked = {}
+        for name, snapshot_id in chunks.items():
+            chunk, at = known[name], self.hot.state.snapshots.get(snapshot_id or 0)
             drop = ChunkDrop(at.snapshot_id, at.sequence_number, base) if at else _unknown(base)
+            earlier = (d for d in chunk.drops if at is None or d.snapshot_id != at.snapshot_id)
             is_empty = not (chunk.files or chunk.spans)
             marked[name] = replace(
                 chunk,
                 status=ChunkStatus.DROPPED if is_empty else ChunkStatus.REOPENED,
+                tiered_at=None,
                 dropped_at=now,
                 cold_base=base,
-                drops=(*chunk.drops, drop),
+                drops=(*earlier, drop),
             )
-        new = [
-            replace(c, cold_base=None, drops=())
-            for n, c in marked.items()
-            if n not in tracking.chunks
-        ]
-        ledger = self.context.control.chunks
-        ledger.advance(tracking.table, tracking.table, new)
-        before = {**tracking.chunks, **{chunk.name: chunk for chunk in new}}
-        if not all(ledger.move([(before[name], marked[name]) for name in marked])):
+        if not all(ledger.move([(known[name], marked[name]) for name in marked])):
             raise self._diverged("a chunk was written while it was noted what cold keeps")
         return replace(tracking, chunks={**tracking.chunks, **marked})
 
-    def decided(self, changes: Sequence[SnapshotChange]) -> TableSync:
-        """The replication with what a person says about large deletes among some commits.
 
-        Raises:
-            SyncRefused: One would take much of cold, and nobody has decided.
-        """
-        sync = self.sync
-        decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
-        most = self.context.config.chunks.max_foreign_deletes
-        for change in changes:
-            removed = rows_removed(change)
-            rows = _rows_before(self.hot.state, change)
-            if change.snapshot_id in decided or not removed or removed <= most * rows:
-                continue
-            if self.deletes is not None:
-                sync = self.deletes.said_of(sync, change.snapshot_id)
-                continue
-            what = "empties partitions" if empties_only(change) else "deletes rows"
-            raise refusal(
-                LARGE_DELETES,
-                f"snapshot {change.snapshot_id} of {self.hot.state.name} {what}: {removed} of "
-                f"{rows} rows, more than replication mirrors unasked",
-                object=f"{self.hot.state.name}@{change.snapshot_id}",
-                expected=f"at most {most:.0%} of the rows (chunks.max-foreign-deletes)",
-                found=f"{removed} of {rows} rows",
-                next=deletes_way_out(self.hot.state.name),
-            )
-        return sync
-
-
-def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:
-    """The table's rows before a commit, by its parent's totals; none where nobody counted them."""
-    snapshot = hot.snapshots[change.snapshot_id]
-    parent = hot.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
-    total = parent.summary.get("total-records", "") if parent else ""
-    return int(total) if total.isdecimal() else 0
+def files_of(tracking: Tracking) -> dict[str, int]:
+    """How many data files each chunk has in hot, those that reach into others as well."""
+    return {name: chunk.files + chunk.spans for name, chunk in tracking.chunks.items()}
 
 
 def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
+from meltline.app.chunks.replication.cold_commits import carry_out, copy_request, require_equal
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.cold_rows import record_rows, require_recorded_rows
-from meltline.app.chunks.replication.kept_chunks import KeptChunks
+from meltline.app.chunks.replication.kept_chunks import KeptChunks, files_of
 from meltline.app.chunks.replication.kept_history import keep_from
+from meltline.app.chunks.replication.large_deletes import LargeDeletes
 from meltline.app.chunks.replication.mixed_rows import LateRows
 from meltline.app.chunks.replication.refusals import (
     diverged,
@@ -26,7 +28,9 @@ from meltline.app.chunks.replication.synced_table import (
     carry_shape,
     next_shape,
     open_synced,
+    synced_at,
 )
+from meltline.app.chunks.replication.unseen_changes import UnseenChanges, unseen_changes
 from meltline.app.chunks.tracking import (
     Tracking,
     changes_of,
@@ -34,27 +38,21 @@ from meltline.app.chunks.tracking import (
     retrack,
     track,
 )
-from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.services import RunContext
+from meltline.domain.chunks.kept_deletes import KeptDelete, counts_before
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, backlog_of
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
-    SYNC_DROPPED,
-    SYNC_GENERATION,
-    SYNC_PLACE,
-    SYNC_SNAPSHOT,
     Deletes,
     Position,
     SyncState,
     TableSync,
     written_dropped,
 )
-from meltline.domain.errors import CommitConflict, MeltlineError, SyncRefused
+from meltline.domain.errors import MeltlineError, SyncRefused
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import CopyOutcome, CopyRequest
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -184,22 +182,71 @@ class Pass:
         if unknown := cold.unknown_drops():
             tracking = self._keeper.take_up(tracking, unknown)
         tracking = self._keeper.with_bases(tracking, newest_in(synced))
+        tracking, synced = self._keep_unseen(tracking, synced)
         cold = ColdContent(self.context, self.sync, synced, tracking)
-        if emptied := self._keeper.emptied(cold):
-            bases = dict.fromkeys(emptied, newest_in(synced))
-            tracking = self._keeper.mark_dropped(tracking, bases)
-            cold = ColdContent(self.context, self.sync, synced, tracking)
         dropped = cold.dropped
         request, resolved = self._replacing(cold, head, None, dropped)
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
         proven = resident - dropped.keys()
-        prove = partial(self._prove, head.snapshot_id, proven)
+        prove = partial(require_equal, self.context, request, proven)
         return self._carried_out(StagedCopy(request, cold, dropped, resolved, prove))
+
+    def _keep_unseen(self, tracking: Tracking, synced: SyncedTable) -> tuple[Tracking, SyncedTable]:
+        """Has cold keep what deletes took from hot while nothing was replicated.
+
+        Hot's history shows what their chunks had before; where it does not, see `emptied`.
+        """
+        unseen = unseen_changes(self.context, self.hot, synced.position, tracking.table.layout)
+        if unseen.is_whole and not self._unknown_plans(unseen.changes):
+            self._say(self._large(synced).decided(tracking, unseen.changes))
+            deletes = self._keeper.kept(tracking, unseen.changes)
+            return self._keep_states(tracking, synced, unseen, deletes)
+        cold = ColdContent(self.context, self.sync, synced, tracking)
+        as_it_is = self._keeper.accepted(cold)
+        seen = self._keeper.seen_emptying(tracking, unseen.changes, cold)
+        deletes = [delete for delete in seen if as_it_is.isdisjoint(delete.chunks)]
+        tracking, synced = self._keep_states(tracking, synced, unseen, deletes)
+        cold = ColdContent(self.context, self.sync, synced, tracking)
+        if emptied := self._keeper.emptied(cold, unseen):
+            tracking = self._keeper.mark_dropped(tracking, newest_in(synced), emptied)
+        return tracking, synced
+
+    def _keep_states(
+        self,
+        tracking: Tracking,
+        synced: SyncedTable,
+        unseen: UnseenChanges,
+        deletes: Sequence[KeptDelete],
+    ) -> tuple[Tracking, SyncedTable]:
+        """Brings chunks in cold to what hot had before deletes, and notes that cold keeps it.
+
+        Cold's position stays: of other chunks it has what it had.
+        """
+        for delete in deletes:
+            if delete.is_marked(tracking.chunks):
+                continue
+            parent = self.hot.state.snapshots[delete.first.snapshot_id].parent_id
+            assert parent is not None  # a first commit takes nothing away
+            upto = Position(self.sync.generation, delete.first.place - 1, parent)
+            later = [change for change in unseen.changes if change.place > upto.place]
+            before = _as_of(tracking, upto, later)
+            cold = ColdContent(self.context, self.sync, synced, before)
+            dropped = cold.dropped
+            request, resolved = self._replacing(cold, upto, frozenset(delete.chunks), dropped)
+            request = replace(request, properties=None)
+            outcome = self._carried_out(StagedCopy(request, cold, dropped, resolved))
+            synced = synced_at(self.context, self.sync.cold, outcome.location)
+            tracking = self._marked(tracking, synced, delete)
+        return tracking, synced
 
     def _copy_since(
         self, tracking: Tracking, synced: SyncedTable, head: Position, since: Sequence[Snapshot]
     ) -> CopyOutcome:
-        """What main did since the last pass: added rows, and whole chunks where others changed."""
+        """What main did since the last pass: added rows, and whole chunks where others changed.
+
+        What a delete takes whose rows cold keeps is copied first, in a commit of its own: cold has
+        the state of the moment before it then.
+        """
         committed, layout = self.sync.committed, tracking.table.layout
         assert committed is not None
         changes = list(tracking.changes)
@@ -207,23 +254,55 @@ class Pass:
             changes = changes_of(self.context.chunk_files, layout, since, committed.place + 1)
         foreign = self._foreign(changes)
         self.changes = sum(not change.rewrites_only for change in foreign)
-        self.sync = self._keeper.decided(foreign)
-        kept = self._keeper.kept(tracking, foreign)
-        mirrored = [c for c in foreign if c.snapshot_id not in self.sync.kept_deletes]
-        backlog = backlog_of(layout, mirrored)
-        cold = ColdContent(self.context, self.sync, synced, tracking)
-        kept_bases = dict.fromkeys(kept, newest_in(synced))
-        dropped = cold.dropped | kept_bases
-        request, resolved = self._replacing(cold, head, backlog.replaced, dropped)
+        decided = self._large(synced).decided(tracking, changes)
+        deletes = replace(self._keeper, sync=decided).kept(tracking, changes)
+        self._say(decided)
+        rows = 0
+        for delete in deletes:
+            if before := changes.index(delete.first):
+                last = since[before - 1].snapshot_id
+                upto = Position(committed.generation, committed.place + before, last)
+                outcome = self._copy_upto(tracking, synced, changes, upto)
+                rows += outcome.rows
+                synced = synced_at(self.context, self.sync.cold, outcome.location)
+                self.sync = self._streams(upto, outcome)
+            tracking = self._marked(tracking, synced, delete)
+        outcome = self._copy_upto(tracking, synced, changes, head)
+        return replace(outcome, rows=rows + outcome.rows)
+
+    def _copy_upto(
+        self,
+        tracking: Tracking,
+        synced: SyncedTable,
+        changes: Sequence[SnapshotChange],
+        upto: Position,
+    ) -> CopyOutcome:
+        """What main did after cold's position, up to some place, in one commit of cold."""
+        committed, layout = self.sync.committed, tracking.table.layout
+        assert committed is not None
+        later = [change for change in changes if change.place > upto.place]
+        mirrored = [
+            change
+            for change in self._foreign(changes)
+            if committed.place < change.place <= upto.place
+            and change.snapshot_id not in self.sync.kept_deletes
+        ]
+        backlog, cold = (
+            backlog_of(layout, mirrored),
+            ColdContent(self.context, self.sync, synced, _as_of(tracking, upto, later)),
+        )
+        dropped, replaced = cold.dropped, backlog.replaced
+        if gone := self._dropped_by_us(later):
+            # Cold has by now what it was to have of these, and may have the only copy.
+            replaced = (frozenset(tracking.chunks) if replaced is None else replaced) - gone
+        request, resolved = self._replacing(cold, upto, replaced, dropped)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
-        # Before anybody sees the copy: what died in between would have cold forget its word.
-        self._keeper.mark_dropped(tracking, kept_bases)
         return self._carried_out(StagedCopy(request, cold, dropped, resolved))
 
     def _replacing(
         self,
         cold: ColdContent,
-        head: Position,
+        upto: Position,
         replaced: frozenset[str] | None,
         dropped: Mapping[str, int],
     ) -> tuple[CopyRequest, Mapping[str, int]]:
@@ -244,9 +323,25 @@ class Pass:
         if replaced is None or replaced:
             bases = {**dropped, **dict.fromkeys(alone, EVERYTHING)}
             leaving = cold.leaving(replaced, bases)
-        request = self._request(cold, head, leaving, dropped)
+        request = self._request(cold, upto, leaving, dropped)
         resolved = {name: dropped[name] for name in lost}
         return replace(request, mixed=late.mixed(leaving)), resolved
+
+    def _dropped_by_us(self, changes: Sequence[SnapshotChange]) -> frozenset[str]:
+        plans, uuid = self.context.control.plans, self.hot.state.uuid
+        drops = [plan for change in changes if (plan := own_drop(plans, change, uuid))]
+        return frozenset(name for plan in drops for name in plan.chunks)
+
+    def _marked(self, tracking: Tracking, synced: SyncedTable, delete: KeptDelete) -> Tracking:
+        return self._keeper.mark_dropped(tracking, newest_in(synced), delete.chunks)
+
+    def _say(self, decided: TableSync) -> None:
+        """Has the ledger know a person's word before anything is done by it."""
+        if decided != self.sync:
+            state = SyncState.LAGGING if decided.committed else decided.state
+            now = replace(decided, state=state, reason="", detail="")
+            self.context.control.syncs.save(self.sync, now)
+            self.sync = now
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
         """What others did: our own drops are never mirrored.
@@ -255,74 +350,50 @@ class Pass:
             SyncRefused: A commit says that it is such a drop and is not, as far as we know: of an
                 old backup of the ledger, or of a copied table.
         """
-        uuid = self.hot.state.uuid
-        foreign = [c for c in changes if own_drop(self.context.control.plans, c, uuid) is None]
-        for change in foreign:
-            if plan := change.summary.get(DROP_PLAN):
-                at = f"snapshot {change.snapshot_id}"
-                raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
-        return foreign
+        for change in self._unknown_plans(changes):
+            at, plan = f"snapshot {change.snapshot_id}", change.summary[DROP_PLAN]
+            raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
+        return self._by_others(changes)
+
+    def _unknown_plans(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
+        return [c for c in self._by_others(changes) if c.summary.get(DROP_PLAN)]
+
+    def _by_others(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
+        plans, uuid = self.context.control.plans, self.hot.state.uuid
+        return [change for change in changes if own_drop(plans, change, uuid) is None]
+
+    def _large(self, synced: SyncedTable) -> LargeDeletes:
+        return LargeDeletes(self.context, self.hot, self.sync, synced, self.deletes)
 
     def _request(
         self,
         cold: ColdContent,
-        head: Position,
+        upto: Position,
         leaving: LeavingFiles,
         dropped: Mapping[str, int],
     ) -> CopyRequest:
-        return CopyRequest(
-            hot=self.hot.state.name,
-            cold=cold.synced.state.name,
-            cold_base=cold.synced.state.metadata_location,
-            layout=self.table.tracked.layout,
-            upto=head.snapshot_id,
-            replaced=leaving.chunks,
-            removed=leaving.paths,
-            properties={
-                SYNC_GENERATION: str(self.sync.generation),
-                SYNC_SNAPSHOT: str(head.snapshot_id),
-                SYNC_PLACE: str(head.place),
-                SYNC_DROPPED: written_dropped(cold.words(dropped)),
-                **ColdOwner.of(self.context).properties,
-            },
+        said, upto = (
+            written_dropped(cold.words(dropped)),
+            replace(upto, generation=self.sync.generation),
         )
+        return copy_request(self.hot, cold, upto, leaving, said)
 
     # --- how it ends -----------------------------------------------------------------------------
 
     def _carried_out(self, copy: StagedCopy) -> CopyOutcome:
-        replicator = self.context.replicator
-        assert replicator is not None  # there is a cold tier
         shaped = carry_shape(self.context, copy.cold.synced, self.shape)
-        request = replace(copy.request, cold_base=shaped.state.metadata_location)
-        outcome = replicator.copy(request, copy.judge)
-        if outcome is None:
-            raise CommitConflict(
-                f"{request.cold} has moved on while rows were copied",
-                object=str(request.cold),
-                expected=request.cold_base,
-                found="another metadata file",
-                next="the next pass copies them",
-            )
-        return outcome
-
-    def _prove(self, hot_snapshot: int, chunks: set[str], cold_snapshot: int) -> None:
-        """Holds every chunk's rows against hot's: rows, nulls, checksum. Raises SyncRefused."""
-        rows, layout = self.context.chunk_rows, self.table.tracked.layout
-        assert rows is not None
-        hot = rows.digests(self.hot.state.name, hot_snapshot, layout, chunks)
-        cold = rows.digests(self.sync.cold, cold_snapshot, layout, chunks)
-        differing = sorted(n for n in {*hot, *cold} if hot.get(n) != cold.get(n))
-        if differing:
-            raise SyncRefused(
-                f"the copy of {self.hot.state.name} has other rows than the table",
-                object=str(self.hot.state.name),
-                expected=f"equal rows in {len(chunks)} chunks",
-                found=f"{len(differing)} differ: {', '.join(differing[:_SHOWN])}",
-                next="the next pass copies them anew; nothing of this copy was published",
-            )
+        self.shape = None
+        return carry_out(self.context, copy, shaped)
 
     def _ended(self, position: Position | None, outcome: CopyOutcome | None) -> TableSync:
         """Says that it streams, and keeps in hot what it has still to read."""
+        after = self._streams(position, outcome)
+        if position is not None:
+            keep_from(self.context, self.hot, position.snapshot_id)
+        return after
+
+    def _streams(self, position: Position | None, outcome: CopyOutcome | None) -> TableSync:
+        """Has the ledger know what cold has by now."""
         context, before = self.context, self.sync
         cold = before.cold_snapshot if outcome is None else outcome.snapshot_id
         after = replace(
@@ -336,9 +407,16 @@ class Pass:
             heartbeat=context.clock.now(),
         )
         context.control.syncs.save(before, after)
-        if position is not None:
-            keep_from(context, self.hot, position.snapshot_id)
         return after
+
+
+def _as_of(tracking: Tracking, upto: Position, later: Sequence[SnapshotChange]) -> Tracking:
+    """The chunks with the files that they had before some commits."""
+    chunks = tracking.chunks
+    if later:
+        files = counts_before(tracking.table.layout, files_of(tracking), later)
+        chunks = {name: replace(chunk, files=files[name]) for name, chunk in chunks.items()}
+    return replace(tracking, table=replace(tracking.table, walked=upto), chunks=chunks)
 
 
 def newest_in(synced: SyncedTable) -> int:

@@ -300,7 +300,12 @@ def carry_shape(
 
     tier = require_cold(context)
     location = tier.editor.edit_table(synced.state.name, edit)
-    return SyncedTable(*load_document(tier.store, synced.state.name, location))
+    return synced_at(context, synced.state.name, location)
+
+
+def synced_at(context: ReadContext, table: TableName, location: str) -> SyncedTable:
+    """Reads the table in cold as one of its metadata files has it."""
+    return SyncedTable(*load_document(require_cold(context).store, table, location))
 
 
 def other_types(hot: HotTable, synced: SyncedTable) -> str:

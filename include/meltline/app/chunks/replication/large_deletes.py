@@ -1,0 +1,275 @@
+"""Deletes by others that are large, alone or together within a window of time.
+
+Rows are counted before anything is mirrored. What was mirrored before is told by cold's own
+snapshots: each says how many rows the table had, and no delete is left out of that. So no other
+state is needed; where cold's snapshots or hot's have expired, the window is as short as these.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.replication.kept_chunks import files_of
+from meltline.app.chunks.replication.refusals import deletes_way_out, refusal
+from meltline.app.chunks.replication.synced_table import SyncedTable
+from meltline.app.chunks.tracking import Tracking, own_drop
+from meltline.app.services import RunContext
+from meltline.domain.chunks.kept_deletes import counts_before, emptying
+from meltline.domain.chunks.layout import SnapshotChange
+from meltline.domain.chunks.replication import empties_only, rows_removed
+from meltline.domain.chunks.sync import LARGE_DELETES, SYNC_COMMIT, Deletes, TableSync
+from meltline.domain.errors import SyncRefused
+from meltline.domain.iceberg.files import FileKind
+from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Rows that went.
+
+    Attributes:
+        at: When.
+        rows: How many.
+        before: How many hot had before, by its totals; none where nobody counted them.
+        change: The commit of hot; None of what was mirrored before.
+    """
+
+    at: datetime
+    rows: int
+    before: int
+    change: SnapshotChange | None = None
+
+
+@dataclass(frozen=True)
+class LargeDeletes:
+    """Decides which deletes by others are mirrored, and which are kept by a person's word.
+
+    Attributes:
+        sync: With what a person has said so far; `deletes` is what they say now.
+        synced: The table in cold.
+    """
+
+    context: RunContext
+    hot: HotTable
+    sync: TableSync
+    synced: SyncedTable
+    deletes: Deletes | None
+
+    def decided(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> TableSync:
+        """The replication with what a person says about large deletes among some commits.
+
+        What they say is about all deletes of these commits that nobody has decided about: others
+        may have deleted by many small commits. Of small ones `keep` is about those alone that
+        emptied their chunks; rows that a user deleted stay deleted.
+
+        Args:
+            tracking: The chunks as they are after the commits.
+            changes: What main did, our own drops as well.
+
+        Raises:
+            SyncRefused: They would take much of cold, and nobody has decided.
+        """
+        past, removals = self._mirrored(), self._removals(tracking, changes)
+        large = self._first_large([*past, *removals])
+        if large is None:
+            return self.sync
+        if self.deletes is None:
+            raise self._undecided(*large)
+        said, rest = self.sync, removals
+        if self.deletes is Deletes.KEEP:
+            files, layout = files_of(tracking), tracking.table.layout
+            emptied = emptying(layout, changes, files, in_parts=False)
+            whole = [r for r in removals if r.change and r.change.snapshot_id in emptied]
+            said = _said(Deletes.KEEP, said, whole)
+            rest = [r for r in removals if r not in whole]
+        word = self.deletes if self._first_large(rest) else Deletes.MIRROR
+        return _said(word, said, rest)
+
+    def _first_large(self, removals: Sequence[Removal]) -> tuple[Removal, int, int] | None:
+        """The first commit with which those within the window took too much, and how much."""
+        limits = self.context.config.chunks
+        for number, last in enumerate(removals):
+            since = last.at - limits.foreign_deletes_window
+            together = [r for r in removals[: number + 1] if r.at > since or r is last]
+            gone, rows = sum(r.rows for r in together), max(r.before for r in together)
+            if last.change and gone > limits.max_foreign_deletes * rows:
+                return last, gone, rows
+        return None
+
+    def _undecided(self, last: Removal, gone: int, rows: int) -> SyncRefused:
+        change, limits = last.change, self.context.config.chunks
+        assert change is not None
+        what = "empties partitions" if empties_only(change) else "deletes rows"
+        days = limits.foreign_deletes_window.total_seconds() / 86400
+        together = "" if gone == last.rows else f", with the deletes of {days:g} days before it"
+        return refusal(
+            LARGE_DELETES,
+            f"snapshot {change.snapshot_id} of {self.hot.state.name} {what}{together}: {gone} of "
+            f"{rows} rows, more than replication mirrors unasked",
+            object=f"{self.hot.state.name}@{change.snapshot_id}",
+            expected=f"at most {limits.max_foreign_deletes:.0%} of the rows in {days:g} days "
+            "(chunks.max-foreign-deletes, chunks.foreign-deletes-window)",
+            found=f"{gone} of {rows} rows",
+            next=deletes_way_out(self.hot.state.name),
+        )
+
+    # --- commits that are not mirrored yet -------------------------------------------------------
+
+    def _removals(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> list[Removal]:
+        """What each commit took away, where nobody has decided about it."""
+        plans, uuid = self.context.control.plans, self.hot.state.uuid
+        decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
+        undecided = [
+            change
+            for change in changes
+            if change.snapshot_id not in decided and own_drop(plans, change, uuid) is None
+        ]
+        by_key = self._by_key(tracking, changes, undecided)
+        removals = []
+        for change in undecided:
+            rows = by_key.get(change.snapshot_id, rows_removed(change))
+            if rows:
+                at = self.hot.state.snapshots[change.snapshot_id].committed_at
+                before = _rows_before(self.hot.state, change)
+                removals.append(Removal(at, rows, before, change))
+        return removals
+
+    def _by_key(
+        self,
+        tracking: Tracking,
+        changes: Sequence[SnapshotChange],
+        undecided: Sequence[SnapshotChange],
+    ) -> Mapping[int, int]:
+        """How many rows deletes by key took: their files say how many keys there are, no more.
+
+        Together they hit no more rows than their chunks have. Only where that would be much, rows
+        are read; else the keys count, and what they hit beyond that cold's totals tell the next
+        pass.
+        """
+        layout = tracking.table.layout
+        rows = Counter({name: chunk.rows for name, chunk in tracking.chunks.items()})
+        reach, keyed = Counter[str](), [c for c in undecided if _deletes_by_key(c)]
+        for change in reversed(changes if keyed else ()):
+            rows = counts_before(layout, rows, [change], lambda file: file.rows)
+            if change in keyed:
+                touched = change.touched(layout)
+                reach |= Counter({name: rows[name] for name in touched or rows})
+        most = self.context.config.chunks.max_foreign_deletes
+        before = max((_rows_before(self.hot.state, change) for change in keyed), default=0)
+        if reach.total() <= most * before / 2:
+            return {}
+        return {change.snapshot_id: 0 for change in keyed} | dict(
+            self._counted(tracking, undecided)
+        )
+
+    def _counted(
+        self, tracking: Tracking, undecided: Sequence[SnapshotChange]
+    ) -> Iterator[tuple[int, int]]:
+        """Rows that runs of commits with deletes by key took, each at the run's last commit.
+
+        Within a run there are no other commits but appends, whose rows are taken off, and
+        compactions.
+        """
+        layout = tracking.table.layout
+        for is_run, group in groupby(undecided, lambda c: _deletes_by_key(c) or _adds_only(c)):
+            run = list(group)
+            keyed = [change for change in run if _deletes_by_key(change)]
+            if not is_run or not keyed:
+                continue
+            within = run[run.index(keyed[0]) : run.index(keyed[-1]) + 1]
+            reached = [change.touched(layout) for change in keyed]
+            names = None if None in reached else frozenset[str]().union(*filter(None, reached))
+            parent = self.hot.state.snapshots[keyed[0].snapshot_id].parent_id
+            before, after = (
+                self._rows_at(tracking, id, names) for id in (parent, keyed[-1].snapshot_id)
+            )
+            appended = sum(
+                file.rows
+                for change in within
+                if change.operation == "append"
+                for file in change.added
+                if names is None or names.intersection(layout.names(file.times) or names)
+            )
+            yield keyed[-1].snapshot_id, max(0, before + appended - after)
+
+    def _rows_at(
+        self, tracking: Tracking, snapshot_id: int | None, names: frozenset[str] | None
+    ) -> int:
+        rows = self.context.chunk_rows
+        assert rows is not None  # there is a cold tier
+        if snapshot_id is None:
+            return 0
+        table, layout = self.hot.state.name, tracking.table.layout
+        return sum(d.rows for d in rows.digests(table, snapshot_id, layout, names).values())
+
+    # --- what was mirrored before ----------------------------------------------------------------
+
+    def _mirrored(self) -> list[Removal]:
+        """What cold has lost by passes since a person last decided about deletes."""
+        line = list(reversed(self.hot.line))
+        place = {snapshot.snapshot_id: number for number, snapshot in enumerate(line)}
+        decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
+        begin = max((place[id] for id in decided if id in place), default=-1)
+        removals, before = [], None
+        for upto, passes in groupby(self._passes(), lambda s: s.summary[SYNC_COMMIT]):
+            snapshots, at = list(passes), place.get(int(upto))
+            if before is not None and at is not None and begin <= before < at:
+                rows = sum(map(self._lost, snapshots)) + _appended(line[before : at + 1])
+                if rows > 0:
+                    had = _total(line[before]) or 0
+                    removals.append(Removal(snapshots[-1].committed_at, rows, had))
+            before = at
+        return removals
+
+    def _passes(self) -> list[Snapshot]:
+        """Replication's commits in cold, oldest first."""
+        head, cold = self.synced.state.current_snapshot_id, self.synced.state
+        line = [] if head is None else list(cold.ancestry(head))
+        said = [s for s in line if s.summary.get(SYNC_COMMIT, "").isdecimal()]
+        return list(reversed(said))
+
+    def _lost(self, snapshot: Snapshot) -> int:
+        cold = self.synced.state
+        parent = cold.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
+        rows = [_total(each) for each in (parent, snapshot)]
+        return 0 if parent is None or None in rows else (rows[0] or 0) - (rows[1] or 0)
+
+
+def _appended(line: Sequence[Snapshot]) -> int:
+    """Rows that the appends after the first of some snapshots added."""
+    totals = [_total(snapshot) for snapshot in line]
+    return sum(
+        now - before
+        for snapshot, before, now in zip(line[1:], totals, totals[1:], strict=False)
+        if snapshot.summary.get("operation") == "append" and before is not None and now
+    )
+
+
+def _said(word: Deletes, sync: TableSync, removals: Sequence[Removal]) -> TableSync:
+    for removal in removals:
+        if removal.change is not None:
+            sync = word.said_of(sync, removal.change.snapshot_id)
+    return sync
+
+
+def _deletes_by_key(change: SnapshotChange) -> bool:
+    return any(file.kind is FileKind.EQUALITY_DELETE for file in change.added)
+
+
+def _adds_only(change: SnapshotChange) -> bool:
+    return change.operation == "append" or change.rewrites_only
+
+
+def _total(snapshot: Snapshot | None) -> int | None:
+    total = snapshot.summary.get("total-records", "") if snapshot else ""
+    return int(total) if total.isdecimal() else None
+
+
+def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:
+    """The table's rows before a commit, by its parent's totals; none where nobody counted them."""
+    snapshot = hot.snapshots[change.snapshot_id]
+    parent = hot.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
+    return _total(parent) or 0
