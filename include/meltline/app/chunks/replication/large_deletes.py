@@ -62,8 +62,9 @@ class LargeDeletes:
         """The replication with what a person says about large deletes among some commits.
 
         What they say is about all deletes of these commits that nobody has decided about: others
-        may have deleted by many small commits. Of small ones `keep` is about those alone that
-        emptied their chunks; rows that a user deleted stay deleted.
+        may have deleted by many small commits. `keep` is about small ones only where those beside
+        the large ones take too much, and then about those that emptied their chunks: rows that a
+        user deleted stay deleted.
 
         Args:
             tracking: The chunks as they are after the commits.
@@ -83,6 +84,9 @@ class LargeDeletes:
             files, layout = files_of(tracking), tracking.table.layout
             emptied = emptying(layout, changes, files, in_parts=False)
             whole = [r for r in removals if r.change and r.change.snapshot_id in emptied]
+            alone = [r for r in whole if self._first_large([r])]
+            if not self._first_large([r for r in removals if r not in alone]):
+                whole = alone
             said = _said(Deletes.KEEP, said, whole)
             rest = [r for r in removals if r not in whole]
         word = self.deletes if self._first_large(rest) else Deletes.MIRROR
