@@ -1,10 +1,12 @@
 """What is wrong with a lake and its ledgers, without a JVM."""
 
 import os
+from itertools import chain
 from typing import Annotated
 
 import typer
 
+from meltline.app.chunks.accepted_cold import cold_row_findings
 from meltline.app.doctor.doctor import examine, worst_first
 from meltline.app.doctor.installation import installation_findings
 from meltline.app.ground.probe import probe_catalog
@@ -29,7 +31,9 @@ def doctor(
     wiring = wire(config)
     if probe:
         return _probe(wiring, probe, as_json=as_json)
-    findings = worst_first([*installation_findings(os.environ), *examine(wiring.ledgers())])
+    context = wiring.ledgers()
+    checks = (installation_findings(os.environ), examine(context), cold_row_findings(context))
+    findings = worst_first(chain.from_iterable(checks))
     rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
     columns = ("level", "code", "object", "message", "fix")
     document, nothing = {"findings": findings}, "Nothing to report."

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from meltline.grammar.statements import Name
 from meltline.grammar.tokens import Kind, Token, tokens_of
@@ -203,3 +204,31 @@ def names_in(text: str) -> Iterator[tuple[int, Name]]:
 def texts_in(text: str) -> Iterator[str]:
     """The texts in quotes in a statement."""
     return (token.text for token in tokens_of(text) if token.kind is Kind.STRING)
+
+
+def is_worked_out(text: str) -> bool:
+    """Whether Spark works out a name or a statement from more than one plain text in quotes."""
+    tokens = tokens_of(text)
+    return any(
+        not _is_plain(text, tokens, at + 1 if token.is_word("IMMEDIATE") else at + 2)
+        for at, token in enumerate(tokens[:-1])
+        if (token.is_word("IDENTIFIER") and tokens[at + 1].is_symbol("("))
+        or (token.is_word("IMMEDIATE") and tokens[at - 1].is_word("EXECUTE"))
+    )
+
+
+def executed_in(text: str) -> Iterator[str]:
+    """The statements that EXECUTE IMMEDIATE has in quotes."""
+    tokens = tokens_of(text)
+    for before, said in pairwise(tokens):
+        if before.is_word("IMMEDIATE") and said.kind is Kind.STRING:
+            yield said.text
+
+
+def _is_plain(text: str, tokens: Sequence[Token], at: int) -> bool:
+    """Whether a text in quotes is whole, and has no escapes that Spark may read another way."""
+    if tokens[at].kind is not Kind.STRING or "\\" in text[tokens[at].start : tokens[at].end]:
+        return False
+    after = tokens[at + 1]
+    is_whole = after.kind is Kind.END or after.is_symbol(")") or after.is_symbol(";")
+    return is_whole or after.is_word("INTO", "USING")

@@ -361,7 +361,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: what a drop has only prepared counts as dropped", "domain/chunks/chunk.py",
-        "        return self.last_drop.base if self.last_drop and self.was_dropped else None\n", "        return self.cold_base if self.was_dropped else None\n",
+        "        return self.only_copy.base if self.only_copy else None\n", "        return self.cold_base if self.was_dropped else None\n",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
     Mutation(

@@ -22,13 +22,13 @@ COLD_COUNTS = (
     Mutation(
         "counts: all rows are read from whatever cold has",
         "app/chunks/reading/complete_rows.py",
-        "        self._require_recorded(chunks)\n",
-        "",
+        "        if found := cold.differences(dropped):\n",
+        "        if found := cold.differences([]):\n",
         _TESTS,
     ),
     Mutation(
         "counts: the doctor counts on whatever cold has",
-        "app/doctor/cold_findings.py",
+        "app/chunks/accepted_cold.py",
         "            require_recorded_rows(context, sync, synced, chunks)\n",
         "",
         _TESTS,
@@ -78,15 +78,29 @@ COLD_COUNTS = (
     Mutation(
         "counts: fewer rows than were dropped are as good",
         "domain/chunks/cold_rows.py",
-        "        if least <= drop.rows <= most:\n",
+        "        if least <= drop.rows <= most and not is_more:\n",
         "        if most <= drop.rows:\n",
         _TESTS,
     ),
     Mutation(
         "counts: more rows than were dropped are as good",
         "domain/chunks/cold_rows.py",
-        "        if least <= drop.rows <= most:\n",
+        "        if least <= drop.rows <= most and not is_more:\n",
         "        if drop.rows <= most:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: what others commit after a pass that died is its own",
+        "app/chunks/replication/one_pass.py",
+        "        left = synced.left_by(position) or sync.cold_snapshot",
+        "        left = synced.state.current_snapshot_id",
+        _TESTS,
+    ),
+    Mutation(
+        "counts: cold may have any number of late rows",
+        "domain/chunks/cold_rows.py",
+        "        is_more = late is not None and most + self.late[name] > drop.rows + late\n",
+        "        is_more = False\n",
         _TESTS,
     ),
 )

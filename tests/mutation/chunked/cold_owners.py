@@ -119,6 +119,20 @@ COLD_OWNERS = (
         _SQL,
     ),
     Mutation(
+        "cold: SQL executes a statement in quotes that changes the archive",
+        "app/sql/archive_writes.py",
+        "        require_archive_unchanged(context, standing, executed, first)\n",
+        "        pass\n",
+        _SQL,
+    ),
+    Mutation(
+        "cold: SQL lets Spark work out the name of what a statement changes",
+        "app/sql/archive_writes.py",
+        "    if is_worked_out(text):\n",
+        "    if False:\n",
+        _SQL,
+    ),
+    Mutation(
         "cold: SQL that stands in the archive changes it",
         "app/sql/archive_writes.py",
         "        if cold in (name[0], container_name(context, standing, name).catalog):\n",

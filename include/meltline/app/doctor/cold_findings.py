@@ -1,21 +1,18 @@
 """What `doctor` says about the cold tier: what keeps history from going there."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
-from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.archive.cold_tables import ColdTables, plain_name
 from meltline.app.archive.foreign_metadata import foreign_commits, last_of_ours
-from meltline.app.catalog.metadata import load_document, metadata_of
+from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of
-from meltline.app.chunks.replication.cold_rows import require_recorded_rows
-from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.ground.cold_owner import mark_of
 from meltline.app.ground.findings import Finding
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.sync import SYNC_OF
 from meltline.domain.errors import MeltlineError
-from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import ObjectReader
 
@@ -56,29 +53,7 @@ def _tier_findings(
             yield from _foreign(tier.store, state)
     uuids = {row.uuid for row in context.control.registrations.all()}
     yield from _of_others(tables, uuids, metadata_of(states))
-    yield from _changed(context, {state.name: state for state in metadata_of(states)})
     yield from _names_taken(wanting, metadata_of(states))
-
-
-def _changed(context: ReadContext, states: Mapping[TableName, TableMetadata]) -> Iterator[Finding]:
-    """Synced tables in which others have changed rows of dropped chunks."""
-    for sync in context.control.syncs.all():
-        state = states.get(sync.cold)
-        if state is None or state.properties.get(SYNC_OF) != sync.table_uuid:
-            continue
-        chunks = context.control.chunks.of(sync.table_uuid).values()
-        try:
-            store = require_cold(context).store
-            synced = SyncedTable(*load_document(store, sync.cold, state.metadata_location))
-            require_recorded_rows(context, sync, synced, chunks)
-        except MeltlineError as error:
-            yield Finding(
-                "error",
-                "chunks_cold_changed",
-                str(sync.table),
-                _message(error),
-                error.next,
-            )
 
 
 def _of_others(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus
 from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.sync import Position
@@ -106,15 +106,27 @@ class ColdRows:
             return f"{name}: others delete rows by condition, of {drop.rows} that were dropped"
         most = self.only[name] + self.doubtful[name] - self.deleted[name]
         least = most if _is_over(chunk, position) else most - self.doubtful[name]
-        if least <= drop.rows <= most:
+        late = _late_at_most(chunk, position)
+        is_more = late is not None and most + self.late[name] > drop.rows + late
+        if least <= drop.rows <= most and not is_more:
             return ""
-        return f"{name}: {drop.rows} rows were dropped, cold has {most}"
+        besides = f" and {self.late[name]} late ones, hot at most {late}" if is_more else ""
+        return f"{name}: {drop.rows} rows were dropped, cold has {most}{besides}"
 
 
 def _is_over(chunk: Chunk, position: Position | None) -> bool:
     """Whether hot has no late rows of a chunk, and cold has heard of it."""
-    if chunk.is_resident or position is None:
-        return False
-    return chunk.last_write is None or (
-        chunk.generation == position.generation and chunk.last_write <= position.place
-    )
+    return not chunk.is_resident and _is_copied(chunk, position)
+
+
+def _late_at_most(chunk: Chunk, position: Position | None) -> int | None:
+    """How many late rows of a reopened chunk cold may have; None where nobody can tell."""
+    is_counted = chunk.status is ChunkStatus.REOPENED and not chunk.spans
+    return chunk.rows if is_counted and _is_copied(chunk, position) else None
+
+
+def _is_copied(chunk: Chunk, position: Position | None) -> bool:
+    """Whether cold has what hot has of a chunk."""
+    if position is None or chunk.last_write is None:
+        return position is not None
+    return chunk.generation == position.generation and chunk.last_write <= position.place

@@ -1,15 +1,15 @@
 """What others delete or add in cold is found by the number of rows, before anything else goes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
-from meltline.app.chunks.accepted_cold import accept_cold
+from meltline.app.chunks.accepted_cold import accept_cold, cold_row_findings
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.proofs import ColdSide, unproved
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.tracking import tracking_of
-from meltline.app.doctor.doctor import examine
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold_rows import COLD_CHANGED
 from meltline.domain.errors import SyncRefused, UsageInvalid
@@ -23,6 +23,7 @@ from tests.chunks.chunk_tables import (
     reading,
     values_of,
 )
+from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 
 ROWS = list(range(2 * DAYS))
@@ -74,7 +75,7 @@ def test_what_others_change_in_cold_stops_everything_that_counts_on_it(change: C
     before = tiers.statuses()
     with pytest.raises(SyncRefused, match="other rows"):
         viewed(tiers)
-    assert "chunks_cold_changed" in {found.code for found in examine(tiers.lake.services())}
+    assert [f.code for f in cold_row_findings(tiers.lake.services())] == ["chunks_cold_changed"]
     tiers.lake.on(13)
     assert tiers.run("finds it") == before
     refused = tiers.replicate()
@@ -99,6 +100,29 @@ def test_proofs_gates_and_drops_refuse_cold_that_was_changed_since_the_last_pass
 
 def a_due_chunk(tiers: Tiers) -> Chunk:
     return tiers.lake.chunks()[day_name(4)]
+
+
+def test_what_others_change_after_a_pass_that_died_is_found() -> None:
+    tiers = dropped()
+    tiers.hot.append_rows(reading(90, 5))
+    dying = tiers.die_at("control.syncs.save", 1)
+    with suppress(Killed):
+        tiers.replicate(None, dying.of(tiers.lake.services()))
+    assert dying.dead
+    tiers.lake.let_leases_end()
+    by_others(tiers, CHANGES["a chunk is emptied"])
+    before = tiers.statuses()
+    assert tiers.replicate().sync.reason == COLD_CHANGED
+    tiers.lake.on(13)
+    assert tiers.run("drops nothing") == before
+
+
+def test_a_row_that_others_add_to_a_reopened_chunk_is_found() -> None:
+    tiers = dropped()
+    tiers.hot.append_rows(reading(70, 0), reading(71, 0))
+    assert tiers.replicate().error is None
+    by_others(tiers, CHANGES["a row is added"])
+    assert tiers.replicate().sync.reason == COLD_CHANGED
 
 
 def test_cold_that_is_set_back_goes_on() -> None:
@@ -141,6 +165,7 @@ def test_compactions_late_rows_and_further_drops_change_no_count() -> None:
         assert tiers.run(f"again {id}")[day_name(0)] == "dropped"
         assert tiers.replicate().error is None
     tiers.compact_cold(0)
+    assert list(cold_row_findings(tiers.lake.services())) == []
     assert tiers.replicate().error is None
     assert viewed(tiers) == [*ROWS, 70, 71] == tiers.ids()
 
@@ -155,6 +180,18 @@ def test_a_late_row_that_is_updated_and_deleted_changes_no_count() -> None:
     assert viewed(tiers) == [*ROWS, 71]
     assert tiers.replicate().error is None
     assert viewed(tiers) == [*ROWS, 71] == tiers.ids()
+
+
+def test_a_pass_that_died_changes_no_count() -> None:
+    tiers = dropped()
+    tiers.hot.append_rows(reading(70, 0), reading(90, 5))
+    dying = tiers.die_at("control.syncs.save", 1)
+    with suppress(Killed):
+        tiers.replicate(None, dying.of(tiers.lake.services()))
+    tiers.lake.let_leases_end()
+    tiers.compact_cold(1)
+    assert tiers.replicate().error is None
+    assert viewed(tiers) == [*ROWS, 70, 90] == tiers.ids()
 
 
 def test_a_rollback_and_another_drop_change_no_count() -> None:

@@ -34,7 +34,7 @@ from meltline.domain.chunks.sync import (
 from meltline.domain.errors import CommitConflict, SyncRefused, TableNotFound
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.safe_text import quote
 
 _TRIES = 8
@@ -149,11 +149,15 @@ class _Look:
             return CompleteRows(read, self._notice(chunks))
         told, late = _told_by(self.cold)
         bases = self._bases(chunks, told)
-        self._require_recorded(chunks)
-        head = self.cold.state.current_snapshot
-        if not bases or head is None:
+        dropped = [chunk for chunk in chunks.values() if chunk.was_dropped]
+        if not (bases or dropped):
             return CompleteRows(read)
-        return CompleteRows(replace(read, cold=self._cold_part(self.cold, head, bases, late)))
+        cold = ColdCount.of(self.context.cold_chunk_files, self.cold, self.tracked.layout)
+        if changed := cold.differences(dropped):
+            raise cold_changed(self.hot.name, self.cold.state.name, list(changed.values()))
+        if not bases or self.cold.state.current_snapshot is None:
+            return CompleteRows(read)
+        return CompleteRows(replace(read, cold=self._cold_part(cold, bases, late)))
 
     def _notice(self, chunks: Mapping[str, Chunk]) -> str:
         gone = [chunk for chunk in chunks.values() if chunk.was_dropped]
@@ -205,28 +209,16 @@ class _Look:
             names.extend(plan.chunks if plan else ())
         return names
 
-    def _cold_part(
-        self, cold: SyncedTable, head: Snapshot, bases: Mapping[str, int], late: LateFiles
-    ) -> ColdPart:
+    def _cold_part(self, cold: ColdCount, bases: Mapping[str, int], late: LateFiles) -> ColdPart:
         """What of cold counts; chunks whose late rows it has mixed with others are all cold's."""
-        reader, layout = self.context.cold_chunk_files, self.tracked.layout
-        assert reader is not None  # there is a cold tier
-        files = [file for file in reader.live(head, layout) if file.kind is FileKind.DATA]
+        layout = self.tracked.layout
+        files = [file for file in cold.files if file.kind is FileKind.DATA]
         lost = late.lost(layout, files, bases)
         if lost:
-            self._require_caught_up(cold, lost)
+            self._require_caught_up(cold.synced, lost)
         of_lost = dict.fromkeys(lost, EVERYTHING)
         copies = late_copies(layout, files, {**bases, **of_lost}, late)
-        return ColdPart(_pinned(cold.state), layout, frozenset(bases), copies, lost)
-
-    def _require_recorded(self, chunks: Mapping[str, Chunk]) -> None:
-        """Refuses where others have changed rows of dropped chunks in cold. Raises SyncRefused."""
-        dropped = [chunk for chunk in chunks.values() if chunk.was_dropped]
-        if self.cold is None or not dropped:
-            return
-        files, layout = self.context.cold_chunk_files, self.tracked.layout
-        if found := ColdCount.of(files, self.cold, layout).differences(dropped):
-            raise cold_changed(self.hot.name, self.cold.state.name, list(found.values()))
+        return ColdPart(_pinned(cold.synced.state), layout, frozenset(bases), copies, lost)
 
     def _require_caught_up(self, cold: SyncedTable, mixed: Collection[str]) -> None:
         """Has cold answer for chunks whose rows a compaction of it has mixed.

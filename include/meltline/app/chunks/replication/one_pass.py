@@ -148,10 +148,10 @@ class Pass:
             and position.generation == sync.generation
             and position.place > sync.committed.place
         )
-        if not is_ahead:
+        if not is_ahead or position is None:
             raise self._diverged(f"{sync.cold} says {position}, the ledger {sync.committed}")
-        head = synced.state.current_snapshot_id
-        self.sync = replace(sync, committed=position, cold_snapshot=head)
+        left = synced.left_by(position) or sync.cold_snapshot  # others may have committed since
+        self.sync = replace(sync, committed=position, cold_snapshot=left)
         self.context.control.syncs.save(sync, self.sync)
 
     def _tracked(self) -> Tracking:

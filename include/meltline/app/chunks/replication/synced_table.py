@@ -20,6 +20,7 @@ from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.layout import ChunkLayout, separating_spec
 from meltline.domain.chunks.sync import (
+    SYNC_COMMIT,
     SYNC_GENERATION,
     SYNC_OF,
     SYNC_PLACE,
@@ -77,6 +78,14 @@ class SyncedTable:
             )
         except (KeyError, ValueError):
             return None
+
+    def left_by(self, position: Position) -> int | None:
+        """The snapshot that replication left at a position; None where none has its rows."""
+        head = self.state.current_snapshot_id
+        for snapshot in () if head is None else self.state.ancestry(head):
+            if snapshot.summary.get(SYNC_COMMIT) == str(position.snapshot_id):
+                return snapshot.snapshot_id
+        return None
 
     def goes_on_from(self, snapshot_id: int | None) -> bool:
         """Whether main still comes from a snapshot: it was not rolled back, or nobody can tell.
