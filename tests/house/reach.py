@@ -19,7 +19,7 @@ READS = re.compile(
     r"|distinct_bytes|find|forgotten_manifests|get|half_seen|identity|in_states|is_link|judge|known|links_among"
     r"|guards|hindrance|level|list|listing|lists|live_totals|location|measure|name|newest|now|observe_only|of|other_owners|ownerships"
     r"|paths|places|prove|reachable_sets|read|read_prefix|real_path|settled|sharing|simulated"
-    r"|signs|since|size|sizes_before|stats|stream|tips|unequal|unknown|vouched|waiting_in|waiting_plans|withheld"
+    r"|signs|since|size|sizes_before|stats|stream|sums|tips|tracked|unequal|unknown|vouched|waiting_in|waiting_plans|withheld"
     r"|IncidentAlarm\.add"
 )
 """Methods of ports that change nothing, by their names; and the alarm, which keeps files."""

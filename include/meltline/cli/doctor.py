@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.chunks.accepted_cold import cold_row_findings
+from meltline.app.chunks.reading.cold_row_findings import cold_row_findings
 from meltline.app.doctor.doctor import examine, worst_first
 from meltline.app.doctor.installation import installation_findings
 from meltline.app.ground.probe import probe_catalog

@@ -374,11 +374,6 @@ CHUNKS = (
         "        if not all(self.context.control.chunks.move(moves)):\n", "        if False:\n",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
-    Mutation(
-        "chunks: what a person has cold keep is noted after the copy", "app/chunks/replication/one_pass.py",
-        "        self._keeper.mark_dropped(tracking, kept_bases)\n", "",
-        ("tests/unit/chunks/test_only_copies.py",),
-    ),
     # --- said in SQL -----------------------------------------------------------------------------
     Mutation(
         "lakets: a force that names no chunks is about all of them", "app/chunks/hand_runs.py",

@@ -22,13 +22,13 @@ COLD_COUNTS = (
     Mutation(
         "counts: all rows are read from whatever cold has",
         "app/chunks/reading/complete_rows.py",
-        "        if found := cold.differences(dropped):\n",
-        "        if found := cold.differences([]):\n",
+        "        if changed := cold.differences(dropped):\n",
+        "        if changed := cold.differences([]):\n",
         _TESTS,
     ),
     Mutation(
         "counts: the doctor counts on whatever cold has",
-        "app/chunks/accepted_cold.py",
+        "app/chunks/reading/cold_row_findings.py",
         "            require_recorded_rows(context, sync, synced, chunks)\n",
         "",
         _TESTS,
@@ -50,15 +50,15 @@ COLD_COUNTS = (
     Mutation(
         "counts: rows that others have added are late ones",
         "domain/chunks/cold_rows.py",
-        "        return self.late if cold.is_ours else self.doubtful\n",
+        "        return self.doubtful if is_doubtful else self.only\n",
         "        return self.late\n",
         _TESTS,
     ),
     Mutation(
         "counts: late rows count as dropped ones",
         "domain/chunks/cold_rows.py",
-        "        return self.late if cold.is_ours else self.doubtful\n",
-        "        return self.only\n",
+        "        if is_late:\n            return self.late\n",
+        "",
         _TESTS,
     ),
     Mutation(

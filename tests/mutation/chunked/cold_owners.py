@@ -64,8 +64,8 @@ COLD_OWNERS = (
     ),
     Mutation(
         "cold: a table of an earlier version never gets a mark",
-        "app/chunks/replication/one_pass.py",
-        "                **ColdOwner.of(self.context).properties,\n",
+        "app/chunks/replication/cold_commits.py",
+        "            **ColdOwner.of(cold.context).properties,\n",
         "",
         _TESTS,
     ),

@@ -34,7 +34,7 @@ KEPT_DELETES = (
     Mutation(
         "kept: a pass that begins anew does not look at the history",
         PASS,
-        "        if unseen.is_whole and not self._unknown_plans(unseen.changes):\n",
+        "        if unseen.is_whole and not self._own.unknown(unseen.changes):\n",
         "        if False:\n",
         KEPT,
     ),
@@ -48,8 +48,8 @@ KEPT_DELETES = (
     Mutation(
         "kept: late rows of dropped chunks are no rows of others",
         f"{APP}/cold_content.py",
-        "                cold.is_copy_after(dropped[name]) for name in names if name in dropped\n",
-        "                name not in dropped for name in names\n",
+        "                self.late.has(file, name, dropped[name])\n",
+        "                name not in dropped\n",
         KEPT,
     ),
     Mutation(

@@ -217,6 +217,27 @@ def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan
     return plan if is_same else None
 
 
+@dataclass(frozen=True)
+class OwnDrops:
+    """The drops of one table, by their plans."""
+
+    plans: PlanReader
+    table_uuid: str
+
+    def chunks(self, changes: Sequence[SnapshotChange]) -> frozenset[str]:
+        """The chunks that commits of ours have dropped."""
+        plans = [own_drop(self.plans, change, self.table_uuid) for change in changes]
+        return frozenset(name for plan in plans if plan for name in plan.chunks)
+
+    def others(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
+        """The commits that are no drops of ours."""
+        return [c for c in changes if own_drop(self.plans, c, self.table_uuid) is None]
+
+    def unknown(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
+        """Those of them that say they are: of an old backup of the ledger, or of a copied table."""
+        return [change for change in self.others(changes) if change.summary.get(DROP_PLAN)]
+
+
 def planned(file: ChunkFile, owner: str) -> PlannedFile:
     """A file of a chunk as an item of a plan."""
     return PlannedFile(file.path, file.kind, file.bytes, owner)

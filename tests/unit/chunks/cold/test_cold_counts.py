@@ -5,9 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from meltline.app.chunks.accepted_cold import accept_cold, cold_row_findings
+from meltline.app.chunks.accepted_cold import accept_cold
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.proofs import ColdSide, unproved
+from meltline.app.chunks.reading.cold_row_findings import cold_row_findings
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.tracking import tracking_of
 from meltline.domain.chunks.chunk import Chunk

@@ -20,9 +20,9 @@ from meltline.domain.chunks.chunk import (
     ChunkStatus,
     new_chunk,
 )
-from meltline.domain.chunks.kept_deletes import KeptDelete, emptying, kept_together
+from meltline.domain.chunks.kept_deletes import KeptDelete, counts_before, emptying, kept_together
 from meltline.domain.chunks.layout import SnapshotChange
-from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, Deletes, TableSync
+from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, Deletes, Position, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted
@@ -205,3 +205,12 @@ def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:
 
 def _unknown(base: int) -> ChunkDrop:
     return ChunkDrop(UNKNOWN_DROP, 0, base)
+
+
+def as_of(tracking: Tracking, upto: Position, later: Sequence[SnapshotChange]) -> Tracking:
+    """The chunks with the files that they had before some commits."""
+    chunks = tracking.chunks
+    if later:
+        files = counts_before(tracking.table.layout, files_of(tracking), later)
+        chunks = {name: replace(chunk, files=files[name]) for name, chunk in chunks.items()}
+    return replace(tracking, table=replace(tracking.table, walked=upto), chunks=chunks)

@@ -85,7 +85,7 @@ class LargeDeletes:
             emptied = emptying(layout, changes, files, in_parts=False)
             whole = [r for r in removals if r.change and r.change.snapshot_id in emptied]
             alone = [r for r in whole if self._first_large([r])]
-            if not self._first_large([r for r in removals if r not in alone]):
+            if not self._first_large([*past, *(r for r in removals if r not in alone)]):
                 whole = alone
             said = _said(Deletes.KEEP, said, whole)
             rest = [r for r in removals if r not in whole]

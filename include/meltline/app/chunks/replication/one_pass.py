@@ -14,7 +14,7 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_commits import carry_out, copy_request, require_equal
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.cold_rows import record_rows, require_recorded_rows
-from meltline.app.chunks.replication.kept_chunks import KeptChunks, files_of
+from meltline.app.chunks.replication.kept_chunks import KeptChunks, as_of
 from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.large_deletes import LargeDeletes
 from meltline.app.chunks.replication.mixed_rows import LateRows
@@ -32,14 +32,14 @@ from meltline.app.chunks.replication.synced_table import (
 )
 from meltline.app.chunks.replication.unseen_changes import UnseenChanges, unseen_changes
 from meltline.app.chunks.tracking import (
+    OwnDrops,
     Tracking,
     changes_of,
-    own_drop,
     retrack,
     track,
 )
 from meltline.app.services import RunContext
-from meltline.domain.chunks.kept_deletes import KeptDelete, counts_before
+from meltline.domain.chunks.kept_deletes import KeptDelete
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, backlog_of
 from meltline.domain.chunks.sync import (
@@ -181,7 +181,7 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if unknown := cold.unknown_drops():
             tracking = self._keeper.take_up(tracking, unknown)
-        tracking = self._keeper.with_bases(tracking, newest_in(synced))
+        tracking = self._keeper.with_bases(tracking, synced.newest)
         tracking, synced = self._keep_unseen(tracking, synced)
         cold = ColdContent(self.context, self.sync, synced, tracking)
         dropped = cold.dropped
@@ -197,7 +197,7 @@ class Pass:
         Hot's history shows what their chunks had before; where it does not, see `emptied`.
         """
         unseen = unseen_changes(self.context, self.hot, synced.position, tracking.table.layout)
-        if unseen.is_whole and not self._unknown_plans(unseen.changes):
+        if unseen.is_whole and not self._own.unknown(unseen.changes):
             self._say(self._large(synced).decided(tracking, unseen.changes))
             deletes = self._keeper.kept(tracking, unseen.changes)
             return self._keep_states(tracking, synced, unseen, deletes)
@@ -208,7 +208,7 @@ class Pass:
         tracking, synced = self._keep_states(tracking, synced, unseen, deletes)
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if emptied := self._keeper.emptied(cold, unseen):
-            tracking = self._keeper.mark_dropped(tracking, newest_in(synced), emptied)
+            tracking = self._keeper.mark_dropped(tracking, synced.newest, emptied)
         return tracking, synced
 
     def _keep_states(
@@ -229,7 +229,7 @@ class Pass:
             assert parent is not None  # a first commit takes nothing away
             upto = Position(self.sync.generation, delete.first.place - 1, parent)
             later = [change for change in unseen.changes if change.place > upto.place]
-            before = _as_of(tracking, upto, later)
+            before = as_of(tracking, upto, later)
             cold = ColdContent(self.context, self.sync, synced, before)
             dropped = cold.dropped
             request, resolved = self._replacing(cold, upto, frozenset(delete.chunks), dropped)
@@ -287,12 +287,10 @@ class Pass:
             if committed.place < change.place <= upto.place
             and change.snapshot_id not in self.sync.kept_deletes
         ]
-        backlog, cold = (
-            backlog_of(layout, mirrored),
-            ColdContent(self.context, self.sync, synced, _as_of(tracking, upto, later)),
-        )
+        backlog, before = backlog_of(layout, mirrored), as_of(tracking, upto, later)
+        cold = ColdContent(self.context, self.sync, synced, before)
         dropped, replaced = cold.dropped, backlog.replaced
-        if gone := self._dropped_by_us(later):
+        if gone := self._own.chunks(later):
             # Cold has by now what it was to have of these, and may have the only copy.
             replaced = (frozenset(tracking.chunks) if replaced is None else replaced) - gone
         request, resolved = self._replacing(cold, upto, replaced, dropped)
@@ -327,13 +325,12 @@ class Pass:
         resolved = {name: dropped[name] for name in lost}
         return replace(request, mixed=late.mixed(leaving)), resolved
 
-    def _dropped_by_us(self, changes: Sequence[SnapshotChange]) -> frozenset[str]:
-        plans, uuid = self.context.control.plans, self.hot.state.uuid
-        drops = [plan for change in changes if (plan := own_drop(plans, change, uuid))]
-        return frozenset(name for plan in drops for name in plan.chunks)
+    @property
+    def _own(self) -> OwnDrops:
+        return OwnDrops(self.context.control.plans, self.hot.state.uuid)
 
     def _marked(self, tracking: Tracking, synced: SyncedTable, delete: KeptDelete) -> Tracking:
-        return self._keeper.mark_dropped(tracking, newest_in(synced), delete.chunks)
+        return self._keeper.mark_dropped(tracking, synced.newest, delete.chunks)
 
     def _say(self, decided: TableSync) -> None:
         """Has the ledger know a person's word before anything is done by it."""
@@ -350,17 +347,10 @@ class Pass:
             SyncRefused: A commit says that it is such a drop and is not, as far as we know: of an
                 old backup of the ledger, or of a copied table.
         """
-        for change in self._unknown_plans(changes):
+        for change in self._own.unknown(changes):
             at, plan = f"snapshot {change.snapshot_id}", change.summary[DROP_PLAN]
             raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
-        return self._by_others(changes)
-
-    def _unknown_plans(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
-        return [c for c in self._by_others(changes) if c.summary.get(DROP_PLAN)]
-
-    def _by_others(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
-        plans, uuid = self.context.control.plans, self.hot.state.uuid
-        return [change for change in changes if own_drop(plans, change, uuid) is None]
+        return self._own.others(changes)
 
     def _large(self, synced: SyncedTable) -> LargeDeletes:
         return LargeDeletes(self.context, self.hot, self.sync, synced, self.deletes)
@@ -372,10 +362,8 @@ class Pass:
         leaving: LeavingFiles,
         dropped: Mapping[str, int],
     ) -> CopyRequest:
-        said, upto = (
-            written_dropped(cold.words(dropped)),
-            replace(upto, generation=self.sync.generation),
-        )
+        said = written_dropped(cold.words(dropped))
+        upto = replace(upto, generation=self.sync.generation)
         return copy_request(self.hot, cold, upto, leaving, said)
 
     # --- how it ends -----------------------------------------------------------------------------
@@ -408,17 +396,3 @@ class Pass:
         )
         context.control.syncs.save(before, after)
         return after
-
-
-def _as_of(tracking: Tracking, upto: Position, later: Sequence[SnapshotChange]) -> Tracking:
-    """The chunks with the files that they had before some commits."""
-    chunks = tracking.chunks
-    if later:
-        files = counts_before(tracking.table.layout, files_of(tracking), later)
-        chunks = {name: replace(chunk, files=files[name]) for name, chunk in chunks.items()}
-    return replace(tracking, table=replace(tracking.table, walked=upto), chunks=chunks)
-
-
-def newest_in(synced: SyncedTable) -> int:
-    """Cold's newest sequence number: whatever it has by now bears none that is higher."""
-    return int(synced.document["last-sequence-number"])

@@ -87,6 +87,11 @@ class SyncedTable:
                 return snapshot.snapshot_id
         return None
 
+    @property
+    def newest(self) -> int:
+        """Its newest sequence number: whatever it has by now bears none that is higher."""
+        return int(self.document["last-sequence-number"])
+
     def goes_on_from(self, snapshot_id: int | None) -> bool:
         """Whether main still comes from a snapshot: it was not rolled back, or nobody can tell.
 
