@@ -419,7 +419,7 @@ COMPLETE_ROWS = (
         "            parts[copies].add(file.path)\n", "            pass\n", RULE,
     ),
     Mutation(
-        "all rows: what was dropped is taken for a late copy", "domain/chunks/late_files.py",
+        "all rows: what was dropped is taken for a late copy", "domain/chunks/cold/late_files.py",
         "file.sequence_number > base and file_key", "file.sequence_number >= base and file_key", ("tests/unit/chunks/domain/test_late_files.py",),
     ),
     Mutation(

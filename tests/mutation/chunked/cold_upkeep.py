@@ -2,7 +2,7 @@
 
 from tests.mutation.mutation import Mutation
 
-RECORD = "domain/chunks/late_files.py"
+RECORD = "domain/chunks/cold/late_files.py"
 REPLICATION = "domain/chunks/replication.py"
 STAGED = "app/chunks/replication/staged_copy.py"
 MIXED = "app/chunks/replication/mixed_rows.py"

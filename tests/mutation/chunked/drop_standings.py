@@ -67,15 +67,15 @@ DROP_STANDINGS = (
     Mutation(
         "drops: the view guesses where nobody can tell",
         "app/chunks/reading/complete_rows.py",
-        "        if both:\n",
+        "        if doubled:\n",
         "        if False:\n",
         LAKE,
     ),
     Mutation(
         "drops: the view asks though hot has no row",
         "app/chunks/reading/complete_rows.py",
-        "        both = [name for name in unknown if resident is None or name in resident]\n",
-        "        both = [*unknown]\n",
+        "        doubled = [name for name in unknown if resident is None or name in resident]\n",
+        "        doubled = [*unknown]\n",
         LAKE,
     ),
     Mutation(

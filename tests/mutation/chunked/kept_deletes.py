@@ -111,7 +111,7 @@ KEPT_DELETES = (
     Mutation(
         "large deletes: keep brings back what a user deleted",
         LARGE,
-        "        word = self.deletes if self._first_large(rest) else Deletes.MIRROR\n",
+        "        word = self.deletes if self._first_large(mirrored) else Deletes.MIRROR\n",
         "        word = self.deletes\n",
         COUNTED,
     ),

@@ -78,11 +78,11 @@ class JvmChunkDropper:
             kind = str(java.getClass().getSimpleName())
             if kind in _CONFLICTS:
                 return DropOutcome(None, f"{_CONFLICTS[kind]}: {java.getMessage()}")
-            found = f"{kind}: {java.getMessage()}"
-            raise _failed(request.table, found, is_committing=is_committing) from failure
+            cause = f"{kind}: {java.getMessage()}"
+            raise _failed(request.table, cause, is_committing=is_committing) from failure
         except (PySparkException, Py4JError) as failure:  # the JVM is gone, or Spark has wrapped it
-            found = f"{type(failure).__name__}: {failure}"
-            raise _failed(request.table, found, is_committing=is_committing) from failure
+            cause = f"{type(failure).__name__}: {failure}"
+            raise _failed(request.table, cause, is_committing=is_committing) from failure
 
     def _require_base(self, table: Any, base: int) -> None:
         table.refresh()
@@ -126,9 +126,9 @@ class JvmChunkDropper:
         lists = self._lists
         whole = lists.texts(lists.each(tasks, "org.apache.iceberg.ContentScanTask", "residual"))
         specs = lists.texts(lists.each(files, _FILE, "specId"))
-        found = lists.each(tasks, _TASK, "deletes")
-        counts = [int(n) for n in lists.texts(lists.each(found, "java.util.Collection", "size"))]
-        flat = lists.flat(found)
+        deletes = lists.each(tasks, _TASK, "deletes")
+        counts = [int(n) for n in lists.texts(lists.each(deletes, "java.util.Collection", "size"))]
+        flat = lists.flat(deletes)
         referenced = lists.texts(
             lists.each_static(
                 flat,
@@ -181,19 +181,19 @@ def _difference(gated: frozenset[str], there: set[str]) -> str:
     return "the chunks have other files than the gate has passed: " + (", ".join(parts) or "twice")
 
 
-def _failed(table: TableName, found: str, *, is_committing: bool) -> MeltlineError:
+def _failed(table: TableName, cause: str, *, is_committing: bool) -> MeltlineError:
     if not is_committing:
         return MeltlineError(
             f"chunks of {table} could not be dropped; nothing was committed",
             object=str(table),
             expected="a table whose metadata this session can read",
-            found=found,
+            found=cause,
             next="run again; if it stays, have a look at the table with the engine itself",
         )
     return MeltlineError(
         f"nobody knows what became of the drop of chunks of {table}",
         object=str(table),
         expected="a commit or a conflict",
-        found=found,
+        found=cause,
         next="run again: the catalog decides, since a drop that was committed has the plan's id",
     )

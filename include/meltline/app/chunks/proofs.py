@@ -16,8 +16,8 @@ from meltline.app.chunks.replication.synced_table import SyncedTable, require_ow
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.durability import Deferred, not_durable, old_enough
-from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.sync import RowDigest, TableSync, read_dropped
 from meltline.domain.errors import MeltlineError, SyncRefused

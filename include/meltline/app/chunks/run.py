@@ -114,16 +114,16 @@ class ChunkRun:
 
     def refresh_rollups(self) -> None:
         """Brings rollups of these tables up to main, and those above them."""
-        known = self.context.control.rollups.all()
-        chosen = above(known, {table.state.uuid for table in self._tables()})
+        rollups = self.context.control.rollups.all()
+        chosen = above(rollups, {table.state.uuid for table in self._tables()})
         for done in refresh_rollups(self.context, chosen):
             self._note_refreshed(done)
 
     def evaluate_chunks(self) -> None:
         """Finishes what an earlier run began, stamps chunks, and flags those that are proved."""
         if not self.request.dry_run:
-            begun = drop_chunks(self.context, begun_drops(self.context))
-            self._note_dropped([r for r in begun if not isinstance(r.error, PlanStale)])
+            results = drop_chunks(self.context, begun_drops(self.context))
+            self._note_dropped([r for r in results if not isinstance(r.error, PlanStale)])
         if refused := ArmingCheck.of(self.context).refusal():
             self.summary.not_armed = NotArmedCounts(refused.object)
         missing = missing_tables(self.context, self._tables(), self.request.tables)
@@ -157,9 +157,9 @@ class ChunkRun:
         waiting = {(line["table"], line["chunk"]) for line in self._deferred_so_far()}
         for table in self._tables():
             uuid, name = table.state.uuid, str(table.state.name)
-            gone = {chunk for plan in applied if plan.table_uuid == uuid for chunk in plan.chunks}
-            left = {chunk for of, chunk in waiting if of == name} - gone
-            words = f"{len(gone)} dropped, {len(left)} deferred"
+            dropped = {c for plan in applied if plan.table_uuid == uuid for c in plan.chunks}
+            deferred = {chunk for of, chunk in waiting if of == name} - dropped
+            words = f"{len(dropped)} dropped, {len(deferred)} deferred"
             with suppress(LockHeld), chunk_lock(context, uuid):  # it is only said again
                 (tracked,) = context.control.chunks.tracked([uuid])
                 after = replace(tracked, last_run_at=context.clock.now(), last_run=words)
@@ -169,11 +169,11 @@ class ChunkRun:
 
     def _deferred_so_far(self) -> list[Mapping[str, Any]]:
         """The run's: earlier steps may have been processes of their own, and left a summary."""
-        told = list(self.summary.deferred)
+        lines = list(self.summary.deferred)
         with suppress(RunNotFound):
             document = self.context.control.runs.get(self.request.run_id).summary
-            told += json.loads(document).get("deferred", ()) if document else ()
-        return told
+            lines += json.loads(document).get("deferred", ()) if document else ()
+        return lines
 
     def _tables(self) -> list[ChunkedTable]:
         return chunked_tables(self.context, self.request.tables)
@@ -264,18 +264,18 @@ class ChunkRun:
 
     def _note_dropped(self, results: Sequence[DroppedChunks]) -> None:
         self.results += results
-        for result in results:
-            plan = result.plan
+        for drop in results:
+            plan = drop.plan
             self.summary.with_plans([plan])
-            if isinstance(result.error, PlanStale):  # written all the time: the next run has it
-                self._defer(plan.table, result.deferred)
+            if isinstance(drop.error, PlanStale):  # written all the time: the next run has it
+                self._defer(plan.table, drop.deferred)
                 continue
-            if result.error is not None:
-                self.summary.note_error(plan.table, result.error)
+            if drop.error is not None:
+                self.summary.note_error(plan.table, drop.error)
                 continue
-            counts = {"chunks_dropped": len(result.chunks), "bytes_dropped": plan.bytes}
+            counts = {"chunks_dropped": len(drop.chunks), "bytes_dropped": plan.bytes}
             self.summary.add(plan.table, **counts)
-            self.summary.notices.append(f"{plan.table}: {times_of(result)}")
+            self.summary.notices.append(f"{plan.table}: {times_of(drop)}")
 
     def _defer(self, table: TableName, deferred: Sequence[Deferred]) -> None:
         """Notes what waits; of a chunk the latest reason, as where each step is a process."""

@@ -143,8 +143,8 @@ def _doubtful(tracking: Tracking, hot: Mapping[str, int]) -> list[Chunk]:
 
 def _settled(chunk: Chunk, standing: Standing) -> Chunk:
     """A chunk whose files nobody has counted since main left its line stays what it is."""
-    told = answered(chunk, standing)
-    return resettled(told) if chunk.status is ChunkStatus.UNKNOWN else told
+    answer = answered(chunk, standing)
+    return resettled(answer) if chunk.status is ChunkStatus.UNKNOWN else answer
 
 
 def _require_back(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.main_line import MainLine, with_standings
 from meltline.domain.chunks.replication import EVERYTHING

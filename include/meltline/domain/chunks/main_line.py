@@ -42,12 +42,12 @@ class MainLine:
         """
         head = state.current_snapshot_id
         line = {} if head is None else {s.snapshot_id: s for s in state.ancestry(head)}
-        left = frozenset(
+        fork_drops = frozenset(
             drop.snapshot_id
             for drop in drops
             if any(s.snapshot_id in line for s in state.ancestry(drop.snapshot_id))
         )
-        return cls(line, left - line.keys(), judged in line)
+        return cls(line, fork_drops - line.keys(), judged in line)
 
     def standing(self, drop: ChunkDrop) -> Standing:
         """Tells how a drop stands on this line."""
@@ -126,9 +126,9 @@ def lost_drops(
         chunks: All of them, or those that were dropped.
         leaving: Snapshots that are to expire.
     """
-    drops, gone = drops_of(chunks), frozenset(leaving)
+    drops, expired = drops_of(chunks), frozenset(leaving)
     now = MainLine.of(state, table.judged, drops)
-    left = {i: s for i, s in state.snapshots.items() if i not in gone}
-    after = MainLine.of(replace(state, snapshots=left), table.judged, drops)
+    remaining = {i: s for i, s in state.snapshots.items() if i not in expired}
+    after = MainLine.of(replace(state, snapshots=remaining), table.judged, drops)
     lost = {drop.snapshot_id for drop in drops if now.standing(drop) != after.standing(drop)}
-    return sorted(lost | (gone & now.unrecorded(table.walked, drops)))
+    return sorted(lost | (expired & now.unrecorded(table.walked, drops)))

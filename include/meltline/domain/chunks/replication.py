@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange, chunks_of
 from meltline.domain.iceberg.files import FileKind
 

@@ -12,7 +12,7 @@ from meltline.app.chunks.reading.cold_row_findings import cold_row_findings
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.tracking import tracking_of
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.cold_rows import COLD_CHANGED
+from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.errors import SyncRefused, UsageInvalid
 from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import (

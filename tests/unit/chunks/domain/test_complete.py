@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.complete import (
     LateCopies,
     late_copies,
     only_copy_bases,
     unknown_chunks,
 )
-from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
 from meltline.domain.chunks.main_line import MainLine
 from meltline.domain.chunks.ranges import TimeRange

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, leaving_files

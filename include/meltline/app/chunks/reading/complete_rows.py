@@ -13,6 +13,7 @@ from meltline.app.chunks.replication.synced_table import SyncedTable, require_ow
 from meltline.app.chunks.tracking import changes_of, own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.complete import (
     ColdPart,
     CompleteRead,
@@ -21,7 +22,6 @@ from meltline.domain.chunks.complete import (
     only_copy_bases,
     unknown_chunks,
 )
-from meltline.domain.chunks.late_files import LateFiles
 from meltline.domain.chunks.layout import chunks_of
 from meltline.domain.chunks.main_line import MainLine, drops_of
 from meltline.domain.chunks.replication import EVERYTHING
@@ -190,9 +190,9 @@ class _Look:
             SyncRefused: Hot has rows of a chunk of which nobody can tell whether its drop stands.
         """
         resident = self._resident() if unknown else ()
-        both = [name for name in unknown if resident is None or name in resident]
-        if both:
-            raise unknown_drops(self.hot.name, both)
+        doubled = [name for name in unknown if resident is None or name in resident]
+        if doubled:
+            raise unknown_drops(self.hot.name, doubled)
 
     def _resident(self) -> frozenset[str] | None:
         """The chunks that hot has rows of; None is any."""

@@ -28,7 +28,7 @@ def copy_request(
     cold: ColdContent,
     upto: Position,
     leaving: LeavingFiles,
-    said: str,
+    words: str,
 ) -> CopyRequest:
     """What a pass asks the engine for.
 
@@ -37,7 +37,7 @@ def copy_request(
         cold: What cold has before.
         upto: The position that cold has then.
         leaving: Files of cold that leave, and the chunks of which it is to have what hot has there.
-        said: What cold says then of the chunks that it alone has.
+        words: What cold says then of the chunks that it alone has.
     """
     return CopyRequest(
         hot=hot.state.name,
@@ -51,7 +51,7 @@ def copy_request(
             SYNC_GENERATION: str(upto.generation),
             SYNC_SNAPSHOT: str(upto.snapshot_id),
             SYNC_PLACE: str(upto.place),
-            SYNC_DROPPED: said,
+            SYNC_DROPPED: words,
             **ColdOwner.of(cold.context).properties,
         },
     )

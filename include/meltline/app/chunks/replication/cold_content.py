@@ -9,7 +9,7 @@ from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
-from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile
 from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, leaving_files
 from meltline.domain.chunks.sync import SYNC_DROPPED, RowDigest, TableSync, read_dropped

@@ -11,8 +11,8 @@ from meltline.app.chunks.replication.refusals import cold_changed, diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.cold_rows import ColdRows
-from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.cold.cold_rows import ColdRows
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.sync import TableSync
 from meltline.ports import ChunkFileReader
@@ -51,8 +51,8 @@ class ColdCount:
         newest = int(self.synced.document["last-sequence-number"])
         bases = {c.name: c for c in chunks if -1 < _base(c) <= newest}
         rows = self._rows({n: _base(c) for n, c in bases.items()})
-        found = {n: rows.difference(c, self.synced.position) for n, c in bases.items()}
-        return {name: text for name, text in found.items() if text}
+        texts = {n: rows.difference(c, self.synced.position) for n, c in bases.items()}
+        return {name: text for name, text in texts.items() if text}
 
     def recordable(self, chunks: Iterable[Chunk]) -> Mapping[str, int | None]:
         """How many rows cold alone has of dropped chunks; None where nobody can tell."""
@@ -88,8 +88,8 @@ def require_recorded_rows(
         return
     (tracked,) = context.control.chunks.tracked([sync.table_uuid])
     count = ColdCount.of(context.cold_chunk_files, synced, tracked.layout)
-    if found := count.differences(dropped):
-        raise cold_changed(sync.table, sync.cold, list(found.values()))
+    if changed := count.differences(dropped):
+        raise cold_changed(sync.table, sync.cold, list(changed.values()))
 
 
 def record_rows(

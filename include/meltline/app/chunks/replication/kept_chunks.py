@@ -61,9 +61,15 @@ class KeptChunks:
         emptied = emptying(layout, changes, files_of(tracking), in_parts=True)
         kept = {c.snapshot_id for c in changes} & {*said}
         for id in sorted(kept - emptied.keys()):
-            raise self._diverged(
-                f"snapshot {id} leaves some rows of its chunks: cold cannot keep the others apart "
-                "from these; let it mirror them, or roll hot back"
+            raise refusal(
+                LARGE_DELETES,  # a person may still have cold mirror it
+                f"snapshot {id} of {self.hot.state.name} leaves some rows of its chunks: cold "
+                "cannot keep the others apart from these",
+                object=f"{self.hot.state.name}@{id}",
+                expected="deletes that empty their chunks",
+                found="chunks with rows in hot",
+                next=f"`meltline chunks replicate --tables {quote(self.hot.state.name)} --deletes "
+                "mirror` has cold delete them too; or roll hot back to before the delete",
             )
         return kept_together(layout, changes, kept)
 

@@ -79,7 +79,7 @@ class LargeDeletes:
             return self.sync
         if self.deletes is None:
             raise self._undecided(*large)
-        said, rest = self.sync, removals
+        sync, mirrored = self.sync, removals
         if self.deletes is Deletes.KEEP:
             files, layout = files_of(tracking), tracking.table.layout
             emptied = emptying(layout, changes, files, in_parts=False)
@@ -87,10 +87,10 @@ class LargeDeletes:
             alone = [r for r in whole if self._first_large([r])]
             if not self._first_large([*past, *(r for r in removals if r not in alone)]):
                 whole = alone
-            said = _said(Deletes.KEEP, said, whole)
-            rest = [r for r in removals if r not in whole]
-        word = self.deletes if self._first_large(rest) else Deletes.MIRROR
-        return _said(word, said, rest)
+            sync = _said(Deletes.KEEP, sync, whole)
+            mirrored = [r for r in removals if r not in whole]
+        word = self.deletes if self._first_large(mirrored) else Deletes.MIRROR
+        return _said(word, sync, mirrored)
 
     def _first_large(self, removals: Sequence[Removal]) -> tuple[Removal, int, int] | None:
         """The first commit with which those within the window took too much, and how much."""
@@ -98,25 +98,25 @@ class LargeDeletes:
         for number, last in enumerate(removals):
             since = last.at - limits.foreign_deletes_window
             together = [r for r in removals[: number + 1] if r.at > since or r is last]
-            gone, rows = sum(r.rows for r in together), max(r.before for r in together)
-            if last.change and gone > limits.max_foreign_deletes * rows:
-                return last, gone, rows
+            removed, rows = sum(r.rows for r in together), max(r.before for r in together)
+            if last.change and removed > limits.max_foreign_deletes * rows:
+                return last, removed, rows
         return None
 
-    def _undecided(self, last: Removal, gone: int, rows: int) -> SyncRefused:
+    def _undecided(self, last: Removal, removed: int, rows: int) -> SyncRefused:
         change, limits = last.change, self.context.config.chunks
         assert change is not None
-        what = "empties partitions" if empties_only(change) else "deletes rows"
+        verb = "empties partitions" if empties_only(change) else "deletes rows"
         days = limits.foreign_deletes_window.total_seconds() / 86400
-        together = "" if gone == last.rows else f", with the deletes of {days:g} days before it"
+        together = "" if removed == last.rows else f", with the deletes of {days:g} days before it"
         return refusal(
             LARGE_DELETES,
-            f"snapshot {change.snapshot_id} of {self.hot.state.name} {what}{together}: {gone} of "
-            f"{rows} rows, more than replication mirrors unasked",
+            f"snapshot {change.snapshot_id} of {self.hot.state.name} {verb}{together}: {removed} "
+            f"of {rows} rows, more than replication mirrors unasked",
             object=f"{self.hot.state.name}@{change.snapshot_id}",
             expected=f"at most {limits.max_foreign_deletes:.0%} of the rows in {days:g} days "
             "(chunks.max-foreign-deletes, chunks.foreign-deletes-window)",
-            found=f"{gone} of {rows} rows",
+            found=f"{removed} of {rows} rows",
             next=deletes_way_out(self.hot.state.name),
         )
 
@@ -232,8 +232,8 @@ class LargeDeletes:
         """Replication's commits in cold, oldest first."""
         head, cold = self.synced.state.current_snapshot_id, self.synced.state
         line = [] if head is None else list(cold.ancestry(head))
-        said = [s for s in line if s.summary.get(SYNC_COMMIT, "").isdecimal()]
-        return list(reversed(said))
+        passes = [s for s in line if s.summary.get(SYNC_COMMIT, "").isdecimal()]
+        return list(reversed(passes))
 
     def _lost(self, snapshot: Snapshot) -> int:
         cold = self.synced.state

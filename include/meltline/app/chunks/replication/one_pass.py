@@ -150,8 +150,8 @@ class Pass:
         )
         if not is_ahead or position is None:
             raise self._diverged(f"{sync.cold} says {position}, the ledger {sync.committed}")
-        left = synced.left_by(position) or sync.cold_snapshot  # others may have committed since
-        self.sync = replace(sync, committed=position, cold_snapshot=left)
+        head = synced.left_by(position) or sync.cold_snapshot  # others may have committed since
+        self.sync = replace(sync, committed=position, cold_snapshot=head)
         self.context.control.syncs.save(sync, self.sync)
 
     def _tracked(self) -> Tracking:
@@ -290,9 +290,11 @@ class Pass:
         backlog, before = backlog_of(layout, mirrored), as_of(tracking, upto, later)
         cold = ColdContent(self.context, self.sync, synced, before)
         dropped, replaced = cold.dropped, backlog.replaced
-        if gone := self._own.chunks(later):
+        if dropped_later := self._own.chunks(later):
             # Cold has by now what it was to have of these, and may have the only copy.
-            replaced = (frozenset(tracking.chunks) if replaced is None else replaced) - gone
+            replaced = (
+                frozenset(tracking.chunks) if replaced is None else replaced
+            ) - dropped_later
         request, resolved = self._replacing(cold, upto, replaced, dropped)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
         return self._carried_out(StagedCopy(request, cold, dropped, resolved))
@@ -362,9 +364,9 @@ class Pass:
         leaving: LeavingFiles,
         dropped: Mapping[str, int],
     ) -> CopyRequest:
-        said = written_dropped(cold.words(dropped))
+        words = written_dropped(cold.words(dropped))
         upto = replace(upto, generation=self.sync.generation)
-        return copy_request(self.hot, cold, upto, leaving, said)
+        return copy_request(self.hot, cold, upto, leaving, words)
 
     # --- how it ends -----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from meltline.domain.chunks.chunk import Deferral
-from meltline.domain.chunks.cold_rows import COLD_CHANGED
+from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, SyncState, TableSync
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName

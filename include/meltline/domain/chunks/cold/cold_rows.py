@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus
-from meltline.domain.chunks.late_files import LateFiles
+from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 from meltline.domain.chunks.sync import Position
 from meltline.domain.iceberg.files import FileKind

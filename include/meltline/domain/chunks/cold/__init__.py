@@ -1,0 +1,1 @@
+"""What cold has of chunks: the files with late rows, and rows counted."""
