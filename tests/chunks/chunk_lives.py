@@ -206,13 +206,19 @@ class ChunkLives(RecordedLife):
         self.lake.check()
         if not self.lake.has_caught_up():
             return
+        accepted, sync = self.lake.accepted, self.lake.sync
+        kept = set(sync.kept_deletes) if sync else set[int]()
+        rows = set(accepted.rows)
         self.happens(before, MINUTE)
-        table, accepted = self.lake.hot, self.lake.accepted
+        table = self.lake.hot
         if table is None or not table.rows_now():
             return
+        deleted = rows - accepted.rows
         gone = self.engines.empty_days(table, number)
         errors = self._replicate(self.lake.services(), "keep")
         sync = self.lake.sync
+        if sync is not None and set(sync.kept_deletes) - kept - {table.head}:
+            accepted.unsure |= deleted  # many small ones that emptied chunks are kept as well
         is_kept = sync is not None and table.head in sync.kept_deletes
         if errors or not is_kept:  # small ones are mirrored
             accepted.rows -= gone
