@@ -201,6 +201,8 @@ class RollupOracle:
                 times = _times(rollup, start)
                 if not any(times.overlaps(t) for t in ranges) or _is_in(times, gone):
                     continue
+                if self._is_pending(rollup, times):
+                    continue
                 if not any(times.overlaps(t) for drop in frozen for t in drop.ranges):
                     self.frozen += 1
                     assert says.get(start) == whole.get(start), (
@@ -257,10 +259,16 @@ class RollupOracle:
                 )
 
     def _is_pending(self, rollup: Rollup, times: TimeRange) -> bool:
-        """Whether a bucket waits: for a person's answer about a drop, or for the next refresh."""
+        """Whether nobody can say what a bucket should be.
+
+        It waits for a person's answer about a drop, or for the next refresh; or others emptied its
+        chunk, and a person has cold keep the rows: it is frozen, whenever it was refreshed last.
+        """
         chunks = self.lake.control.chunks.of(rollup.source_uuid).values()
-        unknown = [c.range for c in chunks if c.range and not c.is_told]
-        return _is_in(times, [*unknown, *rollup.invalidated])
+        ours = {drop.snapshot_id for drop in self.drops.get(rollup.source_uuid, ())}
+        others = [c.range for c in chunks if {d.snapshot_id for d in c.drops} - ours]
+        unknown = [c.range for c in chunks if not c.is_told]
+        return _is_in(times, [*filter(None, (*others, *unknown)), *rollup.invalidated])
 
     def _frozen(self, rollup: Rollup, position: int | None) -> list[SeenDrop]:
         """The drops of its source that a snapshot comes from; in format 1 nobody tells which."""
