@@ -95,6 +95,8 @@ class LargeDeletes:
     def _first_large(self, removals: Sequence[Removal]) -> tuple[Removal, int, int] | None:
         """The first commit with which those within the window took too much, and how much."""
         limits = self.context.config.chunks
+        if limits.max_foreign_deletes >= 1:  # all rows: nobody is to be asked
+            return None
         for number, last in enumerate(removals):
             since = last.at - limits.foreign_deletes_window
             together = [r for r in removals[: number + 1] if r.at > since or r is last]
