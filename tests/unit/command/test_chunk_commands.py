@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pyiceberg.types import DateType, LongType, NestedField
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.cli.chunks.runs import WAYS_OUT
 from meltline.cli.main import run
-from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, Deferral, Standing
 from meltline.domain.clock import WallClock
 from meltline.domain.units import format_instant
 
@@ -219,3 +219,34 @@ def test_a_table_that_nobody_has_cut_has_no_chunks_to_list_or_drop(meltline: Com
     assert meltline.error("chunks", "list", TABLE) == (2, "NotChunked")
     assert meltline.error("chunks", "drop", TABLE) == (2, "NotChunked")
     assert "No table is cut into chunks" in meltline.text("chunks", "status")[1]
+
+
+def forget_how_a_drop_stands(meltline: Commands, name: str) -> None:
+    """As if history had expired between two looks."""
+    ledger = sql_control_ledger(f"sqlite:///{meltline.folder}/control.db", WallClock())
+    (tracked,) = ledger.chunks.tracked()
+    chunk = ledger.chunks.of(tracked.table_uuid)[name]
+    drop = ChunkDrop(77, 0, None, Standing.UNKNOWN)
+    unknown = replace(chunk, status=ChunkStatus.UNKNOWN, drops=(drop,), dropped_rows=1)
+    ledger.chunks.advance(tracked, tracked, [unknown])
+    ledger.database.close()
+
+
+def test_a_drop_that_nobody_can_tell_is_shown_with_its_evidence_and_answered_once(
+    meltline: Commands,
+) -> None:
+    assert meltline.text("chunks", "drop-after", TABLE, "3650d")[0] == 0
+    assert meltline.text("chunks", "settle", TABLE)[1].startswith("Nothing of lake.air.readings")
+    forget_how_a_drop_stands(meltline, day(100))
+    assert meltline.findings()["chunks_unknown_drops"]["fix"].startswith("`meltline chunks settle")
+    assert meltline("chunks", "status")[1]["tables"][0]["unknown_chunks"] == 1
+    code, evidence = meltline("chunks", "settle", TABLE)
+    assert code == 0
+    assert [(c["chunk"], c["hot_rows"], c["dropped_rows"]) for c in evidence["chunks"]] == [
+        (day(100), 1, 1)
+    ]
+    assert day(100) in meltline.text("chunks", "settle", TABLE)[1]
+    code, answer = meltline("chunks", "settle", TABLE, "--drops", "undone", "--reason", "seen")
+    assert (code, answer["chunks"]) == (0, [day(100)])
+    assert "chunks_unknown_drops" not in meltline.findings()
+    assert meltline("chunks", "status")[1]["tables"][0]["unknown_chunks"] == 0

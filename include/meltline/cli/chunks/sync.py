@@ -37,7 +37,7 @@ from meltline.cli.output import (
     shown_instant,
 )
 from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
-from meltline.domain.iceberg.names import unmatched
+from meltline.domain.iceberg.names import TableName, unmatched
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted
 
@@ -97,13 +97,7 @@ def settle(
     """Say of drops that main's history does not show any more: they are undone, or in force."""
     name, context = parse_table_name(table), ready(config)
     if drops is None:
-        return answer_rows(
-            {"table": str(name), "chunks": (lines := doubtful_chunks(context, name))},
-            ("chunk", "dropped", "by plan", "rows dropped", "rows in hot", "rows in cold"),
-            [_evidence(line) for line in lines],
-            as_json=as_json,
-            nothing=f"Nothing of {name} waits for an answer.",
-        )
+        return _show_evidence(name, doubtful_chunks(context, name), as_json=as_json)
     names = settle_drops(context, name, drops, reason, [*filter(None, chunks.split(","))])
     count = counted(len(names), "chunk")
     return answer(
@@ -121,6 +115,25 @@ def accept(
     changes = accept_cold(ready(config), name, reason)
     lines = changes or [f"Cold has of {name} what was recorded."]
     return answer({"table": str(name), "accepted": changes}, lines, as_json=as_json)
+
+
+def _show_evidence(name: TableName, chunks: Sequence[DoubtfulChunk], *, as_json: bool) -> int:
+    code = answer_rows(
+        {"table": str(name), "chunks": chunks},
+        ("chunk", "dropped", "by plan", "rows dropped", "rows in hot", "rows in cold"),
+        [_evidence(chunk) for chunk in chunks],
+        as_json=as_json,
+        nothing=f"Nothing of {name} waits for an answer.",
+    )
+    if chunks and not as_json:
+        say = f"`meltline chunks settle {quote(name)} --drops"
+        print_notes(
+            [
+                f"{say} undone`: a rollback has brought the rows back, hot has all of them.",
+                f"{say} in-force`: hot has late rows, and cold alone what was dropped.",
+            ]
+        )
+    return code
 
 
 def _evidence(line: DoubtfulChunk) -> list[str]:
