@@ -75,7 +75,7 @@ FILES: Mapping[str, Tier] = {
     "spark/chunks/test_parted.py": Tier.ALL,
     "spark/chunks/test_races.py": Tier.ALL,
     "spark/chunks/test_replicator.py": Tier.ALL,
-    "spark/chunks/test_unknown_drops.py": Tier.ALL,
+    "spark/chunks/cold/test_unknown_drops.py": Tier.ALL,
     "spark/command/test_lakets_statements.py": Tier.ALL,
     "spark/command/test_secrets.py": Tier.ALL,
     "spark/command/test_session_start.py": Tier.ALL,
