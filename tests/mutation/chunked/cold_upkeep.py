@@ -71,10 +71,6 @@ COLD_UPKEEP = (
         "        return (at,)\n", UPKEEP,
     ),
     Mutation(
-        "cold's upkeep: a person cannot have cold keep where nothing tells", MIXED,
-        " - (unknown - frozenset(kept))\n", " - unknown\n", UPKEEP,
-    ),
-    Mutation(
         "cold's upkeep: where history that tells has expired it is guessed", MIXED,
         "        if unknown:\n", "        if False:\n", UPKEEP,
     ),

@@ -126,6 +126,15 @@ def test_a_row_that_others_add_to_a_reopened_chunk_is_found() -> None:
     assert tiers.replicate().sync.reason == COLD_CHANGED
 
 
+def test_a_row_that_others_add_is_found_though_a_compaction_has_mixed_it_with_late_ones() -> None:
+    tiers = dropped()
+    tiers.hot.append_rows(reading(70, 0), reading(71, 0))
+    assert tiers.replicate().error is None
+    by_others(tiers, CHANGES["a row is added"])
+    tiers.compact_cold(0)
+    assert tiers.replicate().sync.reason == "COLD_CHANGED"
+
+
 def test_cold_that_is_set_back_goes_on() -> None:
     tiers = dropped()
     (entry,) = tiers.lake.cold.listing().entries

@@ -91,11 +91,6 @@ class ColdContent:
         except ValueError as error:
             raise diverged(self.sync.table, f"{self.sync.cold}: {error}") from error
 
-    def is_resident(self, name: str) -> bool:
-        """Whether hot has files that reach into a chunk."""
-        chunk = self.tracking.chunks.get(name)
-        return chunk is not None and bool(chunk.files or chunk.spans)
-
     def lost(self, dropped: Mapping[str, int]) -> frozenset[str]:
         """Chunks of which a compaction of cold has mixed late rows with others."""
         if not self.late.may_have(dropped):

@@ -43,19 +43,14 @@ class LateRows:
             raise mixed_files(self.tracking.hot.state.name, unknown)
         return MixedRows(leaving.apart, leaving.kept, late)
 
-    def without(self, names: Collection[str], kept: Collection[str] = ()) -> frozenset[str]:
-        """Chunks of which cold has no late row at all.
-
-        Args:
-            names: Some chunks.
-            kept: Those among them that a person has cold keep where nothing tells.
-        """
+    def without(self, names: Collection[str]) -> frozenset[str]:
+        """Those of some chunks of which cold has no late row at all."""
         rows = self.context.chunk_rows
         assert rows is not None  # there is a cold tier
         late, unknown = self._by_snapshot(names)
         hot, layout = self.tracking.hot.state.name, self.tracking.table.layout
         with_rows = {n for id, of in late.items() for n in rows.digests(hot, id, layout, of)}
-        return frozenset(names) - with_rows - (unknown - frozenset(kept))
+        return frozenset(names) - with_rows - unknown
 
     def _by_snapshot(
         self, names: Collection[str]

@@ -316,8 +316,7 @@ class Pass:
         """
         lost, leaving = cold.lost(dropped), LeavingFiles()
         late = LateRows(self.context, cold.tracking, cold.synced)
-        kept = {n for n in lost if self.deletes is Deletes.KEEP and not cold.is_resident(n)}
-        alone = late.without(lost, kept)
+        alone = late.without(lost)
         if replaced is not None:
             replaced |= lost
         if replaced is None or replaced:
