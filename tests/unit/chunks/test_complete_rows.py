@@ -95,6 +95,19 @@ def test_a_drop_that_no_ledger_has_noted_yet_counts_as_soon_as_it_is_made(after:
     assert ids(tiers) == [*EVERYTHING, 50]
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_drop_that_the_ledger_notes_while_it_is_read_is_not_missed(number: int) -> None:
+    tiers = Tiers()
+    tiers.add_policy()
+    dying = ChunkProcess(1, True, "dropper", lake=tiers.lake)
+    with suppress(Killed):
+        tiers.run("dies", dying.of(tiers.lake.services()))
+    tiers.lake.let_leases_end()
+    services, other = beside(tiers, "control.chunks", lambda: tiers.run("notes"), number)
+    assert ids(tiers, services) == EVERYTHING and other.has_acted
+    assert tiers.statuses()[day_name(0)] == "dropped"
+
+
 def test_a_pass_that_died_before_the_ledger_heard_of_it_is_counted_once() -> None:
     tiers = dropped()
     tiers.hot.append_rows(LATE)
