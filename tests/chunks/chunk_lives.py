@@ -208,12 +208,13 @@ class ChunkLives(RecordedLife):
             return
         accepted, sync = self.lake.accepted, self.lake.sync
         kept = set(sync.kept_deletes) if sync else set[int]()
-        rows = set(accepted.rows)
+        earlier, rows = set(accepted.at), set(accepted.rows)
         self.happens(before, MINUTE)
         table = self.lake.hot
         if table is None or not table.rows_now():
             return
-        deleted = rows - accepted.rows
+        since = (accepted.at[id] for id in accepted.at.keys() - earlier)
+        deleted = rows.union(*since) - accepted.rows
         gone = self.engines.empty_days(table, number)
         errors = self._replicate(self.lake.services(), "keep")
         sync = self.lake.sync
