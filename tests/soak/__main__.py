@@ -1,6 +1,6 @@
 """Random lives and killed processes for as long as told; exits 1 if a file was lost by any.
 
-    python -m tests.soak --hours 2 [--lives 1] [--kills 1] [--out FOLDER]
+    python -m tests.soak --hours 2 [--lives 1] [--chunks 1] [--kills 1] [--out FOLDER]
     python -m tests.soak --summary
 
 Each batch adds a line to `figures.jsonl` in the folder, so that several soaks add up; `--summary`
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.soak import figures
-from tests.soak.workers import soak
+from tests.soak.workers import SOURCES, soak
 
 OUT = figures.ROOT / "build" / "soak"
 
@@ -23,11 +23,12 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser("soak", description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=0.1)
     parser.add_argument("--lives", type=int, default=1, help="workers for lives in memory")
+    parser.add_argument("--chunks", type=int, default=1, help="workers for lives of chunks")
     parser.add_argument("--kills", type=int, default=1, help="workers for real files and processes")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--summary", action="store_true", help="only print what there is")
     given = parser.parse_args(words)
-    lines, workers = [], {"lives": given.lives, "kills": given.kills}
+    lines, workers = [], {s: getattr(given, s) for s in SOURCES}
     for line in [] if given.summary else soak(given.hours * 3600, workers, given.out):
         figures.append(given.out, line)
         lines.append(line)

@@ -17,7 +17,7 @@ class Figures:
 
     Attributes:
         commit: Of which state of the repository; with a plus where files were changed.
-        source: What was run: `lives` in memory, `kills` of real processes.
+        source: What was run: `lives` and `chunks` in memory, `kills` of real processes.
         seconds: Of wall clock, of all workers.
         histories: Lives of a lake, from its first commit to when all is quiet.
         events: What engines, people, other tools and Meltline did in them.

@@ -4,19 +4,23 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
+from tests.chunks.rollup_lives import RollupLives
 from tests.lake.wrong_clocks import WrongClocks
 from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.copied_lives import CopiedArchives, CopiedLifecycles
-from tests.lives.recorded import live
+from tests.lives.recorded import RecordedLife, live
 from tests.lives.restored_ledgers import RestoredLedgers
+from tests.lives.shrinking import Move
 from tests.lives.unlucky_lives import UnluckyLifecycles
+from tests.lives.watched_lake import WatchedLake
 from tests.soak.figures import Figures
 from tests.unit.lives.test_random_archives import RandomArchives
 from tests.unit.lives.test_random_lifecycles import RandomLifecycles, StrangeLifecycles
 
-KINDS = (
+KINDS: tuple[type[RecordedLife], ...] = (
     RandomLifecycles,
     UnluckyLifecycles,
     UnluckyLifecycles,
@@ -29,7 +33,15 @@ KINDS = (
     CopiedLifecycles,
     CopiedArchives,
 )
+CHUNK_KINDS = (ChunkLives, ChunkLives, ReopenedChunkLives, ReopenedChunkLives, RollupLives)
 LIVES = 8
+
+
+class LakeLife(Protocol):
+    """A life of a lake that is watched."""
+
+    lake: WatchedLake
+    moves: list[Move]
 
 
 class Ended(BaseException):
@@ -41,14 +53,15 @@ def batch(
     commit: str,
     folder: Path,
     is_over: Callable[[], bool],
-    kinds: Sequence[type[RandomLifecycles]] = KINDS,
+    kinds: Sequence[type[RecordedLife]] = KINDS,
     lives: int = LIVES,
+    source: str = "lives",
 ) -> Figures:
     """Some lives of one kind; the first that goes wrong ends it, and is written to the folder."""
-    figures = Figures(commit, "lives", seeds=[seed])
+    figures = Figures(commit, source, seeds=[seed])
     dice, began = random.Random(seed), time.monotonic()
 
-    def count(life: RandomLifecycles) -> None:
+    def count(life: LakeLife) -> None:
         _count(figures, life)
         if is_over():
             raise Ended
@@ -66,7 +79,7 @@ def batch(
     return figures
 
 
-def _count(figures: Figures, life: RandomLifecycles) -> None:
+def _count(figures: Figures, life: LakeLife) -> None:
     runs = life.struck if isinstance(life, UnluckyLifecycles) else []
     deaths = [process.dead for process in runs if process.is_struck]
     figures.histories += 1

@@ -4,8 +4,9 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -13,10 +14,14 @@ from tests.seeds import new_seed
 from tests.soak import figures
 from tests.soak.figures import Figures
 from tests.soak.kills import history
-from tests.soak.lives import batch
+from tests.soak.lives import CHUNK_KINDS, batch
 
 BATCHES_A_PROCESS = 20
-SOURCES = {"lives": batch, "kills": history}
+SOURCES: Mapping[str, Callable[[int, str, Path, Callable[[], bool]], Figures]] = {
+    "lives": batch,
+    "chunks": partial(batch, kinds=CHUNK_KINDS, source="chunks"),
+    "kills": history,
+}
 
 
 class Worker:

@@ -13,6 +13,7 @@ from tests.soak.__main__ import main
 from tests.soak.figures import Figures
 from tests.soak.kills import History
 from tests.soak.lives import batch
+from tests.soak.workers import SOURCES
 from tests.soak.writer import SPACE, Writer, open_catalog
 from tests.unit.lives.test_random_lifecycles import RandomLifecycles
 
@@ -32,6 +33,11 @@ def test_lives_are_counted_with_what_befell_them(tmp_path: Path) -> None:
     assert told.histories >= 3 and told.events > 50 and told.checks > 50
     assert told.kills + told.faults and told.at_risk >= told.deleted > 0
     assert (told.seeds, told.commit) == ([1], "abc")
+
+
+def test_lives_of_chunks_are_a_source_of_their_own(tmp_path: Path) -> None:
+    chunks = SOURCES["chunks"](1, "abc", tmp_path, lambda: True)
+    assert (chunks.source, chunks.histories, chunks.broken) == ("chunks", 1, 0)
 
 
 def test_a_soak_that_is_over_ends_with_the_life_that_it_is_in(tmp_path: Path) -> None:
