@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
-from meltline.app.chunks.proofs import ColdSide, late_rows, only_copy_bases, positions
+from meltline.app.chunks.proofs import ColdSide, late_rows, positions
 from meltline.app.chunks.rollups.waits import chunks_not_rolled_up
 from meltline.app.chunks.tracking import Tracking, written_since
 from meltline.app.gate.gate import reasons
@@ -289,10 +289,8 @@ class DropLook:
         self.cold_snapshot = cold.snapshot_id
         again = [c for c in self._chunks() if c.status is ChunkStatus.REOPENED]
         whole = set(self.plan.chunks) - {chunk.name for chunk in again}
-        digests = dict(rows.digests(sync.cold, cold.snapshot_id, layout, whole))
-        if bases := only_copy_bases(again):
-            digests |= late_rows(self.context, sync, layout, cold, bases)
-        return digests
+        digests = rows.digests(sync.cold, cold.snapshot_id, layout, whole)
+        return {**digests, **late_rows(self.context, sync, layout, cold, again)}
 
     def _share_allowed(self) -> float:
         """How much more of the table might go; below zero it is too much."""

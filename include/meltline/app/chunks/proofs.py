@@ -4,7 +4,7 @@ What a gate relies on is read here by other ways than the plan was made: the pos
 ledger and from cold's own properties, the rows by the engine.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.cold.late_files import LateFiles
+from meltline.domain.chunks.cold.sides import Sides
 from meltline.domain.chunks.durability import Deferred, not_durable, old_enough
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.sync import RowDigest, TableSync, read_dropped
@@ -126,9 +127,8 @@ def differing_rows(
     assert rows is not None  # there is a cold tier
     hot_rows = rows.digests(table.state.name, head.snapshot_id, layout, names)
     cold_rows = dict(rows.digests(sync.cold, cold.snapshot_id, layout, names - reopened))
-    if reopened:
-        bases = only_copy_bases(chunk for chunk in chunks if chunk.name in reopened)
-        cold_rows |= late_rows(context, sync, layout, cold, bases)
+    again = [chunk for chunk in chunks if chunk.name in reopened]
+    cold_rows |= late_rows(context, sync, layout, cold, again)
     return {
         name: f"hot has {_words(hot_rows.get(name))}, cold {_words(cold_rows.get(name))}"
         for name in sorted(names)
@@ -136,37 +136,25 @@ def differing_rows(
     }
 
 
-def only_copy_bases(chunks: Iterable[Chunk]) -> dict[str, int]:
-    """Up to where cold's files of dropped chunks are no late rows; of the others nobody knows."""
-    bases = ((chunk.name, chunk.only_copy_base) for chunk in chunks)
-    return {name: base for name, base in bases if base is not None}
-
-
 def late_rows(
     context: RunContext,
     sync: TableSync,
     layout: ChunkLayout,
     cold: ColdSide,
-    bases: Mapping[str, int],
+    chunks: Sequence[Chunk],
 ) -> Mapping[str, RowDigest]:
-    """What cold has of dropped chunks beyond what was dropped, by its record of late files."""
+    """What cold has of reopened chunks beyond what was dropped, by its record of late files."""
     reader, head = context.cold_chunk_files, cold.table.state.current_snapshot
     rows = context.chunk_rows
     assert reader is not None and rows is not None and head is not None
-    record = LateFiles.read(cold.table.state.properties)
-    late = [
-        file.path
-        for file in reader.live(head, layout)
-        if file.kind is FileKind.DATA
-        and any(
-            name in bases and record.has(file, name, bases[name])
-            for name in layout.names(file.times) or ()
-        )
-    ]
+    properties = cold.table.state.properties
+    sides = Sides.of(layout, chunks, read_dropped(properties), LateFiles.read(properties))
+    live = reader.live(head, layout) if sides.bases else ()
+    late = [f.path for f in live if f.kind is FileKind.DATA and sides.late_chunks(f)]
     if not late:
         return {}
     digests: Mapping[str, RowDigest] = rows.digests(
-        sync.cold, cold.snapshot_id, layout, bases, only_files=late
+        sync.cold, cold.snapshot_id, layout, sides.bases, only_files=late
     )
     return digests
 

@@ -1,14 +1,11 @@
 """All rows of a table that is cut into chunks: hot's, and of cold those that nobody else has."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.cold.late_files import LateFiles
+from meltline.domain.chunks.cold.sides import Sides
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
-from meltline.domain.chunks.main_line import MainLine, with_standings
-from meltline.domain.chunks.replication import EVERYTHING
 from meltline.domain.iceberg.names import TableName
 
 
@@ -72,59 +69,18 @@ class CompleteRead:
         return self.hot.table
 
 
-def only_copy_bases(
-    chunks: Iterable[Chunk],
-    line: MainLine,
-    unrecorded: Iterable[str],
-    told: Mapping[str, int],
-) -> dict[str, int]:
-    """The chunks that were dropped on a state of hot, each with the base of what cold alone has.
-
-    The ledger's status is not asked: it may be of another state. A drop of which nobody can tell
-    counts as in force: of such a chunk hot has no rows (`unknown_chunks`).
-
-    Args:
-        chunks: As the ledger has them.
-        line: That state's.
-        unrecorded: Chunks that a commit of the line has dropped and the ledger has not noted yet.
-        told: What cold says of itself.
-    """
-    bases: dict[str, int] = {}
-    news = set(unrecorded)
-    for chunk in chunks:
-        last = with_standings(chunk, line).last_drop
-        if chunk.name in news:
-            base = chunk.cold_base
-        elif last is not None:
-            base = last.base
-        else:
-            continue
-        bases[chunk.name] = told.get(chunk.name, EVERYTHING) if base is None else base
-    return bases
-
-
-def unknown_chunks(chunks: Iterable[Chunk], line: MainLine) -> frozenset[str]:
-    """The chunks of which nobody can tell whether their last drop is in force on a line."""
-    return frozenset(c.name for c in chunks if not with_standings(c, line).is_told)
-
-
-def late_copies(
-    layout: ChunkLayout, files: Sequence[ChunkFile], bases: Mapping[str, int], late: LateFiles
-) -> LateCopies:
+def late_copies(sides: Sides, files: Sequence[ChunkFile]) -> LateCopies:
     """Which files of cold came after the drops of their chunks, and so repeat what hot has.
 
     Args:
-        layout: What the chunks are.
+        sides: Which rows cold alone has.
         files: The live data files of cold.
-        bases: Up to where they are the only copy, by chunk.
-        late: Which files have late rows.
     """
     whole = set[str]()
     parts: defaultdict[frozenset[str], set[str]] = defaultdict(set)
     for file in files:
-        dropped = layout.reached(file.times, bases)
-        copies = frozenset(name for name in dropped if late.has(file, name, bases[name]))
-        if copies and copies == dropped:
+        copies = sides.late_chunks(file)
+        if copies and copies == sides.layout.reached(file.times, sides.bases):
             whole.add(file.path)
         elif copies:
             parts[copies].add(file.path)

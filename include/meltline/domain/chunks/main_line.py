@@ -82,6 +82,22 @@ def with_standings(chunk: Chunk, line: MainLine) -> Chunk:
     return replace(chunk, drops=drops)
 
 
+def on_line(chunk: Chunk, line: MainLine, since: ChunkDrop | None = None) -> Chunk:
+    """The chunk on a state of hot that the ledger's status may not be of.
+
+    Whether hot has rows of it is not asked. A drop of which nobody can tell counts as in force.
+
+    Args:
+        chunk: As the ledger has it.
+        line: That state's.
+        since: A drop that the line has and the ledger has not noted yet.
+    """
+    drops = (*with_standings(chunk, line).drops, *([since] if since else []))
+    stood = replace(chunk, drops=drops)
+    status = ChunkStatus.DROPPED if stood.last_drop else ChunkStatus.ACTIVE
+    return replace(stood, status=status)
+
+
 def resettled(chunk: Chunk) -> Chunk:
     """The chunk with the status that its drops and its files in hot give it.
 

@@ -1,15 +1,11 @@
 """What one pass of replication has to copy, and which files of cold leave with it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from meltline.domain.chunks.cold.late_files import LateFiles
+from meltline.domain.chunks.cold.sides import FileSide, Sides
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange, chunks_of
 from meltline.domain.iceberg.files import FileKind
-
-EVERYTHING = 1 << 62
-"""A sequence number for chunks of which all that cold has is the only copy."""
 
 
 @dataclass(frozen=True)
@@ -72,64 +68,29 @@ class LeavingFiles:
 
 
 def leaving_files(
-    layout: ChunkLayout,
-    files: Sequence[ChunkFile],
-    replaced: frozenset[str] | None,
-    dropped: Mapping[str, int],
-    late: LateFiles,
+    sides: Sides, files: Sequence[ChunkFile], replaced: frozenset[str] | None
 ) -> LeavingFiles:
     """What leaves cold where chunks are replaced; what cold alone has never does (LT-26).
 
     Args:
-        layout: What the table's chunks are.
+        sides: Which rows cold alone has.
         files: The live data files of cold.
         replaced: The chunks; None is every one.
-        dropped: Chunks that cold alone has, with the newest sequence number of what was dropped.
-        late: Which later files have late rows, which hot has as well.
     """
-    of_file = {file.path: layout.names(file.times) for file in files}
-    chunks = _closed(replaced, of_file.values())
-    lost = late.lost(layout, files, dropped)
-    reached: dict[_Part, dict[str, frozenset[str]]] = {part: {} for part in _Part}
+    of_file = {file.path: sides.layout.names(file.times) for file in files}
+    chunks, lost = _closed(replaced, of_file.values()), sides.lost(files)
+    reached: dict[FileSide, dict[str, frozenset[str]]] = {side: {} for side in FileSide}
     for file in files:
         names = of_file[file.path]
         if chunks is None or names is None or chunks & set(names):
-            of_dropped = layout.reached(file.times, dropped)
-            part = _part(file, names, {name: dropped[name] for name in of_dropped}, late, lost)
-            reached[part][file.path] = of_dropped
-    copies, mixed = reached[_Part.COPY], reached[_Part.MIXED]
+            of_dropped = sides.layout.reached(file.times, sides.bases)
+            reached[sides.side(file, lost)][file.path] = of_dropped
+    copies, mixed = reached[FileSide.COPY], reached[FileSide.MIXED]
     if chunks is not None and any(of_file[path] is None for path in mixed):
-        return leaving_files(layout, files, None, dropped, late)
+        return leaving_files(sides, files, None)
     kept = frozenset[str]().union(*mixed.values())
     shared = [path for path, of_dropped in copies.items() if kept & of_dropped]
     return LeavingFiles((*copies, *mixed), chunks, (*mixed, *shared), kept)
-
-
-class _Part(StrEnum):
-    """What a file of cold is to hot."""
-
-    COPY = "hot has its rows"
-    ONLY = "nobody else has its rows"
-    MIXED = "both together, or nobody can tell"
-
-
-def _part(
-    file: ChunkFile,
-    names: Collection[str] | None,
-    dropped: Mapping[str, int],
-    late: LateFiles,
-    lost: Collection[str],
-) -> _Part:
-    """What a file with rows of some dropped chunks is: late rows lie in files that are recorded.
-
-    Where a recorded one is gone, any later file of the chunk may have its rows.
-    """
-    is_copy = {late.has(file, name, base) for name, base in dropped.items()}
-    if False not in is_copy:
-        return _Part.COPY
-    is_told = all(n not in lost or file.sequence_number <= base for n, base in dropped.items())
-    is_within = names is not None and set(names) <= dropped.keys()
-    return _Part.ONLY if is_copy == {False} and is_told and is_within else _Part.MIXED
 
 
 def _closed(

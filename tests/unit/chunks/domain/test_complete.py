@@ -4,16 +4,11 @@ from dataclasses import replace
 
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, new_chunk
 from meltline.domain.chunks.cold.late_files import LateFiles
-from meltline.domain.chunks.complete import (
-    LateCopies,
-    late_copies,
-    only_copy_bases,
-    unknown_chunks,
-)
+from meltline.domain.chunks.cold.sides import EVERYTHING, FileSide, Sides
+from meltline.domain.chunks.complete import LateCopies, late_copies
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
-from meltline.domain.chunks.main_line import MainLine
+from meltline.domain.chunks.main_line import MainLine, on_line
 from meltline.domain.chunks.ranges import TimeRange
-from meltline.domain.chunks.replication import EVERYTHING
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import Snapshot
 from tests.chunks.chunk_tables import DAILY, day_name
@@ -37,8 +32,13 @@ def chunk(*drops: ChunkDrop, name: str = A, cold_base: int | None = None) -> Chu
     return replace(made, status=ChunkStatus.DROPPED, drops=drops, cold_base=cold_base)
 
 
-def bases(*chunks: Chunk, line: MainLine = LINE, news: str = "") -> dict[str, int]:
-    return only_copy_bases(chunks, line, [news] if news else [], {})
+def bases(
+    *chunks: Chunk, line: MainLine = LINE, since: ChunkDrop | None = None, **told: int
+) -> dict[str, int]:
+    """What cold alone has on a line, and up to where."""
+    words = {{"a": A, "b": B, "c": C}[name]: number for name, number in told.items()}
+    stood = [on_line(chunk, line, since) for chunk in chunks]
+    return dict(Sides.of(DAILY, stood, words, LateFiles({})).bases)
 
 
 def cold(path: str, number: int, *days: str) -> ChunkFile:
@@ -53,7 +53,7 @@ def copies(*files: ChunkFile, **at: int) -> LateCopies:
     names = {"a": A, "b": B, "c": C}
     late = [(name, file) for file in files for name in names.values()]
     record = LateFiles({}).after([], {}, late)
-    return late_copies(DAILY, files, {names[name]: n for name, n in at.items()}, record)
+    return late_copies(Sides(DAILY, {names[n]: number for n, number in at.items()}, record), files)
 
 
 # --- which drops count ---------------------------------------------------------------------------
@@ -69,21 +69,23 @@ def test_the_last_drop_of_the_line_says_what_is_late_whatever_the_status_says() 
 def test_of_a_chunk_with_a_drop_of_which_nobody_can_tell_cold_answers() -> None:
     old = chunk(ChunkDrop(5, 4, 6))
     assert bases(old, line=LATER) == {A: 6}
-    assert unknown_chunks([old, chunk(ChunkDrop(20, 2, 5), name=B)], LATER) == {A}
-    since = chunk(ChunkDrop(5, 4, 6), ChunkDrop(20, 7, 9))
-    assert unknown_chunks([since], LATER) == frozenset() and bases(since, line=LATER) == {A: 9}
+    assert not on_line(old, LATER).is_told
+    assert on_line(chunk(ChunkDrop(20, 2, 5)), LATER).is_told
+    again = chunk(ChunkDrop(5, 4, 6), ChunkDrop(20, 7, 9))
+    assert on_line(again, LATER).is_told and bases(again, line=LATER) == {A: 9}
 
 
 def test_a_drop_that_no_ledger_has_noted_has_the_base_of_its_preparation() -> None:
-    assert bases(chunk(cold_base=7), news=A) == {A: 7}
-    assert bases(chunk(ChunkDrop(20, 2, 5), cold_base=7), news=A) == {A: 7}
-    assert bases(chunk(name=B), news=A) == {}
+    news = ChunkDrop(30, 3, 7)
+    assert bases(chunk(), since=news) == bases(chunk(ChunkDrop(20, 2, 5)), since=news) == {A: 7}
+    old = chunk(ChunkDrop(5, 4, 6))
+    assert on_line(old, LATER, news).is_told and bases(old, line=LATER, since=news) == {A: 7}
 
 
 def test_where_no_base_is_noted_colds_word_counts_and_else_all_that_it_has() -> None:
     unnoted = chunk(ChunkDrop(20, 2, None))
     assert bases(unnoted) == {A: EVERYTHING}
-    assert only_copy_bases([unnoted], LINE, [], {A: 4}) == {A: 4}
+    assert bases(unnoted, a=4) == {A: 4}
 
 
 # --- which files repeat what hot has -------------------------------------------------------------
@@ -107,8 +109,37 @@ def test_a_file_of_which_nobody_knows_how_far_it_reaches_may_be_of_any_chunk() -
 
 def test_a_file_that_is_not_recorded_repeats_nothing_whenever_it_was_written() -> None:
     files = [cold("theirs", 7, A), cold("old", 3, A)]
-    assert late_copies(DAILY, files, {A: 5}, LateFiles({})) == LateCopies()
+    assert late_copies(Sides(DAILY, {A: 5}, LateFiles({})), files) == LateCopies()
 
 
 def test_of_a_chunk_of_which_everything_is_the_only_copy_nothing_repeats() -> None:
     assert copies(cold("late", 9999, A), a=EVERYTHING) == LateCopies()
+
+
+# --- what a file of cold is to hot ---------------------------------------------------------------
+
+
+def test_each_file_of_cold_is_a_copy_the_only_one_or_both_together() -> None:
+    late, wide, taken = cold("late", 7, A), cold("wide", 7, A, B), cold("taken", 8, A)
+    record = LateFiles({}).after([], {}, [(A, late), (A, wide)])
+    sides = Sides(DAILY, {A: 5, B: 7}, record)
+    expected = {
+        late: FileSide.COPY,
+        cold("dropped", 5, A): FileSide.ONLY,
+        wide: FileSide.MIXED,
+        cold("half", 5, B, C): FileSide.MIXED,
+        cold("hot", 5, C): FileSide.COPY,
+        taken: FileSide.ONLY,
+    }
+    assert {file: sides.side(file, ()) for file in expected} == expected
+    # Once a recorded file is gone, any later one may have its rows.
+    assert sides.lost([wide, taken]) == {A}
+    assert sides.side(taken, {A}) is FileSide.MIXED
+    assert sides.side(cold("dropped", 5, A), {A}) is FileSide.ONLY
+
+
+def test_hot_has_every_row_of_a_chunk_whose_drops_are_all_undone() -> None:
+    undone = on_line(chunk(ChunkDrop(30, 3, 9)), line((10, 1), (20, 2)))
+    assert undone.status is ChunkStatus.ACTIVE
+    sides = Sides.of(DAILY, [undone], {A: 9}, LateFiles({}))
+    assert sides.bases == {} and sides.side(cold("copy", 5, A), ()) is FileSide.COPY

@@ -3,9 +3,10 @@
 import pytest
 
 from meltline.domain.chunks.cold.late_files import LateFiles
+from meltline.domain.chunks.cold.sides import EVERYTHING, Sides
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
 from meltline.domain.chunks.ranges import TimeRange
-from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, leaving_files
+from meltline.domain.chunks.replication import LeavingFiles, leaving_files
 from meltline.domain.chunks.sync import SYNC_LATE
 from meltline.domain.iceberg.files import FileKind
 from tests.chunks.chunk_tables import DAILY, day_name
@@ -29,7 +30,7 @@ def leaving(
     *files: ChunkFile, record: LateFiles = RECORD, replaced: frozenset[str] | None = None, **at: int
 ) -> LeavingFiles:
     bases = {{"a": A, "b": B, "c": C}[name]: number for name, number in at.items()}
-    return leaving_files(DAILY, files, replaced, bases, record)
+    return leaving_files(Sides(DAILY, bases, record), files, replaced)
 
 
 # --- the record ----------------------------------------------------------------------------------

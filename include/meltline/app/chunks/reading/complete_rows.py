@@ -12,19 +12,17 @@ from meltline.app.chunks.replication.refusals import cold_changed, diverged, unk
 from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
 from meltline.app.chunks.tracking import changes_of, own_drop
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.chunk import Chunk, ChunkDrop
 from meltline.domain.chunks.cold.late_files import LateFiles
+from meltline.domain.chunks.cold.sides import Sides
 from meltline.domain.chunks.complete import (
     ColdPart,
     CompleteRead,
     PinnedTable,
     late_copies,
-    only_copy_bases,
-    unknown_chunks,
 )
 from meltline.domain.chunks.layout import chunks_of
-from meltline.domain.chunks.main_line import MainLine, drops_of
-from meltline.domain.chunks.replication import EVERYTHING
+from meltline.domain.chunks.main_line import MainLine, drops_of, on_line
 from meltline.domain.chunks.sync import (
     SYNC_OF,
     TableSync,
@@ -147,17 +145,16 @@ class _Look:
         read = CompleteRead(_pinned(self.hot))
         if self.cold is None:
             return CompleteRows(read, self._notice(chunks))
-        told, late = _told_by(self.cold)
-        bases = self._bases(chunks, told)
+        sides = self._sides(chunks, *_told_by(self.cold))
         dropped = [chunk for chunk in chunks.values() if chunk.was_dropped]
-        if not (bases or dropped):
+        if not (sides.bases or dropped):
             return CompleteRows(read)
         cold = ColdCount.of(self.context.cold_chunk_files, self.cold, self.tracked.layout)
         if changed := cold.differences(dropped):
             raise cold_changed(self.hot.name, self.cold.state.name, list(changed.values()))
-        if not bases or self.cold.state.current_snapshot is None:
+        if not sides.bases or self.cold.state.current_snapshot is None:
             return CompleteRows(read)
-        return CompleteRows(replace(read, cold=self._cold_part(cold, bases, late)))
+        return CompleteRows(replace(read, cold=self._cold_part(cold, sides)))
 
     def _notice(self, chunks: Mapping[str, Chunk]) -> str:
         gone = [chunk for chunk in chunks.values() if chunk.was_dropped]
@@ -168,12 +165,15 @@ class _Look:
             " rows are nowhere, and what is read is what hot has"
         )
 
-    def _bases(self, chunks: Mapping[str, Chunk], told: Mapping[str, int]) -> dict[str, int]:
+    def _sides(
+        self, chunks: Mapping[str, Chunk], told: Mapping[str, int], late: LateFiles
+    ) -> Sides:
         line = MainLine.of(self.hot, self.tracked.judged, drops_of(chunks.values()))
-        unrecorded = self._unrecorded(chunks, line)
-        self._require_told(unknown_chunks(chunks.values(), line) - set(unrecorded))
-        bases = only_copy_bases(chunks.values(), line, unrecorded, told)
-        for name in sorted(told.keys() - bases.keys()):
+        since = self._unrecorded(chunks, line)
+        stood = [on_line(chunk, line, since.get(name)) for name, chunk in chunks.items()]
+        self._require_told([chunk.name for chunk in stood if not chunk.is_told])
+        sides = Sides.of(self.tracked.layout, stood, told, late)
+        for name in sorted(told.keys() - sides.bases.keys()):
             chunk = chunks.get(name)
             if chunk is None or chunk.cold_base is None:
                 raise diverged(
@@ -181,7 +181,7 @@ class _Look:
                     f"cold says that chunk {name} was dropped from hot, and this ledger does not"
                     " know of it",
                 )
-        return bases
+        return sides
 
     def _require_told(self, unknown: Collection[str]) -> None:
         """Refuses to guess whose rows count. Where hot has none of a chunk, cold answers.
@@ -200,25 +200,26 @@ class _Look:
         live = self.context.chunk_files.live(head, layout) if head else ()
         return chunks_of(layout, (file for file in live if file.kind is FileKind.DATA))
 
-    def _unrecorded(self, chunks: Mapping[str, Chunk], line: MainLine) -> list[str]:
-        """Chunks that our own commits dropped since the ledger looked last."""
-        names = list[str]()
+    def _unrecorded(self, chunks: Mapping[str, Chunk], line: MainLine) -> dict[str, ChunkDrop]:
+        """Drops of chunks that our own commits made since the ledger looked last."""
+        drops = dict[str, ChunkDrop]()
         for id in line.unrecorded(self.tracked.walked, drops_of(chunks.values())):
             change = self.context.chunk_files.change(line.snapshots[id], self.tracked.layout, 0)
             plan = own_drop(self.context.control.plans, change, self.hot.uuid)
-            names.extend(plan.chunks if plan else ())
-        return names
+            for name in chunks.keys() & set(plan.chunks if plan else ()):
+                number = line.snapshots[id].sequence_number
+                drops[name] = ChunkDrop(id, number, chunks[name].cold_base)
+        return drops
 
-    def _cold_part(self, cold: ColdCount, bases: Mapping[str, int], late: LateFiles) -> ColdPart:
+    def _cold_part(self, cold: ColdCount, sides: Sides) -> ColdPart:
         """What of cold counts; chunks whose late rows it has mixed with others are all cold's."""
-        layout = self.tracked.layout
         files = [file for file in cold.files if file.kind is FileKind.DATA]
-        lost = late.lost(layout, files, bases)
+        lost = sides.lost(files)
         if lost:
             self._require_caught_up(cold.synced, lost)
-        of_lost = dict.fromkeys(lost, EVERYTHING)
-        copies = late_copies(layout, files, {**bases, **of_lost}, late)
-        return ColdPart(_pinned(cold.synced.state), layout, frozenset(bases), copies, lost)
+        copies = late_copies(sides.all_in_cold(lost), files)
+        pinned, chunks = _pinned(cold.synced.state), frozenset(sides.bases)
+        return ColdPart(pinned, sides.layout, chunks, copies, lost)
 
     def _require_caught_up(self, cold: SyncedTable, mixed: Collection[str]) -> None:
         """Has cold answer for chunks whose rows a compaction of it has mixed.

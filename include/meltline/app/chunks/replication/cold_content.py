@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from meltline.app.chunks.replication.refusals import diverged
@@ -10,8 +10,9 @@ from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
 from meltline.domain.chunks.cold.late_files import LateFiles
+from meltline.domain.chunks.cold.sides import EVERYTHING, Sides
 from meltline.domain.chunks.layout import ChunkFile
-from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, leaving_files
+from meltline.domain.chunks.replication import LeavingFiles, leaving_files
 from meltline.domain.chunks.sync import SYNC_DROPPED, RowDigest, TableSync, read_dropped
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.safe_text import quote
@@ -28,17 +29,11 @@ class ColdContent:
     synced: SyncedTable
     tracking: Tracking
 
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Chunks that cold alone has, with the newest sequence number of what was dropped."""
-        told = self._told
-        return {
-            chunk.name: told.get(chunk.name, EVERYTHING)
-            if chunk.only_copy_base is None
-            else chunk.only_copy_base
-            for chunk in self.tracking.chunks.values()
-            if chunk.was_dropped
-        }
+    @cached_property
+    def sides(self) -> Sides:
+        """Which rows of it count. Raises SyncRefused where its own record is damaged."""
+        tracking = self.tracking
+        return Sides.of(tracking.table.layout, tracking.chunks.values(), self._told, self.late)
 
     def unknown_drops(self) -> Mapping[str, int]:
         """Chunks that cold says it alone has, and the ledger knows no drop of.
@@ -58,11 +53,11 @@ class ColdContent:
 
     def _with_late_rows_alone(self, told: Mapping[str, int]) -> dict[str, int]:
         """Those of some chunks of which hot has the rows that cold was given after its word."""
-        layout = self.tracking.table.layout
+        sides = replace(self.sides, bases=told)
         late = []
         for file in self._files if told else ():
-            names = layout.names(file.times)
-            if names and all(n in told and self.late.has(file, n, told[n]) for n in names):
+            names = sides.layout.names(file.times)
+            if names and sides.late_chunks(file) == set(names):
                 late.append(file.path)
         if not late:
             return {}
@@ -91,11 +86,11 @@ class ColdContent:
         except ValueError as error:
             raise diverged(self.sync.table, f"{self.sync.cold}: {error}") from error
 
-    def lost(self, dropped: Mapping[str, int]) -> frozenset[str]:
+    @cached_property
+    def lost(self) -> frozenset[str]:
         """Chunks of which a compaction of cold has mixed late rows with others."""
-        if not self.late.may_have(dropped):
-            return frozenset()
-        return self.late.lost(self.tracking.table.layout, self._files, dropped)
+        has_late_rows = self.late.may_have(self.sides.bases)
+        return self.sides.lost(self._files) if has_late_rows else frozenset()
 
     def rows_of_nobody_else(self) -> dict[str, int]:
         """Rows of chunks that hot has nothing of, and that no drop took: others emptied them.
@@ -103,17 +98,14 @@ class ColdContent:
         Late rows of dropped chunks are among them. By chunk; a file of several counts for the
         first.
         """
-        layout, rows = self.tracking.table.layout, Counter[str]()
+        sides, rows = self.sides, Counter[str]()
         here = {n for n, chunk in self.tracking.chunks.items() if chunk.files or chunk.spans}
-        dropped = self.dropped
-        lost = self.lost(dropped)
         for file in self._files:
-            names = layout.names(file.times) or ()
+            names = sides.layout.names(file.times) or ()
+            late, bases = sides.late_chunks(file), sides.bases
             is_left = here.isdisjoint(names) and all(
-                self.late.has(file, name, dropped[name])
-                or (name in lost and file.sequence_number > dropped[name])
-                for name in names
-                if name in dropped
+                name in late or (name in self.lost and file.sequence_number > bases[name])
+                for name in bases.keys() & set(names)
             )
             if names and is_left:
                 rows[next(iter(names))] += file.rows
@@ -124,13 +116,13 @@ class ColdContent:
         """How many rows cold has, row deletes of hot not counted."""
         return sum(file.rows for file in self._files)
 
-    def words(self, dropped: Mapping[str, int]) -> Mapping[str, int]:
+    def words(self) -> Mapping[str, int]:
         """What cold is to say from now on that it alone has.
 
         What it says of chunks that this ledger knows nothing of it goes on to say.
         """
         unknown = {name: base for name, base in self._told.items() if not self._is_known(name)}
-        known = {name: base for name, base in dropped.items() if base != EVERYTHING}
+        known = {name: base for name, base in self.sides.bases.items() if base != EVERYTHING}
         return {**unknown, **known}
 
     def _is_known(self, name: str) -> bool:
@@ -138,8 +130,12 @@ class ColdContent:
         chunk = self.tracking.chunks.get(name)
         return chunk is not None and chunk.cold_base == self._told[name]
 
-    def leaving(self, replaced: frozenset[str] | None, dropped: Mapping[str, int]) -> LeavingFiles:
-        """The files that leave where chunks are replaced; None is every chunk.
+    def leaving(self, replaced: frozenset[str] | None, alone: Collection[str]) -> LeavingFiles:
+        """The files that leave where chunks are replaced.
+
+        Args:
+            replaced: The chunks; None is every one.
+            alone: Dropped chunks of which cold has no late row.
 
         Raises:
             SyncRefused: Cold says that it alone has a chunk of which the ledger knows no drop.
@@ -147,12 +143,11 @@ class ColdContent:
         head = self.synced.state.current_snapshot
         if head is None:
             return LeavingFiles(chunks=replaced)
-        layout = self.tracking.table.layout
-        leaving = leaving_files(layout, self._files, replaced, dropped, self.late)
-        self._require_known(leaving.chunks, dropped)
+        leaving = leaving_files(self.sides.all_in_cold(alone), self._files, replaced)
+        self._require_known(leaving.chunks)
         return leaving
 
-    def _require_known(self, replaced: frozenset[str] | None, dropped: Mapping[str, int]) -> None:
+    def _require_known(self, replaced: frozenset[str] | None) -> None:
         """Refuses where cold says that it alone has a chunk that is replaced, and the ledger not.
 
         A drop that was prepared and not made leaves such words, and one that a rollback has undone:
@@ -161,7 +156,7 @@ class ColdContent:
         """
         unknown = {
             name
-            for name in self._told.keys() - dropped.keys()
+            for name in self._told.keys() - self.sides.bases.keys()
             if not self._is_known(name) and (replaced is None or name in replaced)
         }
         if not unknown:

@@ -115,7 +115,7 @@ class KeptChunks:
 
         To keep these means what cold has, whatever hot had before the delete.
         """
-        return cold.lost(cold.dropped) if self.sync.reason == MIXED_FILES else frozenset()
+        return cold.lost if self.sync.reason == MIXED_FILES else frozenset()
 
     def _untold(self, chunks: Sequence[str]) -> SyncRefused:
         return refusal(

@@ -41,7 +41,7 @@ from meltline.app.chunks.tracking import (
 from meltline.app.services import RunContext
 from meltline.domain.chunks.kept_deletes import KeptDelete
 from meltline.domain.chunks.layout import SnapshotChange
-from meltline.domain.chunks.replication import EVERYTHING, LeavingFiles, backlog_of
+from meltline.domain.chunks.replication import LeavingFiles, backlog_of
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
     Deletes,
@@ -118,7 +118,7 @@ class Pass:
         if since is None:
             raise self._diverged(f"cold is at {committed.snapshot_id}, which main does not know")
         cold = ColdContent(context, self.sync, synced, tracking)
-        if not since and not cold.lost(cold.dropped):
+        if not since and not cold.lost:
             carry_shape(context, synced, self.shape)
             return Replicated(name, self._ended(committed, None))
         outcome = self._copy_since(tracking, synced, head, since)
@@ -184,12 +184,11 @@ class Pass:
         tracking = self._keeper.with_bases(tracking, synced.newest)
         tracking, synced = self._keep_unseen(tracking, synced)
         cold = ColdContent(self.context, self.sync, synced, tracking)
-        dropped = cold.dropped
-        request, resolved = self._replacing(cold, head, None, dropped)
+        request = self._replacing(cold, head, None)
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
-        proven = resident - dropped.keys()
+        proven = resident - cold.sides.bases.keys()
         prove = partial(require_equal, self.context, request, proven)
-        return self._carried_out(StagedCopy(request, cold, dropped, resolved, prove))
+        return self._carried_out(StagedCopy(request, cold, prove))
 
     def _keep_unseen(self, tracking: Tracking, synced: SyncedTable) -> tuple[Tracking, SyncedTable]:
         """Has cold keep what deletes took from hot while nothing was replicated.
@@ -231,10 +230,9 @@ class Pass:
             later = [change for change in unseen.changes if change.place > upto.place]
             before = as_of(tracking, upto, later)
             cold = ColdContent(self.context, self.sync, synced, before)
-            dropped = cold.dropped
-            request, resolved = self._replacing(cold, upto, frozenset(delete.chunks), dropped)
+            request = self._replacing(cold, upto, frozenset(delete.chunks))
             request = replace(request, properties=None)
-            outcome = self._carried_out(StagedCopy(request, cold, dropped, resolved))
+            outcome = self._carried_out(StagedCopy(request, cold))
             synced = synced_at(self.context, self.sync.cold, outcome.location)
             tracking = self._marked(tracking, synced, delete)
         return tracking, synced
@@ -289,42 +287,34 @@ class Pass:
         ]
         backlog, before = backlog_of(layout, mirrored), as_of(tracking, upto, later)
         cold = ColdContent(self.context, self.sync, synced, before)
-        dropped, replaced = cold.dropped, backlog.replaced
+        replaced = backlog.replaced
         if dropped_later := self._own.chunks(later):
             # Cold has by now what it was to have of these, and may have the only copy.
             replaced = (
                 frozenset(tracking.chunks) if replaced is None else replaced
             ) - dropped_later
-        request, resolved = self._replacing(cold, upto, replaced, dropped)
+        request = self._replacing(cold, upto, replaced)
         request = replace(request, after=committed.snapshot_id if backlog.appends else None)
-        return self._carried_out(StagedCopy(request, cold, dropped, resolved))
+        return self._carried_out(StagedCopy(request, cold))
 
     def _replacing(
-        self,
-        cold: ColdContent,
-        upto: Position,
-        replaced: frozenset[str] | None,
-        dropped: Mapping[str, int],
-    ) -> tuple[CopyRequest, Mapping[str, int]]:
+        self, cold: ColdContent, upto: Position, replaced: frozenset[str] | None
+    ) -> CopyRequest:
         """A copy that replaces chunks, and those in which a compaction of cold mixed late rows.
-
-        Returns:
-            The request, and the mixed chunks with their bases.
 
         Raises:
             SyncRefused: Nothing tells their rows apart, or the ledger does not know of a drop.
         """
-        lost, leaving = cold.lost(dropped), LeavingFiles()
+        leaving = LeavingFiles()
         late = LateRows(self.context, cold.tracking, cold.synced)
-        alone = late.without(lost)
         if replaced is not None:
-            replaced |= lost
+            replaced |= cold.lost
         if replaced is None or replaced:
-            bases = {**dropped, **dict.fromkeys(alone, EVERYTHING)}
-            leaving = cold.leaving(replaced, bases)
-        request = self._request(cold, upto, leaving, dropped)
-        resolved = {name: dropped[name] for name in lost}
-        return replace(request, mixed=late.mixed(leaving)), resolved
+            leaving = cold.leaving(replaced, alone=late.without(cold.lost))
+        upto = replace(upto, generation=self.sync.generation)
+        words = written_dropped(cold.words())
+        request = copy_request(self.hot, cold, upto, leaving, words)
+        return replace(request, mixed=late.mixed(leaving))
 
     @property
     def _own(self) -> OwnDrops:
@@ -355,17 +345,6 @@ class Pass:
 
     def _large(self, synced: SyncedTable) -> LargeDeletes:
         return LargeDeletes(self.context, self.hot, self.sync, synced, self.deletes)
-
-    def _request(
-        self,
-        cold: ColdContent,
-        upto: Position,
-        leaving: LeavingFiles,
-        dropped: Mapping[str, int],
-    ) -> CopyRequest:
-        words = written_dropped(cold.words(dropped))
-        upto = replace(upto, generation=self.sync.generation)
-        return copy_request(self.hot, cold, upto, leaving, words)
 
     # --- how it ends -----------------------------------------------------------------------------
 

@@ -24,15 +24,11 @@ class StagedCopy:
     Attributes:
         request: What was copied.
         cold: What cold has without it.
-        dropped: Chunks that cold alone has, with their bases.
-        resolved: Those of which it has replaced every late file, or found that there is none.
         prove: Proves other chunks.
     """
 
     request: CopyRequest
     cold: ColdContent
-    dropped: Mapping[str, int]
-    resolved: Mapping[str, int]
     prove: Callable[[int], None] | None = None
 
     def judge(self, snapshot_id: int) -> Mapping[str, str]:
@@ -45,8 +41,10 @@ class StagedCopy:
             self.prove(snapshot_id)
         if self.request.mixed is not None:
             self._require_told_apart(self.request.mixed, snapshot_id)
-        added = self._late_files(snapshot_id) if self.dropped else ()
-        record = self.cold.late.after(self.request.removed, self.resolved, added)
+        bases = self.cold.sides.bases
+        added = self._late_files(snapshot_id) if bases else ()
+        resolved = {name: bases[name] for name in self.cold.lost}  # it has replaced these
+        record = self.cold.late.after(self.request.removed, resolved, added)
         return {SYNC_LATE: record.written()}
 
     def _late_files(self, snapshot_id: int) -> Iterator[tuple[str, ChunkFile]]:
@@ -63,7 +61,7 @@ class StagedCopy:
                 continue
             for file in reader.change(snapshot, layout, 0).added:
                 if file.kind is FileKind.DATA:
-                    for name in layout.reached(file.times, self.dropped):
+                    for name in layout.reached(file.times, self.cold.sides.bases):
                         yield name, file
 
     def _require_told_apart(self, mixed: MixedRows, snapshot_id: int) -> None:
