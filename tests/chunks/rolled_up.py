@@ -187,6 +187,7 @@ class RollupOracle:
 
         A bucket that is frozen already is past mending: what came late to it is not in it.
         """
+        self._note_parents()
         told: dict[str, Buckets] = {}
         source = self.rows_of(uuid)
         ranges = [t for name in request.chunks if (t := request.layout.range(name))]

@@ -4,6 +4,7 @@ from tests.mutation.mutation import Mutation
 
 RECORD = "domain/chunks/cold/late_files.py"
 REPLICATION = "domain/chunks/replication.py"
+SIDES = "domain/chunks/cold/sides.py"
 STAGED = "app/chunks/replication/staged_copy.py"
 MIXED = "app/chunks/replication/mixed_rows.py"
 PASS = "app/chunks/replication/one_pass.py"
@@ -38,7 +39,7 @@ COLD_UPKEEP = (
     ),
     Mutation(
         "cold's upkeep: late files are not recorded", STAGED,
-        "                    for name in layout.reached(file.times, self.dropped):\n",
+        "                    for name in layout.reached(file.times, self.cold.sides.bases):\n",
         "                    for name in ():\n", UPKEEP,
     ),
     Mutation(
@@ -50,12 +51,12 @@ COLD_UPKEEP = (
         "        if self.request.mixed is not None:\n", "        if False:\n", UPKEEP,
     ),
     Mutation(
-        "cold's upkeep: a mixed file counts as what was dropped", REPLICATION,
-        " and is_told and is_within else", " and is_within else", UPKEEP,
+        "cold's upkeep: a mixed file counts as what was dropped", SIDES,
+        " or not (is_told and is_within) else", " or not is_within else", UPKEEP,
     ),
     Mutation(
-        "cold's upkeep: a file that reaches into a resident chunk stays", REPLICATION,
-        " and is_told and is_within else", " and is_told else", FILES,
+        "cold's upkeep: a file that reaches into a resident chunk stays", SIDES,
+        " or not (is_told and is_within) else", " or not is_told else", FILES,
     ),
     Mutation(
         "cold's upkeep: late files beside mixed ones are not looked into", REPLICATION,
@@ -63,7 +64,7 @@ COLD_UPKEEP = (
     ),
     Mutation(
         "cold's upkeep: mixed rows wait until hot changes them", PASS,
-        " and not cold.lost(cold.dropped):\n", ":\n", UPKEEP,
+        " and not cold.lost:\n", ":\n", UPKEEP,
     ),
     Mutation(
         "cold's upkeep: what a drop took that was rolled back is not late again", MIXED,
@@ -80,6 +81,6 @@ COLD_UPKEEP = (
     ),
     Mutation(
         "all rows: late rows count in hot and in mixed files of cold", ROWS,
-        "frozenset(bases), copies, lost)\n", "frozenset(bases), copies)\n", UPKEEP,
+        "sides.layout, chunks, copies, lost)\n", "sides.layout, chunks, copies)\n", UPKEEP,
     ),
 )  # fmt: skip

@@ -48,8 +48,8 @@ KEPT_DELETES = (
     Mutation(
         "kept: late rows of dropped chunks are no rows of others",
         f"{APP}/cold_content.py",
-        "                self.late.has(file, name, dropped[name])\n",
-        "                name not in dropped\n",
+        "                name in late or (",
+        "                (",
         KEPT,
     ),
     Mutation(

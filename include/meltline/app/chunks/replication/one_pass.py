@@ -197,8 +197,7 @@ class Pass:
         """
         unseen = unseen_changes(self.context, self.hot, synced.position, tracking.table.layout)
         if unseen.is_whole and not self._own.unknown(unseen.changes):
-            self._say(self._large(synced).decided(tracking, unseen.changes))
-            deletes = self._keeper.kept(tracking, unseen.changes)
+            deletes = self._kept(tracking, synced, unseen.changes)
             return self._keep_states(tracking, synced, unseen, deletes)
         cold = ColdContent(self.context, self.sync, synced, tracking)
         as_it_is = self._keeper.accepted(cold)
@@ -252,11 +251,8 @@ class Pass:
             changes = changes_of(self.context.chunk_files, layout, since, committed.place + 1)
         foreign = self._foreign(changes)
         self.changes = sum(not change.rewrites_only for change in foreign)
-        decided = self._large(synced).decided(tracking, changes)
-        deletes = replace(self._keeper, sync=decided).kept(tracking, changes)
-        self._say(decided)
         rows = 0
-        for delete in deletes:
+        for delete in self._kept(tracking, synced, changes):
             if before := changes.index(delete.first):
                 last = since[before - 1].snapshot_id
                 upto = Position(committed.generation, committed.place + before, last)
@@ -343,8 +339,19 @@ class Pass:
             raise self._diverged(f"{at} drops by plan {plan}, of which this ledger has nothing")
         return self._own.others(changes)
 
-    def _large(self, synced: SyncedTable) -> LargeDeletes:
-        return LargeDeletes(self.context, self.hot, self.sync, synced, self.deletes)
+    def _kept(
+        self, tracking: Tracking, synced: SyncedTable, changes: Sequence[SnapshotChange]
+    ) -> list[KeptDelete]:
+        """The deletes that cold keeps; a person's word is recorded once it can be carried out.
+
+        Raises:
+            SyncRefused: Nobody has decided about much, or cold cannot keep it: nothing is recorded.
+        """
+        large = LargeDeletes(self.context, self.hot, self.sync, synced, self.deletes)
+        decided = large.decided(tracking, changes)
+        deletes = replace(self._keeper, sync=decided).kept(tracking, changes)
+        self._say(decided)
+        return deletes
 
     # --- how it ends -----------------------------------------------------------------------------
 
