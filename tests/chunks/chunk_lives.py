@@ -13,9 +13,10 @@ from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.services import RunContext
-from meltline.domain.chunks.chunk import Deferral
-from meltline.domain.chunks.sync import Deletes, SyncState
-from meltline.domain.errors import LockHeld, MeltlineError, SyncRefused
+from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, Deletes, SyncState
+from meltline.domain.errors import LockHeld, MeltlineError
+from meltline.testing.chunks.rows import chunk_of
 from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
 from tests.chunks.chunked_lake import ChunkedLake
@@ -236,6 +237,26 @@ class ChunkLives(RecordedLife):
         run.visit(steps)
         return run
 
+    def _separate(self) -> None:
+        """Does as the error says where nothing tells late rows in cold from dropped ones."""
+        lake, table, accepted = self.lake, self.lake.hot, self.lake.accepted
+        assert table is not None
+        chunks = lake.chunks().values()
+        names = {chunk.name for chunk in chunks if chunk.status is ChunkStatus.REOPENED}
+        aside = [row for row in table.rows_now() if chunk_of(lake.layout, row) in names]
+        table.delete_chunks(*names)
+        accepted.unsure |= set(lake.cold_rows()) - accepted.rows  # it keeps all that it has
+        self._replicate(lake.services(), "keep")
+        if lake.sync and lake.sync.reason == LARGE_DELETES:  # of others history tells no more
+            here = {n for n, chunk in lake.chunks().items() if chunk.rows or chunk.was_dropped}
+            rows = [row for row in lake.cold_rows() if chunk_of(lake.layout, row) not in here]
+            table.append_rows(*rows)
+            accepted.rows |= set(rows)
+            self._replicate(lake.services(), "keep")
+        if missing := set(aside) - set(lake.cold_rows()):
+            table.append_rows(*sorted(missing))
+        accepted.took(table.head)
+
     def _process(self, line: tuple[str, int], after: bool) -> ChunkProcess:
         return ChunkProcess(line[1], after, line[0], lake=self.lake)
 
@@ -262,7 +283,9 @@ class ChunkLives(RecordedLife):
             self.engines.act("settle", 0)
             self.engines.act("settle", 0)
             sync = self.lake.sync
-            if sync is not None and sync.state is not SyncState.STREAMING:
+            if sync is not None and sync.reason == MIXED_FILES:
+                self._separate()
+            elif sync is not None and sync.state is not SyncState.STREAMING:
                 self.engines.act("sync", 0)
         sync = self.lake.sync
         assert sync is not None and sync.state is SyncState.STREAMING, f"it never streams: {sync}"
@@ -273,10 +296,6 @@ class ChunkLives(RecordedLife):
         again = self._run(self.lake.services())
         assert self.lake.hot.head == before, "a second run drops more"
         assert not again.summary.plans, again.summary.as_json()
-
-
-def _is_unknown(error: MeltlineError) -> bool:
-    return isinstance(error, SyncRefused) and error.reason == Deferral.UNKNOWN_DROP
 
 
 class ReopenedChunkLives(ChunkLives):

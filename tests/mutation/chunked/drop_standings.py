@@ -1,9 +1,12 @@
 """Ways to take a drop for in force, or for undone, that nobody has proved."""
 
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
 from tests.mutation.mutation import Mutation
 
 LINE = "domain/chunks/main_line.py"
 RULE = ("tests/unit/chunks/domain/test_drop_standings.py",)
+KEPT = "tests/unit/lives/test_kept_lives.py::test_a_life_that_failed_once_fails_no_more"
 LAKE = ("tests/unit/chunks/test_unknown_drops.py",)
 
 DROP_STANDINGS = (
@@ -119,5 +122,47 @@ DROP_STANDINGS = (
         "        if answer is DropAnswer.UNDONE and not only:\n",
         "        if False:\n",
         LAKE,
+    ),
+    Mutation(
+        "drops: a commit of ours that a replaced main leaves out was never made",
+        LINE,
+        "        return (news | replaced) - recorded\n",
+        "        return news - recorded\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: a plan that was begun and whose commit has expired was never carried out",
+        "app/observe/own_drops.py",
+        "            if plan.kind is PlanKind.DROP_CHUNKS and plan.id not in told:\n",
+        "            if False:\n",
+        LAKE,
+    ),
+    Mutation(
+        "drops: a begun plan is given up before anybody noted that it may have been carried out",
+        "app/chunks/drop.py",
+        "            tracking_of(context, self.table)  # notes the drop, or that nobody can tell, before\n",
+        "",
+        LAKE,
+    ),
+    Mutation(
+        "drops: an observation does not note what a replaced main leaves out",
+        "app/observe/drop_evidence.py",
+        "    every = {**chunks, **unrecorded.beside(state)}\n",
+        "    every = dict(chunks)\n",
+        LAKE,
+    ),
+    Mutation(
+        "counts: what cold heard of before a rollback is taken for what hot has",
+        "domain/chunks/cold/cold_rows.py",
+        "chunk.generation in (0, position.generation)\n",
+        "True\n",
+        (f"{KEPT}[cold_still_has_late_rows_of_before_a_rollback_once_its_owner_compacted_it]",),
+    ),
+    Mutation(
+        "kept: a word that cannot be carried out is recorded",
+        "app/chunks/replication/one_pass.py",
+        "        deletes = replace(self._keeper, sync=decided).kept(tracking, changes)\n        self._say(decided)\n",
+        "        self._say(decided)\n        deletes = replace(self._keeper, sync=decided).kept(tracking, changes)\n",
+        (f"{KEPT}[a_word_that_cold_cannot_carry_out_is_not_recorded]",),
     ),
 )  # fmt: skip

@@ -1,5 +1,8 @@
 """No row twice and none lost where the history that showed a drop has gone (chunk-facts, R1-R6)."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 import pytest
 
 from meltline.app.chunks.reading.complete_rows import complete_rows
@@ -15,7 +18,9 @@ from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import SyncRefused, UsageInvalid
 from meltline.testing.chunks import complete_rows_of
+from meltline.testing.chunks.rows import Row
 from tests.chunks.chunk_tables import day_name, reading, values_of
+from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 
 EVERYTHING = list(range(2 * DAYS))
@@ -48,6 +53,13 @@ def roll_back(tiers: Tiers, before: int) -> None:
     """Main goes back to before the drop, and on from there."""
     tiers.hot.rollback(before)
     tiers.hot.append_rows(reading(40, 5))
+
+
+def replace_table(tiers: Tiers, rows: Sequence[Row]) -> None:
+    """`CREATE OR REPLACE TABLE AS SELECT`: a new line of the same table."""
+    tiers.hot.edit(lambda document: document["refs"].pop("main"))
+    tiers.hot.edit(lambda document: document.update({"current-snapshot-id": -1}))
+    tiers.hot.append_rows(*rows)
 
 
 def refused(tiers: Tiers) -> str:
@@ -223,9 +235,7 @@ def test_a_table_that_was_replaced_by_all_of_its_rows_has_none_twice() -> None:
     """R3: the new line is whole, and no drop can be told on it."""
     tiers, _ = dropped()
     rows = [reading(id, id // 2) for id in EVERYTHING]
-    tiers.hot.edit(lambda document: document["refs"].pop("main"))
-    tiers.hot.edit(lambda document: document.update({"current-snapshot-id": -1}))
-    tiers.hot.append_rows(*rows)
+    replace_table(tiers, rows)
     assert tiers.hot.document["snapshots"][-1].get("parent-snapshot-id") is None
     assert "chunks settle" in refused(tiers)
     assert tiers.replicate().sync.reason == "DIVERGED"
@@ -238,11 +248,43 @@ def test_a_table_that_was_replaced_by_all_of_its_rows_has_none_twice() -> None:
 def test_a_table_that_was_replaced_by_what_hot_had_keeps_what_cold_alone_has() -> None:
     tiers, _ = dropped()
     rows = tiers.hot.rows_now()
-    tiers.hot.edit(lambda document: document["refs"].pop("main"))
-    tiers.hot.edit(lambda document: document.update({"current-snapshot-id": -1}))
-    tiers.hot.append_rows(*rows)
+    replace_table(tiers, rows)
     assert view(tiers) == EVERYTHING
     assert tiers.fail_and_begin_anew().error is None
+    assert tiers.ids() == view(tiers) == EVERYTHING
+
+
+@pytest.mark.parametrize("then", ["", "history expires", "history expires and a run goes on"])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_drop_that_a_dying_run_made_counts_though_main_was_replaced_before_anybody_noted_it(
+    is_whole: bool, then: str
+) -> None:
+    """The ledger has a plan that was begun, and main's history shows nothing of it."""
+    tiers = Tiers()
+    tiers.add_policy()
+    every, begun = tiers.hot.rows_now(), tiers.hot.head
+    with suppress(Killed):
+        tiers.run("dies", tiers.die_after("dropper", 1).of(tiers.lake.services()))
+    tiers.lake.let_leases_end()
+    assert tiers.hot.head != begun and tiers.statuses()[day_name(0)] == "tiered"
+    replace_table(tiers, every if is_whole else tiers.hot.rows_now())
+    if then.startswith("history expires"):
+        history_expires(tiers)
+    if then.endswith("a run goes on"):
+        tiers.run("finds a begun plan")
+    if is_whole:
+        assert "chunks settle" in refused(tiers)
+        assert tiers.fail_and_begin_anew().error is not None
+        settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "")
+        assert tiers.replicate().error is None
+    else:
+        assert view(tiers) == EVERYTHING
+        assert tiers.replicate().sync.reason == "DIVERGED"
+        start_sync(tiers.lake.services(), tiers.hot.name)
+        assert tiers.replicate(Deletes.MIRROR).error is None
+    assert tiers.ids() == view(tiers) == EVERYTHING
+    tiers.run("goes on")
+    assert tiers.replicate().error is None
     assert tiers.ids() == view(tiers) == EVERYTHING
 
 

@@ -72,6 +72,10 @@ class Tiers:
     def die_at(self, call: str, number: int) -> ChunkProcess:
         return ChunkProcess(number, False, call, lake=self.lake)
 
+    def die_after(self, call: str, number: int) -> ChunkProcess:
+        """A process that dies once the call is made, and before its answer is heard."""
+        return ChunkProcess(number, True, call, lake=self.lake)
+
     def compact_cold(self, *days: int) -> None:
         """What cold's owner does, who alone may; without days all is rewritten."""
         self.lake.compact_cold(*map(day_name, days))

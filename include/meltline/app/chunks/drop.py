@@ -20,13 +20,14 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, positions
 from meltline.app.chunks.replication.cold_rows import ColdCount
-from meltline.app.chunks.tracking import Tracking, chunk_lock, own_drop, tracking_of, written_since
+from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.ground.epochs import RunEpoch
 from meltline.app.ground.preconditions import require_clock, require_generation, require_go
+from meltline.app.observe.own_drops import own_drop
 from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk, Deferral
@@ -136,6 +137,7 @@ class _Drop:
         if mismatch := altered(plan, self.items):
             raise mismatch
         if plan.state is PlanState.APPLYING:
+            tracking_of(context, self.table)  # notes the drop, or that nobody can tell, before
             if self._is_committed():
                 return self._finished()
             self.plan = self._moved(PlanState.STALE, note="it was begun and never committed")

@@ -7,7 +7,8 @@ from datetime import datetime
 from meltline.app.chunks.lookups import ChunkedTable
 from meltline.app.chunks.proofs import positions, unproved
 from meltline.app.chunks.rollups.waits import dirty_chunks
-from meltline.app.chunks.tracking import Tracking, planned
+from meltline.app.chunks.tracking import Tracking
+from meltline.app.observe.own_drops import planned
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk, Deferral

@@ -8,9 +8,11 @@ person says how to go on, or, of a table that is not synced, everything is read 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, require_tracked
 from meltline.app.observe.drop_evidence import lock_chunks, record_drops
+from meltline.app.observe.own_drops import UnrecordedDrops, own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import (
     Chunk,
@@ -28,9 +30,6 @@ from meltline.domain.chunks.main_line import (
     with_standings,
 )
 from meltline.domain.chunks.sync import DROP_PLAN, Position, TableSync, TrackedTable
-from meltline.domain.deletion.plan import Plan, PlanKind
-from meltline.domain.errors import PlanNotFound
-from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import ChunkFileReader, Lock, PlanReader
 
@@ -108,7 +107,7 @@ def track(
         assert walked is not None or hot.line
         if sync is not None:
             if dry_run:
-                chunks = {**chunks, **_as_main_says(hot, tracked, chunks)}
+                chunks = {**chunks, **_as_main_says(context, hot, tracked, chunks)}
             else:
                 tracked, chunks = record_drops(context, tracked, hot.state, chunks)
             return Tracking(hot, tracked, chunks, diverged=_left_the_line(hot, walked))
@@ -125,7 +124,7 @@ def track(
     if since:
         head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
         table = replace(table, walked=head)
-    for name, chunk in _as_main_says(hot, tracked, after).items():
+    for name, chunk in _as_main_says(context, hot, table, after).items():
         if chunk.drops != after[name].drops or not chunk.is_told:
             after[name] = resettled(chunk)
     changed = [chunk for name, chunk in after.items() if chunks.get(name) != chunk]
@@ -158,7 +157,8 @@ def retrack(
     A chunk that was dropped and has rows again is reopened, unless a rollback has undone its drops.
     """
     place = (tracked.walked.place if tracked.walked else 0) + 1
-    dropped = [_without_undone_bases(c) for c in _as_main_says(hot, tracked, chunks).values()]
+    said = _as_main_says(context, hot, tracked, chunks)
+    dropped = [_without_undone_bases(chunk) for chunk in said.values()]
     after = _read_anew(context, hot, tracked.layout, dropped, place=place, generation=generation)
     walked = _head(hot, place=place, generation=generation)
     judged = hot.state.current_snapshot_id
@@ -199,24 +199,6 @@ def written_since(
     return sorted(touched)
 
 
-def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan | None:
-    """The plan of ours that a commit carried out; None where it is none, or did anything else.
-
-    What the commit says of itself is not enough: it removed exactly what the plan had, for the
-    plan's digest says so, and it added no data.
-    """
-    try:
-        id = change.summary.get(DROP_PLAN, "")
-        plan = plans.current([id])[id] if id else None
-    except PlanNotFound:
-        return None
-    if plan is None or plan.kind is not PlanKind.DROP_CHUNKS or plan.table_uuid != table_uuid:
-        return None
-    removed = [planned(f, table_uuid) for f in change.removed if f.kind is FileKind.DATA]
-    is_same = not change.added and plan.digest_of(removed) == plan.digest
-    return plan if is_same else None
-
-
 @dataclass(frozen=True)
 class OwnDrops:
     """The drops of one table, by their plans."""
@@ -236,11 +218,6 @@ class OwnDrops:
     def unknown(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
         """Those of them that say they are: of an old backup of the ledger, or of a copied table."""
         return [change for change in self.others(changes) if change.summary.get(DROP_PLAN)]
-
-
-def planned(file: ChunkFile, owner: str) -> PlannedFile:
-    """A file of a chunk as an item of a plan."""
-    return PlannedFile(file.path, file.kind, file.bytes, owner)
 
 
 def _after(
@@ -295,7 +272,8 @@ def _read_anew(
     """The chunks by all live files; those that were dropped stay known."""
     head = hot.state.current_snapshot
     uuid = hot.state.uuid
-    kept = {chunk.name: replace(chunk, rows=0, bytes=0, files=0, spans=0) for chunk in dropped}
+    empty = partial(replace, rows=0, bytes=0, files=0, spans=0, generation=generation)
+    kept = {chunk.name: empty(chunk) for chunk in dropped}
     if head is None:
         return {name: resettled(chunk) for name, chunk in kept.items()}
     live = context.chunk_files.live(head, layout)
@@ -311,15 +289,17 @@ def _names(layout: ChunkLayout, files: Sequence[ChunkFile]) -> set[str]:
 
 
 def _as_main_says(
-    hot: HotTable, tracked: TrackedTable, chunks: Mapping[str, Chunk]
+    context: ReadContext, hot: HotTable, tracked: TrackedTable, chunks: Mapping[str, Chunk]
 ) -> dict[str, Chunk]:
     """The chunks that were dropped once, with how their drops stand by main's history.
 
     Where main comes from none of them, hot has the whole of the chunk. Else cold alone has what it
     had after the last of them, and late rows that came after it are hot's as well.
     """
-    line = MainLine.of(hot.state, tracked.judged, drops_of(chunks.values()))
-    return {name: with_standings(chunk, line) for name, chunk in chunks.items() if chunk.drops}
+    unrecorded = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
+    every = {**chunks, **unrecorded.beside(hot.state)}
+    line = MainLine.of(hot.state, tracked.judged, drops_of(every.values()))
+    return {name: with_standings(chunk, line) for name, chunk in every.items() if chunk.drops}
 
 
 def _without_undone_bases(chunk: Chunk) -> Chunk:

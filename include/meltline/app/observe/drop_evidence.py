@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
+from meltline.app.observe.own_drops import UnrecordedDrops
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
@@ -59,9 +60,12 @@ def record_drops(
 
     Raises:
         CommitConflict: They were stamped meanwhile.
+        MetadataUnreadable: The manifests of a drop cannot be read.
     """
-    line = MainLine.of(state, tracked.judged, drops_of(chunks.values()))
-    recorded = {name: with_standings(chunk, line) for name, chunk in chunks.items()}
+    unrecorded = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
+    every = {**chunks, **unrecorded.beside(state)}
+    line = MainLine.of(state, tracked.judged, drops_of(every.values()))
+    recorded = {name: with_standings(chunk, line) for name, chunk in every.items()}
     changed = [chunk for name, chunk in recorded.items() if chunk != chunks[name]]
     now = replace(tracked, judged=state.current_snapshot_id)
     if now != tracked:

@@ -174,6 +174,17 @@ class Chunk:
         """
         return self.only_copy.base if self.only_copy else None
 
+    def dropped_by(self, plan: str, drop: ChunkDrop, at: datetime | None) -> "Chunk":
+        """The chunk with a drop that was made when it had what is counted here."""
+        return replace(
+            self,
+            drops=(*self.drops, drop),
+            drop_plan=plan,
+            dropped_at=at,
+            dropped_rows=self.rows,
+            dropped_bytes=self.bytes,
+        )
+
     def with_base(self, base: int) -> "Chunk":
         """The chunk with what cold has by now noted as the only copy, where nobody has yet."""
         return replace(self._noted(base=base, rows=None), cold_base=base)

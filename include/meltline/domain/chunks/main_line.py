@@ -7,7 +7,7 @@ commit where a rolled back line left the old one may have expired.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, ChunkStatus, Standing
@@ -22,12 +22,15 @@ class MainLine:
     Attributes:
         snapshots: Main's head and its ancestors, newest first.
         left_behind: Drops whose commit is known and comes from this line, which left it out.
+        beside: Commits that say they are drops of ours and have nothing to do with this line, each
+            with those that it comes from: main was replaced.
         is_judged: Whether the line has the snapshot at which the ledger recorded drops last.
     """
 
     snapshots: Mapping[int, Snapshot]
     left_behind: frozenset[int] = frozenset()
     is_judged: bool = False
+    beside: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -47,7 +50,13 @@ class MainLine:
             for drop in drops
             if any(s.snapshot_id in line for s in state.ancestry(drop.snapshot_id))
         )
-        return cls(line, fork_drops - line.keys(), judged in line)
+        others = {
+            id: frozenset(earlier.snapshot_id for earlier in state.ancestry(id))
+            for id, snapshot in state.snapshots.items()
+            if DROP_PLAN in snapshot.summary and id not in line
+        }
+        beside = {id: of for id, of in others.items() if of.isdisjoint(line)}
+        return cls(line, fork_drops - line.keys(), judged in line, beside)
 
     def standing(self, drop: ChunkDrop) -> Standing:
         """Tells how a drop stands on this line."""
@@ -60,10 +69,16 @@ class MainLine:
         return drop.standing if self.is_judged else Standing.UNKNOWN
 
     def unrecorded(self, walked: Position | None, drops: Iterable[ChunkDrop]) -> set[int]:
-        """Commits that say they are drops of ours, and that no walk over the line has met yet."""
-        recorded = {drop.snapshot_id for drop in drops}
-        ahead = takewhile(lambda id: walked is None or id != walked.snapshot_id, self.snapshots)
-        return {id for id in ahead if DROP_PLAN in self.snapshots[id].summary} - recorded
+        """Commits that say they are drops of ours, and that no walk has met yet.
+
+        A walk goes over the line. It never meets those that came after its end, where main was
+        replaced since.
+        """
+        recorded, end = {drop.snapshot_id for drop in drops}, walked.snapshot_id if walked else None
+        ahead = takewhile(lambda id: id != end, self.snapshots)
+        news = {id for id in ahead if DROP_PLAN in self.snapshots[id].summary}
+        replaced = {id for id, of in self.beside.items() if end is None or end in of}
+        return (news | replaced) - recorded
 
     def _began_before(self, drop: ChunkDrop) -> bool:
         """Whether the line shows a commit older than a drop; in format 1 nothing has a number."""
@@ -92,8 +107,8 @@ def on_line(chunk: Chunk, line: MainLine, since: ChunkDrop | None = None) -> Chu
         line: That state's.
         since: A drop that the line has and the ledger has not noted yet.
     """
-    drops = (*with_standings(chunk, line).drops, *([since] if since else []))
-    stood = replace(chunk, drops=drops)
+    every = replace(chunk, drops=(*chunk.drops, *([since] if since else [])))
+    stood = with_standings(every, line)
     status = ChunkStatus.DROPPED if stood.last_drop else ChunkStatus.ACTIVE
     return replace(stood, status=status)
 

@@ -10,9 +10,10 @@ from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.replication.refusals import cold_changed, diverged, unknown_drops
 from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
-from meltline.app.chunks.tracking import changes_of, own_drop
+from meltline.app.chunks.tracking import changes_of
+from meltline.app.observe.own_drops import UnrecordedDrops
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import Chunk, ChunkDrop
+from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.cold.sides import Sides
 from meltline.domain.chunks.complete import (
@@ -169,7 +170,9 @@ class _Look:
         self, chunks: Mapping[str, Chunk], told: Mapping[str, int], late: LateFiles
     ) -> Sides:
         line = MainLine.of(self.hot, self.tracked.judged, drops_of(chunks.values()))
-        since = self._unrecorded(chunks, line)
+        context, tracked = self.context, self.tracked
+        news = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
+        since = {each.chunk.name: each.drop for each in news.on(self.hot, line)}
         stood = [on_line(chunk, line, since.get(name)) for name, chunk in chunks.items()]
         self._require_told([chunk.name for chunk in stood if not chunk.is_told])
         sides = Sides.of(self.tracked.layout, stood, told, late)
@@ -199,17 +202,6 @@ class _Look:
         head, layout = self.hot.current_snapshot, self.tracked.layout
         live = self.context.chunk_files.live(head, layout) if head else ()
         return chunks_of(layout, (file for file in live if file.kind is FileKind.DATA))
-
-    def _unrecorded(self, chunks: Mapping[str, Chunk], line: MainLine) -> dict[str, ChunkDrop]:
-        """Drops of chunks that our own commits made since the ledger looked last."""
-        drops = dict[str, ChunkDrop]()
-        for id in line.unrecorded(self.tracked.walked, drops_of(chunks.values())):
-            change = self.context.chunk_files.change(line.snapshots[id], self.tracked.layout, 0)
-            plan = own_drop(self.context.control.plans, change, self.hot.uuid)
-            for name in chunks.keys() & set(plan.chunks if plan else ()):
-                number = line.snapshots[id].sequence_number
-                drops[name] = ChunkDrop(id, number, chunks[name].cold_base)
-        return drops
 
     def _cold_part(self, cold: ColdCount, sides: Sides) -> ColdPart:
         """What of cold counts; chunks whose late rows it has mixed with others are all cold's."""

@@ -126,9 +126,10 @@ class KeptChunks:
             object=str(self.hot.state.name),
             expected="history of hot from before the delete",
             found=f"chunks {', '.join(chunks[:_SHOWN])}{' …' if chunks[_SHOWN:] else ''}",
-            next="copy what cold has of them into a table of its own; then "
+            next="insert into hot what cold has of them, and decide again; or copy that into a "
+            "table of its own: then "
             f"`meltline chunks replicate --tables {quote(self.hot.state.name)} --deletes mirror` "
-            "has cold delete them",
+            "has cold delete it",
         )
 
     def with_bases(self, tracking: Tracking, newest: int) -> Tracking:

@@ -15,7 +15,8 @@ from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.kept_chunks import files_of
 from meltline.app.chunks.replication.refusals import deletes_way_out, refusal
 from meltline.app.chunks.replication.synced_table import SyncedTable
-from meltline.app.chunks.tracking import Tracking, own_drop
+from meltline.app.chunks.tracking import Tracking
+from meltline.app.observe.own_drops import own_drop
 from meltline.app.services import RunContext
 from meltline.domain.chunks.kept_deletes import counts_before, emptying
 from meltline.domain.chunks.layout import SnapshotChange

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, require_tracked
 from meltline.app.chunks.rollups.rollup_table import RollupTable
-from meltline.app.chunks.tracking import back_whole, changes_of, own_drop
+from meltline.app.chunks.tracking import back_whole, changes_of
+from meltline.app.observe.own_drops import own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.ranges import TimeRange

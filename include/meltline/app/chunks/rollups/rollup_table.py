@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from meltline.app.catalog.resolve import load_table
-from meltline.app.chunks.tracking import changes_of, own_drop
+from meltline.app.chunks.tracking import changes_of
+from meltline.app.observe.own_drops import own_drop
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import (
     NO_SNAPSHOT,

@@ -126,7 +126,10 @@ def _late_at_most(chunk: Chunk, position: Position | None) -> int | None:
 
 
 def _is_copied(chunk: Chunk, position: Position | None) -> bool:
-    """Whether cold has what hot has of a chunk."""
+    """Whether cold has what hot has of a chunk.
+
+    After a rollback it has what hot had before, until everything is copied in the new generation.
+    """
     if position is None or chunk.last_write is None:
-        return position is not None
+        return position is not None and chunk.generation in (0, position.generation)
     return chunk.generation == position.generation and chunk.last_write <= position.place

@@ -1,0 +1,114 @@
+"""Drops of chunks by our own commits: which they are, and which the ledger has not noted yet."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, Standing
+from meltline.domain.chunks.layout import ChunkFile, SnapshotChange
+from meltline.domain.chunks.main_line import MainLine, drops_of
+from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.errors import PlanNotFound
+from meltline.domain.iceberg.files import FileKind, PlannedFile
+from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.ports import ChunkFileReader, PlanReader
+
+
+def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan | None:
+    """The plan of ours that a commit carried out; None where it is none, or did anything else.
+
+    What the commit says of itself is not enough: it removed exactly what the plan had, for the
+    plan's digest says so, and it added no data.
+    """
+    try:
+        id = change.summary.get(DROP_PLAN, "")
+        plan = plans.current([id])[id] if id else None
+    except PlanNotFound:
+        return None
+    if plan is None or plan.kind is not PlanKind.DROP_CHUNKS or plan.table_uuid != table_uuid:
+        return None
+    removed = [planned(f, table_uuid) for f in change.removed if f.kind is FileKind.DATA]
+    is_same = not change.added and plan.digest_of(removed) == plan.digest
+    return plan if is_same else None
+
+
+def planned(file: ChunkFile, owner: str) -> PlannedFile:
+    """A file of a chunk as an item of a plan."""
+    return PlannedFile(file.path, file.kind, file.bytes, owner)
+
+
+@dataclass(frozen=True)
+class UnrecordedDrop:
+    """A drop that the ledger has not noted.
+
+    Attributes:
+        plan: Whose drop it is.
+        chunk: The chunk, with the drop added as the newest.
+    """
+
+    plan: Plan
+    chunk: Chunk
+
+    @property
+    def drop(self) -> ChunkDrop:
+        """The drop itself."""
+        return self.chunk.drops[-1]
+
+
+@dataclass(frozen=True)
+class UnrecordedDrops:
+    """Looks for drops between the last walk over a table's commits and one state of it.
+
+    A run may die, or main be replaced, between a drop's commit and the note of it.
+
+    Attributes:
+        table: As the ledger has it, with its chunks.
+    """
+
+    files: ChunkFileReader
+    plans: PlanReader
+    table: TrackedTable
+    chunks: Mapping[str, Chunk]
+
+    def on(self, state: TableMetadata, line: MainLine) -> Iterator[UnrecordedDrop]:
+        """Those that a state's commits show, then those of which nobody can tell.
+
+        Nobody can tell of a plan that was begun, where main does not come from its base any more
+        and no snapshot is left that would be its commit.
+
+        Raises:
+            MetadataUnreadable: A manifest cannot be read.
+        """
+        walked, uuid = self.table.walked, self.table.table_uuid
+        for id in sorted(line.unrecorded(walked, drops_of(self.chunks.values()))):
+            snapshot = state.snapshots[id]
+            change = self.files.change(snapshot, self.table.layout, 0)
+            plan = own_drop(self.plans, change, uuid)
+            drop = ChunkDrop(id, snapshot.sequence_number, None)
+            yield from self._of(plan, drop, snapshot.committed_at) if plan else ()
+        if walked is None or walked.snapshot_id in line.snapshots:
+            return
+        told = {snapshot.summary.get(DROP_PLAN) for snapshot in state.snapshots.values()}
+        for plan in self.plans.find(states=[PlanState.APPLYING], table_uuid=uuid):
+            if plan.kind is PlanKind.DROP_CHUNKS and plan.id not in told:
+                yield from self._of(plan, ChunkDrop(UNKNOWN_DROP, 0, None, Standing.UNKNOWN))
+
+    def beside(self, state: TableMetadata) -> dict[str, Chunk]:
+        """The chunks with drops that no walk over a state's main line will meet.
+
+        Raises:
+            MetadataUnreadable: A manifest cannot be read.
+        """
+        line = MainLine.of(state, self.table.judged, drops_of(self.chunks.values()))
+        drops = self.on(state, line)
+        return {d.chunk.name: d.chunk for d in drops if d.drop.snapshot_id not in line.snapshots}
+
+    def _of(
+        self, plan: Plan, drop: ChunkDrop, at: datetime | None = None
+    ) -> Iterator[UnrecordedDrop]:
+        for name in plan.chunks:
+            chunk = self.chunks.get(name)
+            if chunk is not None and chunk.drop_plan != plan.id:
+                noted = replace(drop, base=chunk.cold_base, rows=chunk.cold_rows)
+                yield UnrecordedDrop(plan, chunk.dropped_by(plan.id, noted, at))
