@@ -6,7 +6,7 @@ from tests.mutation.mutation import Mutation
 
 LINE = "domain/chunks/main_line.py"
 RULE = ("tests/unit/chunks/domain/test_drop_standings.py",)
-KEPT = "tests/unit/lives/test_kept_lives.py::test_a_life_that_failed_once_fails_no_more"
+KEPT = "tests/unit/lives/test_kept_lives.py::test_a_life_that_failed_once_does_not_fail_again"
 LAKE = ("tests/unit/chunks/test_unknown_drops.py",)
 
 DROP_STANDINGS = (
