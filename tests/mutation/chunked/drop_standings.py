@@ -103,11 +103,18 @@ DROP_STANDINGS = (
         RULE,
     ),
     Mutation(
-        "drops: cold's former base counts where hot had all rows meanwhile",
+        "drops: cold's former count stands where hot had all rows meanwhile",
         LINE,
-        "        after = replace(after, base=None, rows=None)\n",
+        "        after = replace(after, rows=None)\n",
         "        pass\n",
         RULE,
+    ),
+    Mutation(
+        "drops: what cold has is noted anew before it has been brought to what hot has",
+        "app/chunks/tracking.py",
+        "(replace(drop, rows=None) if",
+        "(replace(drop, base=None, rows=None) if",
+        ("tests/unit/chunks/test_only_copies.py",),
     ),
     Mutation(
         "drops: an answer is for drops that history tells, too",
@@ -153,9 +160,9 @@ DROP_STANDINGS = (
     ),
     Mutation(
         "counts: what cold heard of before a rollback is taken for what hot has",
-        "domain/chunks/cold/cold_rows.py",
-        "chunk.generation in (0, position.generation)\n",
-        "True\n",
+        "app/chunks/tracking.py",
+        "spans=0, generation=generation)\n",
+        "spans=0)\n",
         (f"{KEPT}[cold_still_has_late_rows_of_before_a_rollback_once_its_owner_compacted_it]",),
     ),
     Mutation(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from meltline.app.chunks.replication.declare import stop_sync
+from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.domain.chunks.sync import Deletes
 from meltline.ports.chunks import DropOutcome, DropRequest
 from tests.chunks.chunk_tables import day_name, reading
@@ -107,3 +107,26 @@ def test_late_rows_of_a_drop_that_was_not_made_are_still_late() -> None:
     assert tiers.ids() == [*range(2 * DAYS), 72]
     assert tiers.run("again")[day_name(0)] == "dropped"
     assert tiers.ids() == [*range(2 * DAYS), 72]
+
+
+def test_main_returns_to_a_drop_before_cold_was_brought_to_a_line_without_it() -> None:
+    """A pass dies as it copies what a rollback brought back: cold has what it had."""
+    tiers = Tiers()
+    before = tiers.hot.head
+    tiers.add_policy()
+    assert tiers.run("drops")[day_name(0)] == "dropped"
+    tiers.hot.append_rows(reading(50, 0.5))
+    assert tiers.replicate().error is None
+    after = tiers.hot.head
+    tiers.hot.rollback(before)
+    tiers.hot.append_rows(reading(60, 5))
+    assert tiers.replicate().sync.reason == "DIVERGED"
+    start_sync(tiers.lake.services(), tiers.hot.name)
+    with suppress(Killed):
+        tiers.replicate(services=tiers.die_at("replicator", 1).of(tiers.lake.services()))
+    tiers.lake.let_leases_end()
+    assert tiers.statuses()[day_name(0)] == "active"
+    tiers.hot.rollback(after)
+    assert tiers.fail_and_begin_anew().error is None
+    assert tiers.statuses()[day_name(0)] == "reopened"
+    assert tiers.ids() == [*range(2 * DAYS), 50]

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from meltline.app.chunks.drop import drop_chunks
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.run import run_chunks
@@ -285,6 +286,24 @@ def test_a_drop_that_a_dying_run_made_counts_though_main_was_replaced_before_any
     assert tiers.ids() == view(tiers) == EVERYTHING
     tiers.run("goes on")
     assert tiers.replicate().error is None
+    assert tiers.ids() == view(tiers) == EVERYTHING
+
+
+def test_a_begun_plan_is_not_given_up_before_it_is_noted_that_it_may_have_been_carried_out() -> (
+    None
+):
+    tiers = Tiers()
+    tiers.add_policy()
+    with suppress(Killed):
+        tiers.run("dies", tiers.die_after("dropper", 1).of(tiers.lake.services()))
+    tiers.lake.let_leases_end()
+    replace_table(tiers, tiers.hot.rows_now())
+    history_expires(tiers)
+    (begun,) = tiers.lake.control.plans.find(states=[PlanState.APPLYING])
+    (given_up,) = drop_chunks(tiers.lake.services(), [begun])
+    assert given_up.plan.state is PlanState.STALE
+    assert view(tiers) == EVERYTHING
+    assert tiers.fail_and_begin_anew().error is None
     assert tiers.ids() == view(tiers) == EVERYTHING
 
 

@@ -158,7 +158,7 @@ def retrack(
     """
     place = (tracked.walked.place if tracked.walked else 0) + 1
     said = _as_main_says(context, hot, tracked, chunks)
-    dropped = [_without_undone_bases(chunk) for chunk in said.values()]
+    dropped = [_without_undone_counts(chunk) for chunk in said.values()]
     after = _read_anew(context, hot, tracked.layout, dropped, place=place, generation=generation)
     walked = _head(hot, place=place, generation=generation)
     judged = hot.state.current_snapshot_id
@@ -302,14 +302,13 @@ def _as_main_says(
     return {name: with_standings(chunk, line) for name, chunk in every.items() if chunk.drops}
 
 
-def _without_undone_bases(chunk: Chunk) -> Chunk:
-    """Forgets up to where cold had the only copy: it is brought to something else by now.
+def _without_undone_counts(chunk: Chunk) -> Chunk:
+    """Forgets how many rows cold alone had: it is brought to what hot has.
 
-    Where main is set to such a drop again, the base has to be noted anew.
+    The base stays. Until that copy is made cold has what it had; later its files are no late ones,
+    whatever their number, so that all of them count where main is set to such a drop again.
     """
-    drops = (
-        replace(drop, base=None, rows=None) if drop.is_undone else drop for drop in chunk.drops
-    )
+    drops = (replace(drop, rows=None) if drop.is_undone else drop for drop in chunk.drops)
     return replace(chunk, drops=tuple(drops))
 
 

@@ -133,14 +133,14 @@ def answered(chunk: Chunk, standing: Standing) -> Chunk:
     """The chunk with an answer for its last drop, where nobody could tell how that stands.
 
     Where it is undone, the one before it is the last. What cold has of the chunk changes then, so
-    that the base of the drop is void.
+    that its rows are counted anew.
     """
     last = chunk.last_drop
     if last is None or last.standing is not Standing.UNKNOWN:
         return chunk
     after = replace(last, standing=standing)
     if standing is Standing.UNDONE:
-        after = replace(after, base=None, rows=None)
+        after = replace(after, rows=None)
     return replace(chunk, drops=tuple(after if drop == last else drop for drop in chunk.drops))
 
 

@@ -90,9 +90,9 @@ def test_a_chunk_whose_drops_are_all_undone_is_active() -> None:
 
 def test_an_answer_is_for_the_last_drop_alone() -> None:
     first = replace(DROP, standing=Standing.UNKNOWN)
-    last = ChunkDrop(30, 3, 7, Standing.UNKNOWN)
+    last = ChunkDrop(30, 3, 7, Standing.UNKNOWN, rows=2)
     stands = answered(chunk(first, last), Standing.IN_FORCE)
-    assert stands.drops == (first, ChunkDrop(30, 3, 7)) and stands.is_told
+    assert stands.drops == (first, ChunkDrop(30, 3, 7, rows=2)) and stands.is_told
     gone = answered(chunk(first, last), Standing.UNDONE)
-    assert gone.drops == (first, ChunkDrop(30, 3, None, Standing.UNDONE)) and not gone.is_told
+    assert gone.drops == (first, ChunkDrop(30, 3, 7, Standing.UNDONE)) and not gone.is_told
     assert answered(chunk(DROP), Standing.UNDONE).drops == (DROP,)
