@@ -122,4 +122,11 @@ KEPT_DELETES = (
         "    return max(0, sum(f.rows for f in change.removed) + added)\n",
         COUNTED,
     ),
+    Mutation(
+        "kept: files that reach into an emptied chunk leave its rows in doubt for ever",
+        f"{APP}/kept_chunks.py",
+        "sorted(rows.keys() | cold.gone_from_hot(accepted))",
+        "sorted(rows.keys())",
+        ("tests/unit/chunks/cold/test_maintenance.py",),
+    ),
 )

@@ -111,6 +111,11 @@ class ColdContent:
                 rows[next(iter(names))] += file.rows
         return dict(rows)
 
+    def gone_from_hot(self, names: Collection[str]) -> frozenset[str]:
+        """Those of some chunks that hot has no row of, whatever files reach into them."""
+        hot = self._rows_of(names)[0] if names else {}
+        return frozenset(names) - hot.keys()
+
     @property
     def rows(self) -> int:
         """How many rows cold has, row deletes of hot not counted."""

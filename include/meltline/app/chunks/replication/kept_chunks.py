@@ -93,11 +93,11 @@ class KeptChunks:
         """
         rows, most = cold.rows_of_nobody_else(), self.context.config.chunks.max_foreign_deletes
         if self.deletes is Deletes.KEEP:
-            layout = cold.tracking.table.layout
-            untold = rows.keys() - self.accepted(cold)
+            layout, accepted = cold.tracking.table.layout, self.accepted(cold)
+            untold = rows.keys() - accepted
             if doubtful := sorted(n for n in untold if not unseen.is_before(layout, n)):
                 raise self._untold(doubtful)
-            return dict.fromkeys(sorted(rows))
+            return dict.fromkeys(sorted(rows.keys() | cold.gone_from_hot(accepted)))
         if self.deletes is Deletes.MIRROR or sum(rows.values()) <= most * cold.rows:
             return {}
         raise refusal(
