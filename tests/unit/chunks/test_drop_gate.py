@@ -263,6 +263,17 @@ def test_a_chunk_whose_earlier_drop_can_be_told_may_go(standing: Standing) -> No
     assert planned.failing() == set()
 
 
+def test_an_earlier_drop_that_was_told_on_a_line_that_main_has_left_forbids() -> None:
+    planned = Planned()
+    planned.drop_before(Standing.IN_FORCE)
+    planned.table.append_rows(reading(20, 5.5))
+    (table,) = chunked_tables(planned.lake.services())
+    tracking_of(planned.lake.services(), table)
+    assert planned.plan.base_head is not None
+    planned.table.rollback(planned.plan.base_head)
+    assert planned.failing() == {"drops_unknown"}
+
+
 def test_a_hold_forbids_forced_drops_too() -> None:
     planned = Planned()
     planned.table.edit(lambda document: document["properties"].update({HOLD: "audit"}))
