@@ -1,5 +1,6 @@
-"""The gate before a drop: facts that are read by other ways than the plan's, and a stored verdict.
+"""The gate before a drop: facts about a plan, read by other ways than the plan's own.
 
+It only reads: `app.chunks.rounds` has them judged, stores the verdict and moves the plan.
 The planner goes by the ledger's chunks and its own reading of the manifests. The gate has the
 engine list the files of the chunks at the planned snapshot, reads the rows of both sides, and asks
 catalog, policies, holds and cold again. What cannot be read forbids.
