@@ -12,7 +12,8 @@ from tests.house.figures import Figure, places
 from tests.house.sources import Function, House
 from tests.house.structure import Classes, reach
 
-GATE = "meltline.app.gate"
+GATES = ("meltline.app.gate", "meltline.app.chunks.gate")
+"""Packages, or single modules, that collect evidence for the gates."""
 
 READS = re.compile(
     r"active|alive|all|allowed|among|audit|count|current|departing|differences|differing"
@@ -20,6 +21,7 @@ READS = re.compile(
     r"|guards|hindrance|level|list|listing|lists|live_totals|location|measure|name|newest|now|observe_only|of|other_owners|ownerships"
     r"|paths|places|prove|reachable_sets|read|read_prefix|real_path|settled|sharing|simulated"
     r"|signs|since|size|sizes_before|stats|stream|sums|tips|tracked|unequal|unknown|vouched|waiting_in|waiting_plans|withheld"
+    r"|ChunkFileReader\.change|ChunkFileReader\.live|ChunkRows\.digests|ChunkRows\.files"
     r"|IncidentAlarm\.add"
 )
 """Methods of ports that change nothing, by their names; and the alarm, which keeps files."""
@@ -107,9 +109,10 @@ def writing(classes: Classes, name: str) -> list[str]:
     return [f"{name}.{field}" for field in functions if not CALLABLES.fullmatch(f"{short}.{field}")]
 
 
-def dangers(house: House, package: str = GATE) -> Figure:
-    """What a package can reach that does not only read."""
+def dangers(house: House) -> Figure:
+    """What the gates can reach that does not only read."""
     classes = Classes(house)
-    names = reached(house, classes, package)
-    bad = [*foreign(house, package), *(path for name in names for path in writing(classes, name))]
+    bad = [path for package in GATES for path in foreign(house, package)]
+    names = set[str]().union(*(reached(house, classes, package) for package in GATES))
+    bad += [path for name in names for path in writing(classes, name)]
     return Figure(len(bad), places((1, path) for path in bad))

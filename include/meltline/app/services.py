@@ -1,8 +1,8 @@
 """What a step works with: the ports, wired once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, TypeVar
 
 from meltline.config.load import Config
 from meltline.domain.clock import Clock
@@ -17,6 +17,7 @@ from meltline.ports import (
     ChunkRows,
     Committer,
     ControlLedger,
+    ControlSources,
     CopyReader,
     Deleter,
     FileLedger,
@@ -37,6 +38,8 @@ from meltline.ports import (
     Sweeper,
 )
 from meltline.ports.retrieval import DeepStore, Retriever
+
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)
@@ -73,39 +76,65 @@ class ColdTier(ColdReader):
 
 
 @dataclass(frozen=True)
-class ReadContext:
-    """What needs no JVM: enough to look, to decide on a policy, to stop and to go.
+class ReadSources:
+    """Ports that read tables, their chunks and cold; a gate gets these, and nothing that writes.
 
     Attributes:
         catalogs: By name, every one of `meltline.yaml` but the cold one.
-        editors: The same catalogs, to change what they say of a table.
+        store: Objects of hot.
+        cold: The cold tier, where one is configured. Its catalog is none of `catalogs`: nothing
+            that looks for what is needed, planned or deleted comes across it (I-8).
+        chunk_files: Tells which files lie in which chunks; `cold_chunk_files` the same of cold's.
+        policy_stores: What keeps policies beside tables' properties, by catalog; few have it.
+    """
+
+    config: Config
+    clock: Clock
+    catalogs: Mapping[str, Catalog]
+    store: ObjectReader
+    control: ControlSources
+    cold: ColdReader | None = field(default=None, kw_only=True)
+    chunk_files: ChunkFileReader = field(kw_only=True)
+    cold_chunk_files: ChunkFileReader | None = field(default=None, kw_only=True)
+    policy_stores: Mapping[str, PolicyStore] = field(default_factory=dict, kw_only=True)
+
+    def read_only(self) -> "ReadSources":
+        """Returns the ports of this class alone, without those that a subclass adds."""
+        cold = self.cold and _part(ColdReader, self.cold)
+        control = _part(ControlSources, self.control)
+        return replace(_part(ReadSources, self), cold=cold, control=control)
+
+
+def _part(kind: type[_Part], whole: _Part) -> _Part:
+    """Copies the fields that a base class has."""
+    shared: Any = {each.name: getattr(whole, each.name) for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**shared)
+
+
+@dataclass(frozen=True)
+class ReadContext(ReadSources):
+    """What needs no JVM: enough to look, to decide on a policy, to stop and to go.
+
+    Attributes:
+        editors: The catalogs, to change what they say of a table.
         registrars: The same, to change which tables they have.
-        store: Objects, to be read; the next three are the same store for those who do more.
-        folders: The same store, one folder at a time.
+        folders: The store, one folder at a time; the next three are the same for those who do more.
         writer: To be written to.
         remover: To be deleted from at once: what is purged goes by `deleter`.
         resolver: Where names lead.
         reader: The file ledger's tables, read only.
         progress: Tells a person what is going on; never part of the answer.
         who: Under whose name decisions are recorded.
-        cold: The cold tier, where one is configured. Its catalog is none of `catalogs`: nothing
-            that looks for what is needed, planned or deleted comes across it (I-8).
         copies: Reads cold beside hot, for the gate and for those who ask.
-        chunk_files: Tells which files lie in which chunks; `cold_chunk_files` the same of cold's.
         deep: The permanent store, where one is configured.
         run_id: Of which run this is a step; empty for what belongs to none.
         once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
-        policy_stores: What keeps policies beside tables' properties, by catalog; few have it.
         probes: What tries out the servers behind catalogs, by catalog.
         longer_window: What this run keeps of one table beyond its policy; None is nothing.
     """
 
-    config: Config
-    clock: Clock
-    catalogs: Mapping[str, Catalog]
     editors: Mapping[str, CatalogEditor]
     registrars: Mapping[str, CatalogRegistrar]
-    store: ObjectReader
     writer: ObjectWriter
     remover: ObjectRemover
     resolver: PathResolver
@@ -116,13 +145,10 @@ class ReadContext:
     who: str
     cold: ColdTier | None = field(default=None, kw_only=True)
     copies: CopyReader | None = field(default=None, kw_only=True)
-    chunk_files: ChunkFileReader = field(kw_only=True)
-    cold_chunk_files: ChunkFileReader | None = field(default=None, kw_only=True)
     folders: FolderReader = field(kw_only=True)
     deep: DeepStore | None = field(default=None, kw_only=True)
     run_id: str = field(default="", kw_only=True)
     once: str = field(default="", kw_only=True)
-    policy_stores: Mapping[str, PolicyStore] = field(default_factory=dict, kw_only=True)
     probes: Mapping[str, ServerProbe] = field(default_factory=dict, kw_only=True)
     longer_window: LongerWindow | None = field(default=None, kw_only=True)
 

@@ -183,6 +183,7 @@ def drop_suite(_: Limits) -> Suite:
             _none("unreadable", "metadata, manifests and rows that could not be read afresh"),
             _none("base_lost", "whether main does not come from the planned snapshot any more"),
             _none("chunks_written_since", "planned chunks that were written since the plan"),
+            _none("drops_unknown", "planned chunks that may be in cold already, or may not"),
             _none("planned_held", "tables of the plan under a hold"),
             _none("chunks_young", "planned chunks that the policy, or nobody, lets go yet"),
             _none("chunks_latest", "planned chunks among the latest that are kept"),

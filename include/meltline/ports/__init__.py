@@ -81,7 +81,7 @@ from meltline.ports.control.decisions import (
     VouchedReader,
 )
 from meltline.ports.control.incidents import Incident, IncidentAlarm, IncidentLedger
-from meltline.ports.control.ledger import ControlLedger
+from meltline.ports.control.ledger import ControlLedger, ControlSources
 from meltline.ports.control.locks import Lock, LockTable
 from meltline.ports.control.observations import ObservationLedger, RememberedMetadata
 from meltline.ports.control.plans import PlanLedger, PlanReader, PlanTransition
@@ -210,6 +210,7 @@ __all__ = [
     "CommitOutcome",
     "Committer",
     "ControlLedger",
+    "ControlSources",
     "CopiedManifest",
     "CopyCache",
     "CopyLedger",

@@ -93,6 +93,7 @@ GOOD: dict[PlanKind, dict[str, Any]] = {
         "unreadable": 0,
         "base_lost": 0,
         "chunks_written_since": 0,
+        "drops_unknown": 0,
         "planned_held": 0,
         "chunks_young": 0,
         "chunks_latest": 0,

@@ -318,7 +318,7 @@ CHUNKS = (
     ),
     Mutation(
         "chunks: however much of a table may go at once", LOOK,
-        "        return self.context.config.chunks.max_drop_share - self.plan.bytes / total\n", "        return 1 - self.plan.bytes / total\n", GATE,
+        "        return self.sources.config.chunks.max_drop_share - self.plan.bytes / total\n", "        return 1 - self.plan.bytes / total\n", GATE,
     ),
     Mutation(
         "chunks: what no engine has listed is proved", LOOK,
@@ -329,6 +329,30 @@ CHUNKS = (
         "\"planned_held\": self._read(self._held, [str(plan.table)]),", "\"planned_held\": [] if self.force else self._read(self._held, [str(plan.table)]),", GATE,
     ),
     Mutation(
+        "chunks: a chunk may go that may be in cold already, or may not", LOOK,
+        "if not with_standings(c, line).is_told]", "if not with_standings(c, line)]", GATE,
+    ),
+    Mutation(
+        "chunks: the gate takes the ledger's answer about earlier drops on another line", LOOK,
+        "if not with_standings(c, line).is_told]", "if not (c.is_told and line)]", GATE,
+    ),
+    Mutation(
+        "chunks: one chunk of which nobody can tell stops all", LOOK,
+        '    "drops_unknown": Deferral.UNKNOWN_DROP,\n', "", GATE,
+    ),
+    Mutation(
+        "chunks: the look of the gate is given ports that write", LOOK,
+        "import ReadSources\n", "import ReadContext as ReadSources\n", ("tests/unit/house/test_gate_reads.py",),
+    ),
+    Mutation(
+        "chunks: a port that the gate reads rows by learns to write", "ports/chunks.py",
+        "class ChunkRows(Protocol):\n", "class ChunkRows(Protocol):\n    def delete(self) -> None: ...\n\n", ("tests/unit/house/test_gate_reads.py",),
+    ),
+    Mutation(
+        "chunks: the look of the gate gets ports that write, under types that read", "app/services.py",
+        "        return replace(_part(ReadSources, self), cold=cold, control=control)\n", "        return self\n", GATE,
+    ),
+    Mutation(
         "chunks: nobody is gated", LOOK,
         "        return policy is None or is_gated(self._table.sync, policy.type)\n", "        return policy is None\n", GATE,
     ),
@@ -337,6 +361,7 @@ CHUNKS = (
         for fact, meaning in (
             ("base_lost", "whether main does not come from the planned snapshot any more"),
             ("chunks_written_since", "planned chunks that were written since the plan"),
+            ("drops_unknown", "planned chunks that may be in cold already, or may not"),
             ("chunks_young", "planned chunks that the policy, or nobody, lets go yet"),
             ("chunks_latest", "planned chunks among the latest that are kept"),
             ("chunks_without_time", "planned chunks that have no range of time"),
@@ -430,7 +455,7 @@ COMPLETE_ROWS = (
     ),
     Mutation(
         "all rows: a drop that the ledger has not noted is missed", ROWS,
-        "        since = self._unrecorded(chunks, line)\n", "        since = dict[str, ChunkDrop]()\n", LOOKS,
+        "for each in news.on(self.hot, line)}\n", "for each in ()}\n", LOOKS,
     ),
     Mutation(
         "sides: all that cold has of a dropped chunk is late where no base is noted", SIDES,

@@ -117,7 +117,11 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: the gate lets chunks go that a rollup has not got", "app/chunks/gate.py",
-        "        return chunks_not_rolled_up(self.context, self._table, ranges, cutoff)\n", "        return []\n", REFRESH,
+        "        return chunks_not_rolled_up(self.sources, self._table, ranges, cutoff)\n", "        return []\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: the gate stores registrations of tables that it looks at", "app/chunks/rollups/rollup_table.py",
+        "import read_table\n", "import load_table as read_table\n", ("tests/unit/rollups/test_rollup_looks.py",),
     ),
     Mutation(
         "rollups: the planner trusts a rollup that others have written to", WAITS,

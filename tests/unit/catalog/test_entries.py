@@ -145,5 +145,5 @@ def test_an_id_that_one_command_has_met_first_is_kept_by_the_observation() -> No
     table = lake.on(0).table("t")
     second = lake.register("lake.air.second", table.metadata_location)
     services = lake.services()
-    met = load_standing(services, second.name, second.metadata_location, open_new=True).uuid
+    met = load_standing(services, second.name, second.metadata_location, open_in=services).uuid
     assert seen(second) == met != entry_of(table)

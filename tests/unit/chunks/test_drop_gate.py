@@ -8,24 +8,27 @@ from typing import Any
 import pytest
 
 from meltline.app.chunks.drop import drop_chunks
-from meltline.app.chunks.gate import DropLook, gate_drops
+from meltline.app.chunks.gate import DropLook
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.plan_drops import Force, plan_drops
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.replication.replicate import replicate
+from meltline.app.chunks.rounds import gate_drops, judge_drops
 from meltline.app.chunks.tracking import tracking_of
-from meltline.app.services import RunContext
+from meltline.app.services import ColdReader, ReadSources, RunContext
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, ChunkDrop, Deferral, Standing
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.chunks.sync import SYNC_DROPPED, RowDigest
+from meltline.domain.deletion.gate import GateFacts
 from meltline.domain.deletion.limits import ChunkSettings
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import PlanStale, SyncRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import ChunkRows
+from meltline.ports import ChunkRows, ControlSources
 from meltline.testing.chunks.rows import data_bytes
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
@@ -82,9 +85,20 @@ class Planned:
     ) -> set[str]:
         """The facts that forbid the drop."""
         services = services or self.lake.services()
-        look = DropLook(services, replace(self.plan, **plan), self.items, force)
-        (verdict,) = services.gate.judge([look.facts()], self.lake.clock.now())
+        evidence = self.evidence(services, replace(self.plan, **plan), force)
+        (verdict,) = services.gate.judge([evidence], self.lake.clock.now())
         return {failed.fact for failed in verdict.failed}
+
+    def evidence(self, services: RunContext, plan: Plan, force: Force | None = None) -> GateFacts:
+        assert services.chunk_rows is not None
+        return DropLook(services.read_only(), services.chunk_rows, plan, self.items, force).facts()
+
+    def drop_before(self, standing: Standing) -> None:
+        """The ledger has a drop of day 0 from before the plan, and how it stands."""
+        chunks = self.lake.control.chunks
+        chunk = chunks.of(self.plan.table_uuid)[day_name(0)]
+        drop = ChunkDrop(UNKNOWN_DROP, 0, None, standing)
+        assert chunks.move([(chunk, replace(chunk, drops=(drop,)))]) == [True]
 
     def keep_latest(self, count: int) -> None:
         """The same policy, which keeps so many of the latest chunks."""
@@ -154,6 +168,13 @@ def test_rows_that_somebody_deleted_before_are_none_that_cold_lacks() -> None:
     assert planned.failing() == set()
 
 
+def test_the_look_is_given_no_port_that_writes() -> None:
+    sources = Planned().lake.services().read_only()
+    assert type(sources) is ReadSources
+    assert type(sources.control) is ControlSources
+    assert type(sources.cold) is ColdReader
+
+
 # --- what forbids, alone --------------------------------------------------------------------------
 
 
@@ -208,7 +229,7 @@ def test_after_a_base_that_main_has_left_every_chunk_counts_as_written() -> None
     planned.make_plan()
     planned.table.rollback(first)
     services, chunks = planned.lake.services(), planned.plan.chunks
-    judged = DropLook(services, planned.plan, planned.items).facts()
+    judged = planned.evidence(services, planned.plan)
     assert judged.facts["chunks_written_since"] == len(chunks) > 0
 
 
@@ -223,6 +244,34 @@ def test_a_drop_whose_base_main_leaves_after_the_gate_is_overtaken() -> None:
     (dropped,) = drop_chunks(services, [passed])
     assert isinstance(dropped.error, PlanStale) and not dropped.chunks
     assert dropped.error.found == "a chunk was written since the gate"
+
+
+def test_a_chunk_of_which_nobody_can_tell_whether_it_was_dropped_forbids() -> None:
+    planned = Planned()
+    planned.drop_before(Standing.UNKNOWN)
+    assert planned.failing() == {"drops_unknown"}
+    force = Force(planned.plan.chunks, "no use")
+    assert planned.failing(force=force) == {"drops_unknown"}
+    (judged,) = judge_drops(planned.lake.services(), [planned.plan])
+    assert judged.apart == {day_name(0): Deferral.UNKNOWN_DROP}
+
+
+@pytest.mark.parametrize("standing", [Standing.IN_FORCE, Standing.UNDONE])
+def test_a_chunk_whose_earlier_drop_can_be_told_may_go(standing: Standing) -> None:
+    planned = Planned()
+    planned.drop_before(standing)
+    assert planned.failing() == set()
+
+
+def test_an_earlier_drop_that_was_told_on_a_line_that_main_has_left_forbids() -> None:
+    planned = Planned()
+    planned.drop_before(Standing.IN_FORCE)
+    planned.table.append_rows(reading(20, 5.5))
+    (table,) = chunked_tables(planned.lake.services())
+    tracking_of(planned.lake.services(), table)
+    assert planned.plan.base_head is not None
+    planned.table.rollback(planned.plan.base_head)
+    assert planned.failing() == {"drops_unknown"}
 
 
 def test_a_hold_forbids_forced_drops_too() -> None:

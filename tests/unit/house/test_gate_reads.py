@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import meltline
-from tests.house.reach import dangers
+from meltline.app.chunks.gate import DropLook
+from meltline.app.gate.evidence import collect_evidence
+from tests.house.reach import GATES, dangers
 from tests.house.sources import House, read
 from tests.unit.house.test_house import house
 
@@ -55,8 +57,15 @@ JUDGE = """
 """
 
 
-def around(gate: str) -> House:
-    return house(ports__=PORTS, app__shelf=SHELF, app__gate__judge=JUDGE, app__gate__more=gate)
+ROOMS = {
+    "app__gate__more": "meltline.app.gate.more",
+    "app__chunks__gate": "meltline.app.chunks.gate",
+}
+"""Where a gate's code can be: below its package, and a module that is the whole of it."""
+
+
+def around(gate: str, room: str = "app__gate__more") -> House:
+    return house(ports__=PORTS, app__shelf=SHELF, app__gate__judge=JUDGE, **{room: gate})
 
 
 def test_the_gate_reaches_nothing_that_could_destroy_anything() -> None:
@@ -64,10 +73,16 @@ def test_the_gate_reaches_nothing_that_could_destroy_anything() -> None:
     assert dangers(read(package.parents[1])).places == []
 
 
+@pytest.mark.parametrize("look", [collect_evidence, DropLook])
+def test_what_looks_for_each_gate_is_covered(look: object) -> None:
+    assert any(f"{look.__module__}.".startswith(f"{gate}.") for gate in GATES)
+
+
 def test_what_reads_is_no_danger_nor_who_was_made_of_more() -> None:
     assert dangers(around("")).places == []
 
 
+@pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize(
     ("gate", "danger"),
     [
@@ -83,11 +98,12 @@ def test_what_reads_is_no_danger_nor_who_was_made_of_more() -> None:
             "class Case:\n    def __init__(self, remover: R): ...",
             "meltline.ports.Remover.delete",
         ),
-        ("class Case:\n    end: Callable[[], None]", "meltline.app.gate.more.Case.end"),
+        ("class Case:\n    end: Callable[[], None]", "ROOM.Case.end"),
     ],
 )
-def test_whoever_gives_the_gate_more_is_found(gate: str, danger: str) -> None:
-    assert dangers(around(gate)).places == [f"1 {danger}"]
+def test_whoever_gives_a_gate_more_is_found(gate: str, danger: str, room: str) -> None:
+    places = dangers(around(gate, room)).places
+    assert places == [f"1 {danger.replace('ROOM', ROOMS[room])}"]
 
 
 def test_a_port_that_learns_to_write_is_found() -> None:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 
 from meltline.app.chunks.drop import drop_chunks
-from meltline.app.chunks.gate import gate_drops
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.plan_drops import PlannedDrops, plan_drops
 from meltline.app.chunks.policies import PolicyWish, add_policy
 from meltline.app.chunks.rollups.declare import RollupWish, create_rollup
 from meltline.app.chunks.rollups.refresh import RefreshedRollup, refresh_rollup
+from meltline.app.chunks.rounds import gate_drops
 from meltline.app.chunks.tracking import tracking_of
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.rollup import Rollup

@@ -3,14 +3,16 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.rollups.status import rollup_lines
 from meltline.app.chunks.rollups.waits import chunks_not_rolled_up
 from meltline.app.services import RunContext
 from meltline.domain.chunks.ranges import TimeRange
-from meltline.domain.errors import CatalogUnlistable
+from meltline.domain.errors import CatalogUnlistable, RollupRefused
 from meltline.ports import Catalog, CatalogListing
-from tests.chunks.chunk_tables import day_name, reading
+from tests.chunks.chunk_tables import chunk_table, day_name, reading
 from tests.lake.lake import DAY, T0
 from tests.unit.rollups.rolled_up_table import RolledUp
 
@@ -69,6 +71,20 @@ def test_the_gate_lists_nothing_for_the_rollups_over_its_table() -> None:
 
     assert set(chunks_not_rolled_up(services, table, ranges, None)) == {day_name(5)}
     assert listed.counts["listing"] == 0
+
+
+def test_the_gate_stores_no_registration_of_a_table_in_the_place_of_a_rollups() -> None:
+    rolled = two_rollups()
+    place = rolled.known().table
+    rolled.lake.catalogs["lake"].drop(place)
+    chunk_table(rolled.lake, str(place))
+    services = rolled.lake.services()
+    (table,) = chunked_tables(services, only=[rolled.lake.uuid])
+    before = services.control.registrations.all()
+
+    with pytest.raises(RollupRefused, match="is not the table of rollup"):
+        chunks_not_rolled_up(services, table, {}, None)
+    assert services.control.registrations.all() == before
 
 
 def test_where_a_catalog_cannot_be_listed_each_rollup_says_so() -> None:

@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import pytest
 
-from meltline.app.chunks.gate import gate_drops
 from meltline.app.chunks.policies import PolicyWish, add_policy
 from meltline.app.chunks.rollups.declare import invalidate
 from meltline.app.chunks.rollups.refresh import refresh_rollup
+from meltline.app.chunks.rounds import gate_drops
 from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.rollup import ROLLUP_SNAPSHOT

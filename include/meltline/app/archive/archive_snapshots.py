@@ -158,7 +158,7 @@ class _Handoff:
         """Copies, and records what is done as it is done."""
         context = self.context
         if context.cold is None or context.archive is None:
-            raise no_cold(context)
+            raise no_cold(context.config)
         requests = self._requests(ColdTables.read(context))
         context.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
         for name, done in context.archive.hand_off(requests, go_on):

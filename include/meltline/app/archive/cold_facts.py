@@ -83,7 +83,7 @@ class Side:
         """Raises ColdMissing where no cold tier, or nothing that reads it, is configured."""
         tier = require_cold(context)
         if context.copies is None or context.rows is None:
-            raise no_cold(context)
+            raise no_cold(context.config)
         return cls(tier, ColdTables.read(context), context.copies, context.rows)
 
     def listed(

@@ -4,26 +4,38 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from typing import Protocol, TypeVar
 
 from meltline.app.catalog.metadata import load_state, load_states
 from meltline.app.catalog.tables import ObservedTable
 from meltline.app.ground.cold_owner import ColdOwner, mark_of
-from meltline.app.services import ColdReader, ColdTier, ReadContext
+from meltline.app.services import ColdReader, ReadContext
+from meltline.config.load import Config
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import ColdMissing, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import ArchivedReader, CatalogEntry, CopyReader
 
+Tier_co = TypeVar("Tier_co", bound=ColdReader, covariant=True)
 
-def require_cold(context: ReadContext) -> ColdTier:
-    """The cold tier.
+
+class _WithCold(Protocol[Tier_co]):
+    @property
+    def cold(self) -> Tier_co | None: ...
+
+    @property
+    def config(self) -> Config: ...
+
+
+def require_cold(context: _WithCold[Tier_co]) -> Tier_co:
+    """The cold tier, to be read or written as the caller has it.
 
     Raises:
         ColdMissing: None is configured.
     """
     if context.cold is None:
-        raise no_cold(context)
+        raise no_cold(context.config)
     return context.cold
 
 
@@ -33,11 +45,11 @@ def require_copies(context: ReadContext) -> CopyReader:
     return context.copies
 
 
-def no_cold(context: ReadContext) -> ColdMissing:
+def no_cold(config: Config) -> ColdMissing:
     """What to say where a cold tier is needed and none is configured."""
     return ColdMissing(
         "no cold tier is configured",
-        object=str(context.config.path),
+        object=str(config.path),
         expected="cold: NAME, where NAME is one of catalogs",
         found="no such key",
         next="add a catalog for the archive and name it, as docs/keep-history-cold.md shows",

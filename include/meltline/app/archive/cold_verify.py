@@ -77,7 +77,7 @@ def cold_verify(
     """
     tier = require_cold(context)
     if context.copies is None:
-        raise no_cold(context)
+        raise no_cold(context.config)
     copies = _copies_of(context, name, snapshot_id)
     tables, results = ColdTables.read(context), list[Verified]()
     for uuid in dict.fromkeys(copy.table_uuid for copy in copies):

@@ -26,7 +26,7 @@ from meltline.app.catalog.metadata import (
     metadata_of,
     standing_states,
 )
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
@@ -92,10 +92,10 @@ def is_still(state: TableMetadata, seen: TableMetadata) -> bool:
 
 
 def with_entries(
-    context: ReadContext,
+    context: ReadSources,
     states: Iterable[TableMetadata],
     *,
-    open_new: bool = False,
+    open_in: ReadContext | None = None,
     filed: Collection[str] | None = None,
 ) -> list[TableMetadata]:
     """Gives each table, as its catalog has it now, the id of its registration.
@@ -103,8 +103,8 @@ def with_entries(
     Args:
         context: Where registrations are remembered.
         states: Tables as they were loaded; a name twice is the same registration.
-        open_new: Whether ids of registrations that nobody has seen before are stored. Else such
-            an id holds for this call alone.
+        open_in: Stores ids of registrations that nobody has seen before; with None such an id
+            holds for this call alone.
         filed: Ids that the file ledger knows snapshots of; None where the caller does not know.
             A new registration gets none of them, whatever the control ledger has forgotten.
     """
@@ -112,12 +112,12 @@ def with_entries(
     for _ in range(3):  # others may open the same registrations at this moment
         entries = _Entries.of(context, filed)
         new = entries.assign(listed)
-        if new and open_new and filed is None:
-            filed = context.reader.registrations()
+        if new and open_in and filed is None:
+            filed = open_in.reader.registrations()
             continue
-        if not (open_new and new):
+        if not (open_in and new):
             break
-        opened = context.control.registrations.open(
+        opened = open_in.control.registrations.open(
             [known_table(state, UNOBSERVED, context.clock.now()) for state in entries.with_ids(new)]
         )
         if len(opened) == len(new):
@@ -126,45 +126,45 @@ def with_entries(
 
 
 def load_standing(
-    context: ReadContext, name: TableName, location: str, *, open_new: bool = False
+    context: ReadSources, name: TableName, location: str, *, open_in: ReadContext | None = None
 ) -> TableMetadata:
     """One table as its catalog has it now. Raises as `load_state` does."""
     entries = [CatalogEntry(name, location)]
     (state,) = standing_states(context.catalogs, context.store, entries).values()
     if isinstance(state, MeltlineError):
         raise state
-    return with_entries(context, [state], open_new=open_new)[0]
+    return with_entries(context, [state], open_in=open_in)[0]
 
 
 def load_opened(
-    context: ReadContext, entries: Sequence[CatalogEntry], *, open_new: bool = False
+    context: ReadSources, entries: Sequence[CatalogEntry], *, open_in: ReadContext | None = None
 ) -> list[tuple[TableMetadata, Mapping[str, Any]]]:
     """Tables as their catalog has them now, and their documents. Raises as `load_state` does."""
     loaded = load_concurrently(
         lambda e: load_document(context.store, e.name, e.metadata_location), entries
     )
-    states = with_entries(context, [state for state, _ in loaded], open_new=open_new)
+    states = with_entries(context, [state for state, _ in loaded], open_in=open_in)
     return [(state, document) for state, (_, document) in zip(states, loaded, strict=True)]
 
 
 def load_tables(
-    context: ReadContext, entries: Iterable[CatalogEntry], *, open_new: bool = False
+    context: ReadSources, entries: Iterable[CatalogEntry], *, open_in: ReadContext | None = None
 ) -> Loaded:
     """Every table's state as its catalog has it now, or why it could not be had."""
     loaded = standing_states(context.catalogs, context.store, entries)
-    return identified(context, loaded, open_new=open_new)
+    return identified(context, loaded, open_in=open_in)
 
 
 def identified(
-    context: ReadContext,
+    context: ReadSources,
     loaded: Loaded,
     *,
-    open_new: bool = False,
+    open_in: ReadContext | None = None,
     filed: Collection[str] | None = None,
 ) -> Loaded:
     """The same, each table with the id of its registration (see `with_entries`)."""
     states = metadata_of(loaded.values())
-    identified_states = iter(with_entries(context, states, open_new=open_new, filed=filed))
+    identified_states = iter(with_entries(context, states, open_in=open_in, filed=filed))
     return {
         e: next(identified_states) if isinstance(s, TableMetadata) else s for e, s in loaded.items()
     }
@@ -240,7 +240,7 @@ class _Entries:
         ids: The id of each name, as far as it was found.
     """
 
-    context: ReadContext
+    context: ReadSources
     rows: Mapping[str, Sequence[KnownTable]]
     used: set[str]
     ids: dict[tuple[str, TableName], str] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class _Entries:
     _listings: dict[str, CatalogListing | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: ReadContext, filed: Collection[str] | None) -> "_Entries":
+    def of(cls, context: ReadSources, filed: Collection[str] | None) -> "_Entries":
         known_rows = context.control.registrations.all()
         rows = grouped(known_rows, lambda row: row.table_uuid)
         return cls(context, rows, {row.uuid for row in known_rows}.union(filed or ()))

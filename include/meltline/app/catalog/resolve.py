@@ -6,7 +6,7 @@ from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.new_names import is_there
 from meltline.app.catalog.registrations import load_standing
 from meltline.app.catalog.ways_back import refuse_dropped
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -95,7 +95,7 @@ def _parts(text: str) -> tuple[str, ...]:
     return parts
 
 
-def catalog_of(context: ReadContext, name: str, text: str = "") -> Catalog:
+def catalog_of(context: ReadSources, name: str, text: str = "") -> Catalog:
     """A configured catalog.
 
     Raises:
@@ -121,6 +121,16 @@ def catalog_of(context: ReadContext, name: str, text: str = "") -> Catalog:
     )
 
 
+def read_table(context: ReadSources, name: TableName) -> TableMetadata:
+    """Reads a table as its catalog has it now, and stores nothing, its registration neither.
+
+    Raises:
+        TableNotFound: There is none of that name; it may have been dropped.
+        MetadataUnreadable: It cannot be read.
+    """
+    return load_standing(context, name, catalog_of(context, name.catalog).location(name))
+
+
 def load_table(context: ReadContext, name: TableName) -> TableMetadata:
     """A table as its catalog has it now.
 
@@ -136,7 +146,7 @@ def load_table(context: ReadContext, name: TableName) -> TableMetadata:
         table = ObjectName(name.catalog, name.namespace, name.name)
         refuse_dropped(context, catalog.listing(), table)
         raise
-    return load_standing(context, name, at, open_new=True)
+    return load_standing(context, name, at, open_in=context)
 
 
 def require_changeable(

@@ -10,7 +10,7 @@ from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.ground.servers import unmanaged_reason
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.archive.archive import Validity
 from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy
 from meltline.domain.drop.drops import Drop, is_dropped_name, levels_of, read_drop
@@ -69,7 +69,7 @@ class TableRetention:
         return self.table.state
 
 
-def is_ledger(context: ReadContext, name: TableName) -> bool:
+def is_ledger(context: ReadSources, name: TableName) -> bool:
     """Whether it is one of the file ledger's own tables."""
     config = context.config
     return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
@@ -101,7 +101,7 @@ def look_everywhere(context: ReadContext) -> Everywhere:
 
 
 def observed_tables(
-    context: ReadContext,
+    context: ReadSources,
     states: Sequence[TableMetadata],
     listings: Mapping[str, CatalogListing],
     *,
@@ -128,13 +128,13 @@ def observed_tables(
     return [replace(table, stated=stated.get(table.state.name)) for table in tables]
 
 
-def _may_state(context: ReadContext, name: TableName) -> bool:
+def _may_state(context: ReadSources, name: TableName) -> bool:
     """Whether a policy store is asked about a table: of one that was dropped all is settled."""
     return not is_ledger(context, name) and not is_dropped_name(name.namespace)
 
 
 def observed_table(
-    context: ReadContext, state: TableMetadata, listing: CatalogListing, *, anew: bool = False
+    context: ReadSources, state: TableMetadata, listing: CatalogListing, *, anew: bool = False
 ) -> ObservedTable:
     """One table, likewise."""
     (table,) = observed_tables(context, [state], {state.name.catalog: listing}, anew=anew)
@@ -142,7 +142,7 @@ def observed_table(
 
 
 def _beside_its_properties(
-    context: ReadContext, state: TableMetadata, listing: CatalogListing, owner_guard: str
+    context: ReadSources, state: TableMetadata, listing: CatalogListing, owner_guard: str
 ) -> ObservedTable:
     """A table with the properties of its namespaces and of the account."""
     namespace = state.name.namespace
@@ -175,7 +175,7 @@ def _beside_its_properties(
     )
 
 
-def levels_around(context: ReadContext, name: ObjectName, listing: CatalogListing) -> Levels:
+def levels_around(context: ReadSources, name: ObjectName, listing: CatalogListing) -> Levels:
     """The properties of a namespace, of those around it, and of the account, nearest first."""
     depths = range(len(name.namespace), 0, -1)
     around = [ObjectName(name.catalog, name.namespace[:depth]) for depth in depths]
@@ -203,7 +203,7 @@ def retention_of(
     return with_stated(account, table.levels, retention, table.stated)
 
 
-def read_tables(context: ReadContext) -> list[ObservedTable]:
+def read_tables(context: ReadSources) -> list[ObservedTable]:
     """Every readable table of every catalog that can be listed, without ingesting anything."""
     return listed_tables(
         context, {name: catalog.listing() for name, catalog in context.catalogs.items()}
@@ -211,7 +211,7 @@ def read_tables(context: ReadContext) -> list[ObservedTable]:
 
 
 def listed_tables(
-    context: ReadContext, listings: Mapping[str, CatalogListing]
+    context: ReadSources, listings: Mapping[str, CatalogListing]
 ) -> list[ObservedTable]:
     """Every readable table of these listings, by the catalog's name, without ingesting anything."""
     entries = [pointer for listing in listings.values() for pointer in listing.entries]

@@ -1,12 +1,13 @@
-"""The gate before a drop: facts that are read by other ways than the plan's, and a stored verdict.
+"""The gate before a drop: facts about a plan, read by other ways than the plan's own.
 
+It only reads: `app.chunks.rounds` has them judged, stores the verdict and moves the plan.
 The planner goes by the ledger's chunks and its own reading of the manifests. The gate has the
 engine list the files of the chunks at the planned snapshot, reads the rows of both sides, and asks
 catalog, policies, holds and cold again. What cannot be read forbids.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -15,17 +16,17 @@ from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.proofs import ColdSide, late_rows, positions
 from meltline.app.chunks.rollups.waits import chunks_not_rolled_up
 from meltline.app.chunks.tracking import Tracking, written_since
-from meltline.app.gate.gate import reasons
-from meltline.app.services import RunContext
+from meltline.app.services import ReadSources
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import is_gated, latest_begun
+from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import RowDigest
-from meltline.domain.deletion.gate import GateFacts, GateResult
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.gate import GateFacts
+from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import MeltlineError, TableNotFound
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.units import format_files
-from meltline.ports import SPANNING, PlanTransition
+from meltline.ports import SPANNING, ChunkRows
 
 COLD_SNAPSHOT = "cold_snapshot"
 """The fact that says of which snapshot of cold the rows were compared."""
@@ -33,85 +34,23 @@ _EXAMPLES = 5
 _APART = {
     "rows_differ": Deferral.ROWS_DIFFER,
     "chunks_written_since": Deferral.CHANGED_MEANWHILE,
+    "drops_unknown": Deferral.UNKNOWN_DROP,
     "rollups_behind": Deferral.ROLLUP_DIRTY,
 }
 """Facts about single chunks: one that is not as it must be stops no other."""
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True)
-class JudgedDrop:
-    """A plan after its gate.
-
-    Attributes:
-        apart: Chunks of it that alone forbid it, and why: the others could go without them.
-    """
-
-    plan: Plan
-    verdict: GateResult
-    apart: Mapping[str, Deferral]
-
-
-def gate_drops(
-    context: RunContext, plans: Sequence[Plan], force: Force | None = None
-) -> list[tuple[Plan, GateResult]]:
-    """Judges plans of drops. See `judge_drops`."""
-    return [(judged.plan, judged.verdict) for judged in judge_drops(context, plans, force)]
-
-
-def judge_drops(
-    context: RunContext, plans: Sequence[Plan], force: Force | None = None
-) -> list[JudgedDrop]:
-    """Judges plans of drops, stores each verdict, and moves each plan to passed or refused.
-
-    Args:
-        context: The ports.
-        plans: Planned, passed or refused.
-        force: A person's word: it passes over the proof that the rows are in cold, and no more.
-    """
-    if not plans:
-        return []
-    items, now = context.files.items.of([plan.id for plan in plans]), context.clock.now()
-    looks, evidence = [DropLook(context, plan, items[plan.id], force) for plan in plans], []
-    for look in looks:
-        context.progress(f"gate: proving {len(look.plan.chunks)} chunks of {look.plan.table}")
-        evidence.append(look.facts())
-    verdicts: dict[str, GateResult] = {}
-    failure = "the gate gave no verdict"
-    try:
-        verdicts = {verdict.plan_id: verdict for verdict in context.gate.judge(evidence, now)}
-    except Exception as crash:
-        failure = f"the gate could not judge: {crash!r}"
-    judged = [
-        verdicts.get(plan.id)
-        or GateResult(plan.id, plan.digest, "none", 0, (), now, now, error=failure)
-        for plan in plans
-    ]
-    context.control.verdicts.save(judged)
-    moves = [
-        PlanTransition(
-            plan,
-            PlanState.PASSED if verdict.passed else PlanState.REFUSED,
-            note=reasons(verdict),
-        )
-        for plan, verdict in zip(plans, judged, strict=True)
-    ]
-    answers = context.control.plans.move_all(moves)
-    moved = [
-        answer if isinstance(answer, Plan) else replace(plan, note=str(answer))
-        for plan, answer in zip(plans, answers, strict=True)
-    ]
-    return [
-        JudgedDrop(plan, verdict, look.apart)
-        for plan, verdict, look in zip(moved, judged, looks, strict=True)
-    ]
-
-
 @dataclass
 class DropLook:
-    """One look at everything that may forbid a drop."""
+    """One look at everything that may forbid a drop, by ports that read (`tests/house/reach.py`).
 
-    context: RunContext
+    Attributes:
+        rows: Lists the files of chunks and reads their rows, of hot and of cold.
+    """
+
+    sources: ReadSources
+    rows: ChunkRows
     plan: Plan
     items: Sequence[PlannedFile]
     force: Force | None = None
@@ -138,6 +77,7 @@ class DropLook:
             "chunks_young": self._read(self._young, everything),
             "chunks_latest": self._read(self._latest, everything),
             "chunks_without_time": [c for c in everything if self._end(c) is None],
+            "drops_unknown": self._read(self._untold, everything),
             "files_differ": everything if listed is None else self._differing_files(listed),
             "files_reaching_beyond": [] if listed is None else self._beyond(listed),
             "rollups_behind": self._read(self._behind_rollups, everything),
@@ -166,7 +106,7 @@ class DropLook:
 
     @cached_property
     def _table(self) -> ChunkedTable:
-        for table in chunked_tables(self.context, only=[self.plan.table_uuid]):
+        for table in chunked_tables(self.sources, only=[self.plan.table_uuid]):
             return table
         raise TableNotFound(
             f"{self.plan.table} is not there, or not readable",
@@ -179,8 +119,8 @@ class DropLook:
     @cached_property
     def _tracking(self) -> Tracking:
         """The chunks as the ledger has them: what came since the plan is read from the table."""
-        hot = HotTable(self._table.state, self.context.store)
-        chunks = self.context.control.chunks.of(self.plan.table_uuid)
+        hot = HotTable(self._table.state, self.sources.store)
+        chunks = self.sources.control.chunks.of(self.plan.table_uuid)
         return Tracking(hot, self._table.tracked, chunks)
 
     def _chunks(self) -> list[Chunk]:
@@ -197,11 +137,17 @@ class DropLook:
 
     def _written_since(self) -> list[str]:
         files, hot, layout = (
-            self.context.chunk_files,
+            self.sources.chunk_files,
             self._tracking.hot,
             self._table.tracked.layout,
         )
         return written_since(files, hot, layout, self.plan.base_head, self.plan.chunks)
+
+    def _untold(self) -> list[str]:
+        """Chunks that were dropped before, where main's history does not tell if it still holds."""
+        chunks = self._chunks()
+        line = MainLine.of(self._table.state, self._table.tracked.judged, drops_of(chunks))
+        return [c.name for c in chunks if not with_standings(c, line).is_told]
 
     def _held(self) -> list[str]:
         return [str(self._table.state.name)] if self._table.observed.held else []
@@ -221,7 +167,7 @@ class DropLook:
         policy = self._table.drop_policy if self.force is None else None
         cutoff = policy.drop_after.before(self.plan.as_of) if policy and policy.drop_after else None
         ranges = {chunk.name: chunk.range for chunk in self._chunks()}
-        return chunks_not_rolled_up(self.context, self._table, ranges, cutoff)
+        return chunks_not_rolled_up(self.sources, self._table, ranges, cutoff)
 
     def _latest(self) -> list[str]:
         policy = self._table.drop_policy
@@ -233,12 +179,10 @@ class DropLook:
     # --- the files, by the engine ----------------------------------------------------------------
 
     def _files_by_engine(self) -> Mapping[str, Collection[str]]:
-        rows = self.context.chunk_rows
-        assert rows is not None and self.plan.base_head is not None  # a gate has an engine
+        assert self.plan.base_head is not None
         layout = self._table.tracked.layout
         name, base = self._table.state.name, self.plan.base_head
-        listed: Mapping[str, Collection[str]] = rows.files(name, base, layout, self.plan.chunks)
-        return listed
+        return self.rows.files(name, base, layout, self.plan.chunks)
 
     def _differing_files(self, listed: Mapping[str, Collection[str]]) -> list[str]:
         live = {path for name, paths in listed.items() if name != SPANNING for path in paths}
@@ -259,7 +203,7 @@ class DropLook:
     def _not_durable(self) -> list[str]:
         if not self._is_gated:
             return []
-        waiting = positions(self.context, self._table.sync, self._tracking, self._chunks())
+        waiting = positions(self.sources, self._table.sync, self._tracking, self._chunks())
         self.apart |= {name: deferred.reason for name, deferred in waiting.items()}
         return [f"{d.chunk}: {d.reason} {d.detail}".strip() for d in waiting.values()]
 
@@ -275,26 +219,27 @@ class DropLook:
         except MeltlineError as error:
             self.cold_unreadable.append(f"{error.message}: {error.found}")
             return list(self.plan.chunks)
-        rows, base = self.context.chunk_rows, self.plan.base_head
-        assert rows is not None and base is not None
+        base = self.plan.base_head
+        assert base is not None
         layout = self._table.tracked.layout
-        hot_rows = rows.digests(self._table.state.name, base, layout, self.plan.chunks)
+        hot_rows = self.rows.digests(self._table.state.name, base, layout, self.plan.chunks)
         return [n for n in self.plan.chunks if hot_rows.get(n) != cold_rows.get(n)]
 
     def _cold_rows(self) -> Mapping[str, RowDigest]:
-        sync, rows = self._table.sync, self.context.chunk_rows
-        assert sync is not None and rows is not None
+        sync = self._table.sync
+        assert sync is not None
         layout = self._table.tracked.layout
-        cold = ColdSide.read(self.context, sync)
+        cold = ColdSide.read(self.sources, sync)
         self.cold_snapshot = cold.snapshot_id
         again = [c for c in self._chunks() if c.status is ChunkStatus.REOPENED]
         whole = set(self.plan.chunks) - {chunk.name for chunk in again}
-        digests = rows.digests(sync.cold, cold.snapshot_id, layout, whole)
-        return {**digests, **late_rows(self.context, sync, layout, cold, again)}
+        digests = self.rows.digests(sync.cold, cold.snapshot_id, layout, whole)
+        late = late_rows(self.sources, self.rows, sync, layout, cold, again)
+        return {**digests, **late}
 
     def _share_allowed(self) -> float:
         """How much more of the table might go; below zero it is too much."""
         total = sum(chunk.bytes for chunk in self._tracking.chunks.values())
         if self.force is not None or not total:
             return 0.0
-        return self.context.config.chunks.max_drop_share - self.plan.bytes / total
+        return self.sources.config.chunks.max_drop_share - self.plan.bytes / total

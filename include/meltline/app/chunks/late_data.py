@@ -6,7 +6,7 @@ from datetime import datetime
 
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import HotTable
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
 from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
 from meltline.domain.deletion.plan import PlanKind
@@ -24,7 +24,7 @@ Dropped = tuple[ChunkLayout, Collection[str]]
 """What a table's chunks are, and those of which cold alone has rows."""
 
 
-def dropped_chunks(context: ReadContext, table_uuid: str) -> Dropped | None:
+def dropped_chunks(context: ReadSources, table_uuid: str) -> Dropped | None:
     """The chunks of a table that were dropped or reopened, by the ledger; None where none was."""
     for tracked in context.control.chunks.tracked([table_uuid]):
         names = _recorded(context, table_uuid)
@@ -32,7 +32,7 @@ def dropped_chunks(context: ReadContext, table_uuid: str) -> Dropped | None:
     return None
 
 
-def dropped_on(context: ReadContext, state: TableMetadata) -> Dropped | None:
+def dropped_on(context: ReadSources, state: TableMetadata) -> Dropped | None:
     """The same of a table as it is now: with drops that it has and the ledger has not noted yet.
 
     Whoever writes on this state afterwards, and only on this one, cannot meet a drop. The column
@@ -48,13 +48,13 @@ def dropped_on(context: ReadContext, state: TableMetadata) -> Dropped | None:
     return None
 
 
-def _recorded(context: ReadContext, table_uuid: str) -> frozenset[str]:
+def _recorded(context: ReadSources, table_uuid: str) -> frozenset[str]:
     chunks = context.control.chunks.of(table_uuid)
     return frozenset(name for name, chunk in chunks.items() if chunk.was_dropped)
 
 
 def _unrecorded(
-    context: ReadContext, state: TableMetadata, tracked: TrackedTable
+    context: ReadSources, state: TableMetadata, tracked: TrackedTable
 ) -> frozenset[str]:
     """By the plans whose ids stand in commits of main that no run has walked yet."""
     head, names = state.current_snapshot_id, set[str]()
@@ -73,7 +73,7 @@ def _unrecorded(
 
 
 def _by_present_name(
-    context: ReadContext, state: TableMetadata, layout: ChunkLayout
+    context: ReadSources, state: TableMetadata, layout: ChunkLayout
 ) -> ChunkLayout:
     document = HotTable(state, context.store).document
     schemas = document.get("schemas") or [document["schema"]]

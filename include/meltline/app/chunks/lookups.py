@@ -10,7 +10,7 @@ from meltline.app.catalog.metadata import load_document, metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import load_table
 from meltline.app.catalog.tables import ObservedTable, observed_table, read_tables
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.chunks.policies import ChunkPolicy
 from meltline.domain.chunks.sync import TableSync, TrackedTable
 from meltline.domain.errors import NotChunked
@@ -91,7 +91,7 @@ class ChunkedTable:
 
 
 def chunked_tables(
-    context: ReadContext, globs: tuple[str, ...] = (), only: Collection[str] | None = None
+    context: ReadSources, globs: tuple[str, ...] = (), only: Collection[str] | None = None
 ) -> list[ChunkedTable]:
     """The readable tables that are cut into chunks, by name; no other table is read.
 
@@ -120,7 +120,7 @@ def chunked_tables(
 
 
 def missing_tables(
-    context: ReadContext, tables: Iterable[ChunkedTable], globs: tuple[str, ...] = ()
+    context: ReadSources, tables: Iterable[ChunkedTable], globs: tuple[str, ...] = ()
 ) -> list[TableName]:
     """Tables that are cut into chunks and were left out: dropped, gone, or not to be read."""
     seen = {table.state.uuid for table in tables}
@@ -131,7 +131,7 @@ def missing_tables(
     ]
 
 
-def _standing(context: ReadContext, tracked: Sequence[TrackedTable]) -> dict[str, ObservedTable]:
+def _standing(context: ReadSources, tracked: Sequence[TrackedTable]) -> dict[str, ObservedTable]:
     """Tables by their registrations: where they stood last, else, once renamed, anywhere."""
     standing: dict[str, ObservedTable] = {}
     named = {table.table.catalog for table in tracked}
@@ -150,7 +150,7 @@ def _standing(context: ReadContext, tracked: Sequence[TrackedTable]) -> dict[str
     return standing
 
 
-def require_tracked(context: ReadContext, state: TableMetadata) -> TrackedTable:
+def require_tracked(context: ReadSources, state: TableMetadata) -> TrackedTable:
     """What the ledger knows of a table's chunks.
 
     Raises:

@@ -14,7 +14,7 @@ from meltline.app.chunks.lookups import ChunkedTable
 from meltline.app.chunks.replication.cold_rows import require_recorded_rows
 from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
 from meltline.app.chunks.tracking import Tracking
-from meltline.app.services import RunContext
+from meltline.app.services import ReadSources, RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.cold.sides import Sides
@@ -24,6 +24,7 @@ from meltline.domain.chunks.sync import RowDigest, TableSync, read_dropped
 from meltline.domain.errors import MeltlineError, SyncRefused
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.safe_text import quote
+from meltline.ports import ChunkRows
 
 
 def unproved(
@@ -47,7 +48,7 @@ def unproved(
 
 
 def positions(
-    context: RunContext, sync: TableSync | None, tracking: Tracking, chunks: Sequence[Chunk]
+    context: ReadSources, sync: TableSync | None, tracking: Tracking, chunks: Sequence[Chunk]
 ) -> dict[str, Deferred]:
     """Why chunks are not in cold by their last writes."""
     now, oldest = context.clock.now(), context.config.chunks.heartbeat
@@ -70,7 +71,7 @@ class ColdSide:
     snapshot_id: int
 
     @classmethod
-    def read(cls, context: RunContext, sync: TableSync) -> "ColdSide":
+    def read(cls, context: ReadSources, sync: TableSync) -> "ColdSide":
         """Reads it anew.
 
         Raises:
@@ -128,7 +129,7 @@ def differing_rows(
     hot_rows = rows.digests(table.state.name, head.snapshot_id, layout, names)
     cold_rows = dict(rows.digests(sync.cold, cold.snapshot_id, layout, names - reopened))
     again = [chunk for chunk in chunks if chunk.name in reopened]
-    cold_rows |= late_rows(context, sync, layout, cold, again)
+    cold_rows |= late_rows(context, rows, sync, layout, cold, again)
     return {
         name: f"hot has {_words(hot_rows.get(name))}, cold {_words(cold_rows.get(name))}"
         for name in sorted(names)
@@ -137,7 +138,8 @@ def differing_rows(
 
 
 def late_rows(
-    context: RunContext,
+    context: ReadSources,
+    rows: ChunkRows,
     sync: TableSync,
     layout: ChunkLayout,
     cold: ColdSide,
@@ -145,8 +147,7 @@ def late_rows(
 ) -> Mapping[str, RowDigest]:
     """What cold has of reopened chunks beyond what was dropped, by its record of late files."""
     reader, head = context.cold_chunk_files, cold.table.state.current_snapshot
-    rows = context.chunk_rows
-    assert reader is not None and rows is not None and head is not None
+    assert reader is not None and head is not None
     properties = cold.table.state.properties
     sides = Sides.of(layout, chunks, read_dropped(properties), LateFiles.read(properties))
     live = reader.live(head, layout) if sides.bases else ()

@@ -4,23 +4,97 @@ What a gate finds wrong with single chunks is planned anew without these; what a
 is planned anew as it is now, and, where that happens again, chunk by chunk.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from meltline.app.chunks.drop import DroppedChunks, drop_chunks
-from meltline.app.chunks.gate import JudgedDrop, judge_drops
+from meltline.app.chunks.gate import DropLook
 from meltline.app.chunks.lookups import ChunkedTable, chunked_tables
 from meltline.app.chunks.plan_drops import Force, PlannedDrops, plan_drops
 from meltline.app.chunks.tracking import Tracking, tracking_of
 from meltline.app.gate.gate import reasons
 from meltline.app.safety.stored_plans import end_plan
 from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.durability import Deferred
+from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.names import TableName
+from meltline.ports import PlanTransition
 
 _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
+
+
+@dataclass(frozen=True)
+class JudgedDrop:
+    """A plan after its gate.
+
+    Attributes:
+        apart: Chunks of it that alone forbid it, and why: the others could go without them.
+    """
+
+    plan: Plan
+    verdict: GateResult
+    apart: Mapping[str, Deferral]
+
+
+def gate_drops(
+    context: RunContext, plans: Sequence[Plan], force: Force | None = None
+) -> list[tuple[Plan, GateResult]]:
+    """Judges plans of drops. See `judge_drops`."""
+    return [(judged.plan, judged.verdict) for judged in judge_drops(context, plans, force)]
+
+
+def judge_drops(
+    context: RunContext, plans: Sequence[Plan], force: Force | None = None
+) -> list[JudgedDrop]:
+    """Judges plans of drops, stores each verdict, and moves each plan to passed or refused.
+
+    Args:
+        context: The ports.
+        plans: Planned, passed or refused.
+        force: A person's word: it passes over the proof that the rows are in cold, and no more.
+    """
+    if not plans:
+        return []
+    items, now = context.files.items.of([plan.id for plan in plans]), context.clock.now()
+    sources, rows = context.read_only(), context.chunk_rows
+    assert rows is not None  # a gate has an engine
+    looks = [DropLook(sources, rows, plan, items[plan.id], force) for plan in plans]
+    evidence = []
+    for look in looks:
+        context.progress(f"gate: proving {len(look.plan.chunks)} chunks of {look.plan.table}")
+        evidence.append(look.facts())
+    verdicts: dict[str, GateResult] = {}
+    failure = "the gate gave no verdict"
+    try:
+        verdicts = {verdict.plan_id: verdict for verdict in context.gate.judge(evidence, now)}
+    except Exception as crash:
+        failure = f"the gate could not judge: {crash!r}"
+    judged = [
+        verdicts.get(plan.id)
+        or GateResult(plan.id, plan.digest, "none", 0, (), now, now, error=failure)
+        for plan in plans
+    ]
+    context.control.verdicts.save(judged)
+    moves = [
+        PlanTransition(
+            plan,
+            PlanState.PASSED if verdict.passed else PlanState.REFUSED,
+            note=reasons(verdict),
+        )
+        for plan, verdict in zip(plans, judged, strict=True)
+    ]
+    answers = context.control.plans.move_all(moves)
+    moved = [
+        answer if isinstance(answer, Plan) else replace(plan, note=str(answer))
+        for plan, answer in zip(plans, answers, strict=True)
+    ]
+    return [
+        JudgedDrop(plan, verdict, look.apart)
+        for plan, verdict, look in zip(moved, judged, looks, strict=True)
+    ]
 
 
 @dataclass

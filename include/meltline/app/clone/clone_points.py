@@ -113,7 +113,7 @@ def _open(
     context: ReadContext, name: ObjectName, listing: CatalogListing
 ) -> list[tuple[TableMetadata, Document]]:
     entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
-    return load_opened(context, entries, open_new=True)
+    return load_opened(context, entries, open_in=context)
 
 
 def _require_sensible(clock: Clock, name: ObjectName, point: TravelPoint) -> None:

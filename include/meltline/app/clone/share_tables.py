@@ -161,7 +161,7 @@ def standing_tables(
         MetadataUnreadable: One of them cannot be read.
     """
     entries = [pointer for pointer in listing.entries if share.place.covers(pointer.name)]
-    opened = load_opened(context, entries, open_new=True)
+    opened = load_opened(context, entries, open_in=context)
     return [StandingTable(state, document) for state, document in opened]
 
 

@@ -207,7 +207,7 @@ def _tables_of(
         return [load_table(context, name.table_name)]
     entries = [pointer for pointer in listing.entries if name.covers(pointer.name)]
     states: list[TableMetadata] = []
-    for state in load_tables(context, entries, open_new=True).values():
+    for state in load_tables(context, entries, open_in=context).values():
         if not isinstance(state, TableMetadata):
             raise state
         states.append(state)

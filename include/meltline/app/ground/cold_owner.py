@@ -7,7 +7,7 @@ UUIDs as its original: the mark of a table in cold names the installation that w
 from dataclasses import dataclass
 from functools import cached_property
 
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadSources
 from meltline.domain.archive.cold_owner import INSTALLATION, ColdMark, OwnInstallation
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import EpochReader
@@ -20,7 +20,7 @@ class ColdOwner:
     epochs: EpochReader
 
     @classmethod
-    def of(cls, context: ReadContext) -> "ColdOwner":
+    def of(cls, context: ReadSources) -> "ColdOwner":
         """Returns the installation of a command or a step."""
         return cls(context.control.epochs)
 

@@ -48,7 +48,7 @@ def recognised(context: RunContext, loaded: Loaded, indexed: Collection[Snapshot
     _note_forgotten(context, take_up(context, metadata_of(loaded.values()), indexed))
     filed = {key.table_uuid for key in indexed}
     for _ in range(_PASSES):
-        tables = identified(context, loaded, open_new=True, filed=filed)
+        tables = identified(context, loaded, open_in=context, filed=filed)
         if not _told_apart(
             context.control.registrations, context.files.snapshots, metadata_of(tables.values())
         ):

@@ -8,7 +8,7 @@ import typer
 
 from meltline.app.archive.cold_status import remember_copies
 from meltline.app.chunks.drop import drop_chunks
-from meltline.app.chunks.gate import gate_drops
+from meltline.app.chunks.rounds import gate_drops
 from meltline.app.chunks.run import times_of
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import apply_expirations

@@ -27,6 +27,7 @@ FOLLOWS: Mapping[str, frozenset[str]] = {
             "planned_not_deep",
             "files_differ",
             "chunks_written_since",
+            "drops_unknown",
             "chunks_proved",
             "rows_differ",
         }

@@ -2,25 +2,51 @@
 
 from dataclasses import dataclass
 
-from meltline.ports.chunk_ledger import ChunkLedger, ChunkPolicyLedger, SyncLedger
+from meltline.ports.chunk_ledger import (
+    ChunkLedger,
+    ChunkPolicyLedger,
+    ChunkPolicyReader,
+    ChunkReader,
+    SyncLedger,
+    SyncReader,
+)
 from meltline.ports.control.audit import AuditLog
 from meltline.ports.control.claims import ClaimLedger, VetoLedger
 from meltline.ports.control.copies import ArchivedLedger, CopyLedger
 from meltline.ports.control.database import LedgerDatabase
-from meltline.ports.control.decisions import Decisions, EpochLedger
+from meltline.ports.control.decisions import Decisions, EpochLedger, EpochReader, GuardReader
 from meltline.ports.control.incidents import IncidentLedger
 from meltline.ports.control.locks import LockTable
 from meltline.ports.control.observations import ObservationLedger
-from meltline.ports.control.plans import PlanLedger
+from meltline.ports.control.plans import PlanLedger, PlanReader
 from meltline.ports.control.policies import LeaseLedger, PolicyLedger
 from meltline.ports.control.runs import RunLog, StatementLog, StorageHistory, SwitchLedger
-from meltline.ports.control.tables import ForeignOwnerLedger, PlaceLedger, RegistrationLedger
+from meltline.ports.control.tables import (
+    ForeignOwnerLedger,
+    PlaceLedger,
+    RegistrationLedger,
+    RegistrationReader,
+)
 from meltline.ports.control.verdicts import VerdictLedger
-from meltline.ports.rollups import RollupLedger
+from meltline.ports.rollups import RollupLedger, RollupReader
 
 
 @dataclass(frozen=True)
-class ControlLedger:
+class ControlSources:
+    """The parts of the ledger by which tables and their chunks are read: none of them writes."""
+
+    registrations: RegistrationReader
+    plans: PlanReader
+    decisions: GuardReader
+    epochs: EpochReader
+    chunks: ChunkReader
+    syncs: SyncReader
+    chunk_policies: ChunkPolicyReader
+    rollups: RollupReader
+
+
+@dataclass(frozen=True)
+class ControlLedger(ControlSources):
     """All parts of one ledger; a function takes those that it needs.
 
     Every method of a part is one transaction. Any of them raises SetupMissing on a ledger that was

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from meltline.app.chunks.replication.refusals import cold_changed, diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold.cold_rows import ColdRows
 from meltline.domain.chunks.cold.late_files import LateFiles
@@ -73,7 +73,7 @@ def _base(chunk: Chunk) -> int:
 
 
 def require_recorded_rows(
-    context: ReadContext, sync: TableSync, synced: SyncedTable, chunks: Iterable[Chunk]
+    context: ReadSources, sync: TableSync, synced: SyncedTable, chunks: Iterable[Chunk]
 ) -> None:
     """Refuses where cold has other rows of dropped chunks than were recorded.
 

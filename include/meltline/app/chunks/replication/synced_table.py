@@ -16,7 +16,7 @@ from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.refusals import diverged, replaced_way_out
 from meltline.app.ground.cold_owner import ColdOwner, mark_of
-from meltline.app.services import ColdTier, ReadContext
+from meltline.app.services import ColdTier, ReadContext, ReadSources
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.layout import ChunkLayout, separating_spec
 from meltline.domain.chunks.sync import (
@@ -193,7 +193,7 @@ def read_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
     return synced
 
 
-def require_own(context: ReadContext, synced: SyncedTable, sync: TableSync) -> None:
+def require_own(context: ReadSources, synced: SyncedTable, sync: TableSync) -> None:
     """Refuses a table in cold that another installation writes, whoever it has the rows of.
 
     Raises:

@@ -8,7 +8,7 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, 
 from meltline.app.chunks.rollups.rollup_table import RollupTable
 from meltline.app.chunks.tracking import back_whole, changes_of
 from meltline.app.observe.own_drops import own_drop
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadSources
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.rollup import (
@@ -40,7 +40,7 @@ class RollupLook:
 
     @classmethod
     def take(
-        cls, context: ReadContext, rollup: Rollup, source: ChunkedTable | None = None
+        cls, context: ReadSources, rollup: Rollup, source: ChunkedTable | None = None
     ) -> "RollupLook":
         """Looks now.
 
@@ -71,7 +71,7 @@ class RollupLook:
         return self.lag == 0 and self.stale.ranges == ()
 
 
-def _source(context: ReadContext, rollup: Rollup) -> ChunkedTable:
+def _source(context: ReadSources, rollup: Rollup) -> ChunkedTable:
     for table in chunked_tables(context, only=[rollup.source_uuid]):
         return table
     raise RollupRefused(
@@ -90,7 +90,7 @@ def _changes(
     return [c for c in changes if own_drop(plans, c, source.state.uuid) is None]
 
 
-def _gone(context: ReadContext, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
+def _gone(context: ReadSources, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
     """Times of which the source, or the rollup itself, has not all rows any more.
 
     As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a

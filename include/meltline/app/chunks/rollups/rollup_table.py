@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from meltline.app.catalog.resolve import load_table
+from meltline.app.catalog.resolve import read_table
 from meltline.app.chunks.tracking import changes_of
 from meltline.app.observe.own_drops import own_drop
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadSources
 from meltline.domain.chunks.rollup import (
     NO_SNAPSHOT,
     ROLLUP_HEAD,
@@ -14,7 +14,7 @@ from meltline.domain.chunks.rollup import (
     Rollup,
 )
 from meltline.domain.chunks.sync import DROP_PLAN
-from meltline.domain.errors import ObjectDropped, RollupRefused, TableNotFound
+from meltline.domain.errors import RollupRefused, TableNotFound
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.safe_text import quote
 
@@ -34,7 +34,7 @@ class RollupTable:
     is_as_left: bool
 
     @classmethod
-    def load(cls, context: ReadContext, rollup: Rollup) -> "RollupTable":
+    def load(cls, context: ReadSources, rollup: Rollup) -> "RollupTable":
         """Reads it anew.
 
         Raises:
@@ -42,8 +42,8 @@ class RollupTable:
             MetadataUnreadable: A manifest of what may be a drop of ours cannot be read.
         """
         try:
-            state = load_table(context, rollup.table)
-        except (TableNotFound, ObjectDropped) as missing:
+            state = read_table(context, rollup.table)
+        except TableNotFound as missing:
             raise RollupRefused(
                 f"{rollup.table}, the table of rollup {rollup.name}, is gone",
                 object=str(rollup.table),
@@ -76,7 +76,7 @@ class RollupTable:
         return None if number == NO_SNAPSHOT else number
 
 
-def _is_as_left(context: ReadContext, state: TableMetadata) -> bool:
+def _is_as_left(context: ReadSources, state: TableMetadata) -> bool:
     left, head = _number(state, ROLLUP_HEAD), state.current_snapshot_id
     if left is None:
         return False
@@ -89,7 +89,7 @@ def _is_as_left(context: ReadContext, state: TableMetadata) -> bool:
     return head is None and left == NO_SNAPSHOT
 
 
-def _is_own_drop(context: ReadContext, table_uuid: str, snapshot: Snapshot) -> bool:
+def _is_own_drop(context: ReadSources, table_uuid: str, snapshot: Snapshot) -> bool:
     """Whether a commit took what a plan of ours had, and nothing else; its word is no proof."""
     if DROP_PLAN not in snapshot.summary:
         return False

@@ -10,7 +10,7 @@ from datetime import datetime
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.rollup_table import RollupTable
-from meltline.app.services import ReadContext
+from meltline.app.services import ReadSources
 from meltline.domain.chunks.buckets import common, without
 from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import Deferred
@@ -20,7 +20,7 @@ from meltline.domain.errors import MeltlineError
 
 
 def dirty_chunks(
-    context: ReadContext,
+    context: ReadSources,
     hot: HotTable,
     every: Mapping[str, Chunk],
     chunks: Sequence[Chunk],
@@ -47,7 +47,7 @@ def dirty_chunks(
 
 
 def _reasons(
-    context: ReadContext,
+    context: ReadSources,
     rollup: Rollup,
     hot: HotTable,
     every: Mapping[str, Chunk],
@@ -76,7 +76,7 @@ def _reasons(
 
 
 def chunks_not_rolled_up(
-    context: ReadContext,
+    context: ReadSources,
     table: ChunkedTable,
     planned: Mapping[str, TimeRange | None],
     cutoff: datetime | None,
