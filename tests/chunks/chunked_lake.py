@@ -42,7 +42,8 @@ class Accepted:
     Attributes:
         rows: Those of now.
         at: Those of each commit: hot may be rolled back to it.
-        unsure: Rows that another tool has taken out of hot; cold may keep them or not.
+        unsure: Rows that another tool has taken out of hot; cold may keep those of chunks that it
+            alone has rows of, by the ledger, and no others.
         forgone: Rows of which cold has what it has, because somebody has let them go unproved.
         back: Rows that a rollback has brought back to hot. A pass that was under way may have read
             before it that they went: cold loses them, and gets them again.
@@ -221,6 +222,9 @@ class ChunkedLake(WatchedLake):
         """Cold has everything once, and nothing else; deletes by others were decided by now."""
         accepted, rows = self.accepted, list(cold)
         kept = accepted.unsure & set(rows)
+        alone = {name for name, chunk in self.chunks().items() if chunk.was_dropped}
+        held = {row for row in kept if chunk_of(self.layout, row) not in alone}
+        assert not held, f"cold keeps rows of chunks that hot has whole: {sorted(held)}"
         accepted.rows |= kept
         accepted.unsure = set()
         # Replication reads what was appended from history: it may save what was dropped unproved.
