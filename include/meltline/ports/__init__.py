@@ -36,6 +36,7 @@ from meltline.ports.chunk_ledger import (
     ChunkPolicyReader,
     ChunkReader,
     ChunkSum,
+    DropSum,
     SyncLedger,
     SyncReader,
 )
@@ -227,6 +228,7 @@ __all__ = [
     "DisownedTime",
     "DropOutcome",
     "DropRequest",
+    "DropSum",
     "EpochLedger",
     "EpochReader",
     "FileLedger",

@@ -72,7 +72,7 @@ def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) ->
     assert empty.weigh(NOTHING) == UsageTotals()
     assert not empty.registrations()
     assert not empty.snapshots() and not empty.side_files() and not empty.departures()
-    assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == []
+    assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == {"p-1": []}
 
 
 def test_a_ledger_of_which_a_table_is_gone_does_not_say_that_nothing_is_stored(

@@ -1,6 +1,6 @@
 """Whether a chunk is proved to be in cold by position, and which chunks are due (LT-11, LT-19)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -107,6 +107,45 @@ def due_to_drop(
         elif chunk.files:
             due.append(chunk)
     return DueChunks(due[:most], deferred)
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Chunks that a table's policies ask for, and that are neither flagged nor dropped yet.
+
+    Attributes:
+        since: From when on the oldest of them has been old enough; None where there is none.
+    """
+
+    chunks: int = 0
+    bytes: int = 0
+    since: datetime | None = None
+
+
+def backlog(
+    resident: Mapping[str, Chunk], policies: Iterable[ChunkPolicy], now: datetime
+) -> Backlog:
+    """Counts chunks that are past their age, whatever they wait for.
+
+    Args:
+        resident: A table's chunks of which hot has rows, by name.
+        policies: Those of the table.
+        now: Wall clock.
+    """
+    since: dict[str, datetime] = {}
+    for policy in policies:
+        latest = latest_begun(resident, policy.keep_latest, now)
+        for age in filter(None, (policy.tier_after, policy.drop_after)):
+            for chunk in old_enough(resident, age.before(now)):
+                if age is policy.drop_after:
+                    is_pending = _has_files(chunk) and chunk.name not in latest
+                else:
+                    is_pending = chunk.status is ChunkStatus.ACTIVE
+                if is_pending and chunk.end:
+                    due = age.reached(chunk.end)
+                    since[chunk.name] = min(due, since.get(chunk.name, due))
+    size = sum(resident[name].bytes for name in since)
+    return Backlog(len(since), size, min(since.values(), default=None))
 
 
 @dataclass(frozen=True)
