@@ -145,7 +145,7 @@ def test_status_and_list_say_what_waits_and_why(meltline: Commands) -> None:
     (line,) = document["tables"]
     assert code == 0
     assert (line["schema_name"], line["table_name"]) == ("air", "readings")
-    assert (line["active_chunks"], line["pending_chunks"], line["cdf_status"]) == (3, 3, "NONE")
+    assert (line["active_chunks"], line["pending_chunks"], line["cdf_status"]) == (3, 2, "NONE")
     assert line["caught_up"] is False and line["after"] == "tier after 7d, drop after 90d"
     assert line["lag"] is None
     code, listed = meltline("chunks", "list", TABLE)
