@@ -66,7 +66,7 @@ class TrackedRows:
         query = select(*key, func.sum(chunks.c.dropped_bytes)).group_by(*key).order_by(*key)
         with self.database.reading() as connection:
             rows = connection.execute(query.where(chunks.c.status.in_(WERE_DROPPED))).all()
-        return [DropSum(uuid, plan, int(left)) for uuid, plan, left in rows]
+        return [DropSum(uuid, plan, int(size)) for uuid, plan, size in rows]
 
     def advance(
         self,

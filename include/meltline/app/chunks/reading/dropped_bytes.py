@@ -46,8 +46,8 @@ def dropped_bytes(reader: LedgerReader, drops: Sequence[DropSum]) -> Mapping[str
     departed = {location_key(departure.path): departure for departure in departures}
     by_table: dict[str, DroppedBytes] = {}
     for drop in drops:
-        one = _of_drop(drop.bytes, items.get(drop.plan, ()), departed)
-        by_table[drop.table_uuid] = _added(by_table.get(drop.table_uuid, DroppedBytes()), one)
+        of_drop = _of_drop(drop.bytes, items.get(drop.plan, ()), departed)
+        by_table[drop.table_uuid] = _added(by_table.get(drop.table_uuid, DroppedBytes()), of_drop)
     return by_table
 
 
@@ -56,21 +56,21 @@ def _of_drop(
 ) -> DroppedBytes:
     """A plan may name files of chunks that a rollback has brought back: these count as on disk."""
     states = [(file, departed.get(location_key(file.path))) for file in files]
-    left = [
+    undeleted = [
         (file, departure)
         for file, departure in states
         if departure is None or departure.state is not DepartureState.DELETED
     ]
     planned = sum(file.bytes for file in files)
-    freed = max(0, min(size, planned) - sum(file.bytes for file, _ in left))
-    due = [d.due_at for _, d in left if d and d.state is DepartureState.FAILSAFE]
-    is_waiting = bool(left) and len(due) == len(left)
+    freed = max(0, min(size, planned) - sum(file.bytes for file, _ in undeleted))
+    due = [d.due_at for _, d in undeleted if d and d.state is DepartureState.FAILSAFE]
+    is_waiting = bool(undeleted) and len(due) == len(undeleted)
     return DroppedBytes(freed, size - freed, max(due) if is_waiting and freed < size else None)
 
 
-def _added(one: DroppedBytes, other: DroppedBytes) -> DroppedBytes:
+def _added(former: DroppedBytes, more: DroppedBytes) -> DroppedBytes:
     due = None
-    with_bytes = [part for part in (one, other) if part.on_disk]
+    with_bytes = [part for part in (former, more) if part.on_disk]
     if all(part.due for part in with_bytes):
         due = max((part.due for part in with_bytes if part.due), default=None)
-    return DroppedBytes(one.freed + other.freed, one.on_disk + other.on_disk, due)
+    return DroppedBytes(former.freed + more.freed, former.on_disk + more.on_disk, due)

@@ -110,8 +110,8 @@ def tiering_status(context: ReadContext, globs: tuple[str, ...] = ()) -> list[Ti
         sync, ages = syncs.get(uuid), policies.get(uuid, ())
         is_late = sync is not None and (sync.heartbeat is None or now - sync.heartbeat > oldest)
         resident = control.chunks.of(uuid, resident=True) if ages else {}
-        pending, gone = backlog(resident, ages, now), dropped.get(uuid, DroppedBytes())
-        facts = _Table(table, sums.get(uuid, ()), sync, ages, is_late, pending, gone)
+        pending, freed = backlog(resident, ages, now), dropped.get(uuid, DroppedBytes())
+        facts = _Table(table, sums.get(uuid, ()), sync, ages, is_late, pending, freed)
         lines.append(_line(facts, now))
     return sorted(lines, key=lambda line: line.table)
 
