@@ -134,3 +134,12 @@ def test_a_run_of_other_tables_and_a_dry_run_leave_a_refused_drop_as_it_is() -> 
         request = replace(days.lake.request("other"), **more)
         ChunkRun(days.services(), request).visit(CHUNK_STEPS)
         assert days.told() == before
+
+
+def test_a_drop_that_has_passed_and_is_not_made_yet_is_not_refused_any_more() -> None:
+    days = Refusals(share=0.1).nights(8, 9)
+    days.share = 0.8
+    days.lake.on(10)
+    steps = [step for step in CHUNK_STEPS if step.name != "drop_chunks"]
+    ChunkRun(days.services(), days.lake.request("killed")).visit(steps)
+    assert days.dropped() == [] and days.told() is None
