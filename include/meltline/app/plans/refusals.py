@@ -14,7 +14,7 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_id
 from meltline.domain.grouping import grouped
 from meltline.ports import ControlLedger, RunLog
 
-_PLANS = 200  # of a table, the newest
+_PLANS = 60  # of a table, the newest: some weeks of nights
 _RUNS = 100  # the newest, each with what it printed
 
 

@@ -175,12 +175,11 @@ class Portion:
     def sentence(self) -> str:
         """In how many runs the backlog is gone, for people."""
         oldest = f"the {len(self.chunks)} oldest of {counted(self.due, 'chunk')} go first"
+        runs = f"dropped in {counted(self.runs, 'run')}"
         if self.too_large is None:
-            return f"{oldest}: all are dropped in {counted(self.runs, 'run')}"
+            return f"{oldest}: all are {runs}"
         over = f"{self.too_large.name}, by then more of the table than chunks.max-drop-share"
-        if not self.runs:
-            return f"nothing goes before {over}"
-        return f"{oldest}: {counted(self.runs, 'run')} drop all before {over}"
+        return f"{oldest}: all before {over}, are {runs}" if self.runs else f"all wait for {over}"
 
 
 def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float, most: int) -> Portion:

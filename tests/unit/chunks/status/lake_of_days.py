@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.policies import PolicyWish, add_policy
 from meltline.app.chunks.reading.status import TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import start_sync
+from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
@@ -29,6 +31,16 @@ class LakeOfDays:
         self.table.append_rows(*(reading(day, day) for day in range(self.days)))
         start_sync(self.lake.services(), self.table.name)
         add_policy(self.lake.services(), self.table.name, self.wish)
+
+    def followed(self) -> "LakeOfDays":
+        """The lake after its first copy to cold, on the day of the policy."""
+        self.chunks(self.days + 0.5)
+        return self
+
+    def replicate(self, day: float) -> None:
+        """One pass, as the DAG has it every quarter of an hour."""
+        context = self.lake.on(day).services()
+        replicate(context, chunked_tables(context))
 
     def chunks(self, day: float, services: RunContext | None = None) -> ChunkRun:
         """A night of chunks."""
