@@ -155,6 +155,18 @@ def test_status_and_list_say_what_waits_and_why(meltline: Commands) -> None:
     assert meltline("chunks", "status", "lake.sea.*") == (4, {"tables": []})
 
 
+def test_a_person_reads_how_much_is_pending_and_that_nothing_is_on_disk_before_a_drop(
+    meltline: Commands,
+) -> None:
+    meltline("chunks", "tier-and-drop", TABLE, "7d", "90d")
+    (line,) = meltline("chunks", "status")[1]["tables"]
+    assert line["pending_since"] == format_instant(TODAY - timedelta(days=92))
+    assert (line["on_disk_bytes"], line["on_disk_until"], line["reclaimed_bytes"]) == (0, None, 0)
+    code, text = meltline.text("chunks", "status")
+    words = " ".join(text.split())
+    assert code == 0 and "92 days late" in words and "freed" in words, text
+
+
 def test_a_declared_sync_counts_for_nothing_until_it_has_copied(meltline: Commands) -> None:
     code, begun = meltline("chunks", "sync", TABLE, "--later")
     assert code == 0

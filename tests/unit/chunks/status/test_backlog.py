@@ -1,4 +1,4 @@
-"""What of a table is past an age of its policies, and how long it has been that."""
+"""What of a table is past an age of its policies, and how long it has been that (LT-16)."""
 
 from dataclasses import replace
 from datetime import timedelta
