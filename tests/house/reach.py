@@ -16,7 +16,7 @@ GATES = ("meltline.app.gate", "meltline.app.chunks.gate")
 """Packages, or single modules, that collect evidence for the gates."""
 
 READS = re.compile(
-    r"active|alive|all|allowed|among|audit|count|current|departing|differences|differing"
+    r"active|alive|all|allowed|among|audit|count|current|departing|differences|drop_sums|differing"
     r"|distinct_bytes|find|forgotten_manifests|get|half_seen|identity|in_states|is_link|judge|known|links_among"
     r"|guards|hindrance|level|list|listing|lists|live_totals|location|measure|name|newest|now|observe_only|of|other_owners|ownerships"
     r"|paths|places|prove|reachable_sets|read|read_prefix|real_path|settled|sharing|simulated"

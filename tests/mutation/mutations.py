@@ -8,6 +8,7 @@ from tests.mutation.catalogs.owners import OWNERS
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
+from tests.mutation.chunked.backlogs import BACKLOGS
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
 from tests.mutation.chunked.cold_counts import COLD_COUNTS
 from tests.mutation.chunked.cold_owners import COLD_OWNERS
@@ -445,6 +446,7 @@ MUTATIONS = (
     *COLD_COUNTS,
     *COLD_OWNERS,
     *SYNCED_TABLES,
+    *BACKLOGS,
     *DROP_STANDINGS,
     *COLD_UPKEEP,
     *KEPT_DELETES,

@@ -40,12 +40,12 @@ REASONS = (
     ),
     Mutation(
         "reasons: a refused expiration is never over", "app/expire/plan_expiration.py",
-        "    if only is None:\n        is_settled", "    if only == ():\n        is_settled", REFUSED,
+        "    if only is None:\n        looked_at", "    if only == ():\n        looked_at", REFUSED,
     ),
     Mutation(
-        "reasons: a run of other tables ends refused plans", "app/expire/plan_expiration.py",
-        "    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing\n",
-        "    return lambda plan: bool(looked_at or standing or plan)\n", REFUSED,
+        "reasons: a run of other tables ends refused plans", "app/safety/stored_plans.py",
+        "    return lambda plan: plan.table_uuid in planned or plan.table_uuid not in standing\n",
+        "    return lambda plan: bool(planned or standing or plan)\n", REFUSED,
     ),
     Mutation(
         "reasons: nobody looks at the heads after an expiration", "app/expire/expire.py",

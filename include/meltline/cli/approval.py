@@ -133,11 +133,12 @@ def _document(approvals: Approvals, plan: Plan) -> dict[str, Any]:
 def _question(context: ReadContext, plan: Plan, instead_of: str) -> dict[str, Any]:
     """All that a person is shown before they answer."""
     approvals = Approvals.of(context)
-    files = context.reader.items(plan.id)
+    files = context.reader.items(plan.id)[plan.id]
     until = approvals.until(plan)
     changes = None
     if instead_of:
-        before = context.reader.items(context.control.plans.get(instead_of).id)
+        former = context.control.plans.get(instead_of).id
+        before = context.reader.items(former)[former]
         changes = _changes_document(instead_of, FileChanges.between(before, files))
     return {
         **_document(approvals, plan),

@@ -36,6 +36,7 @@ from meltline.ports.chunk_ledger import (
     ChunkPolicyReader,
     ChunkReader,
     ChunkSum,
+    DropSum,
     SyncLedger,
     SyncReader,
 )
@@ -228,6 +229,7 @@ __all__ = [
     "DisownedTime",
     "DropOutcome",
     "DropRequest",
+    "DropSum",
     "EpochLedger",
     "EpochReader",
     "FileLedger",

@@ -19,7 +19,6 @@ class ChunkSum:
     """All chunks of a table that have one status, added up.
 
     Attributes:
-        dropped_bytes: What left hot when they were dropped last.
         newest_write: The highest place of a last write among them; None where one has none.
     """
 
@@ -29,7 +28,20 @@ class ChunkSum:
     rows: int
     bytes: int
     newest_write: int | None
-    dropped_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DropSum:
+    """Chunks of a table whose last drop is in force or unknown, and that one plan dropped last.
+
+    Attributes:
+        plan: The plan; empty where the ledger knows of none.
+        bytes: What left hot by it.
+    """
+
+    table_uuid: str
+    plan: str
+    bytes: int
 
 
 class ChunkReader(Protocol):
@@ -39,12 +51,16 @@ class ChunkReader(Protocol):
         """Such tables by name; None is all."""
         ...
 
-    def of(self, table_uuid: str) -> Mapping[str, Chunk]:
-        """All chunks of a table, by name."""
+    def of(self, table_uuid: str, *, resident: bool = False) -> Mapping[str, Chunk]:
+        """All chunks of a table by name, or those of which hot has rows."""
         ...
 
     def sums(self) -> Sequence[ChunkSum]:
         """Every table's chunks by status: one query, however many tables there are."""
+        ...
+
+    def drop_sums(self) -> Sequence[DropSum]:
+        """What every plan dropped of each table: one query, too."""
         ...
 
 

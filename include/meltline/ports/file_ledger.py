@@ -367,6 +367,6 @@ class LedgerReader(Protocol):
         """
         ...
 
-    def items(self, plan_id: str) -> Sequence[PlannedFile]:
-        """A plan's items, sorted by path."""
+    def items(self, *plan_ids: str) -> Mapping[str, Sequence[PlannedFile]]:
+        """The items of plans, each sorted by path; a plan without any has an empty list."""
         ...

@@ -247,9 +247,9 @@ class MemoryLedgerReader:
             pa.table(_departed(contents.departures), schema=DEPARTURES.append(DUE)),
         )
 
-    def items(self, plan_id: str) -> Sequence[PlannedFile]:
-        """A plan's items, sorted by path."""
-        return MemoryItems(self._tables).of([plan_id])[plan_id]
+    def items(self, *plan_ids: str) -> Mapping[str, Sequence[PlannedFile]]:
+        """The items of plans, each sorted by path."""
+        return MemoryItems(self._tables).of(plan_ids)
 
 
 def _entries(files: Sequence[IndexedFile]) -> list[pa.Array]:

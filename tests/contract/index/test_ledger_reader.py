@@ -72,7 +72,7 @@ def test_before_init_everything_is_empty(catalog: SqlCatalog, tmp_path: Path) ->
     assert empty.weigh(NOTHING) == UsageTotals()
     assert not empty.registrations()
     assert not empty.snapshots() and not empty.side_files() and not empty.departures()
-    assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == []
+    assert list(empty.files()) == list(empty.spans()) == [] and empty.items("p-1") == {"p-1": []}
 
 
 def test_a_ledger_of_which_a_table_is_gone_does_not_say_that_nothing_is_stored(
@@ -126,6 +126,10 @@ def test_rows_of_one_path_are_chosen_by_every_condition(
             file("b") | when | {"state": "failsafe", "written_ns": 3},
             file("m") | when | {"state": "failsafe", "written_ns": 4, "kind": "metadata"},
         ],
+        "plan_items": [
+            {"plan_id": plan, "path": path(name), "kind": "data", "bytes": 7, "owner": "u"}
+            for plan, name in (("p-1", "b"), ("p-2", "c"), ("p-1", "a"), ("p-3", "d"))
+        ],
     }
     for name, given in rows.items():
         made[name].append(pa.Table.from_pylist(given, schema=TABLES[name]))
@@ -145,6 +149,10 @@ def test_rows_of_one_path_are_chosen_by_every_condition(
     assert departed((), path("a"), path("b")) == {path("a"): "deleted", path("b"): "failsafe"}
     assert departed(frozenset(), path("b")) == {path("b"): "failsafe"} and departed(()) == {}
     assert not read.snapshots() and list(read.spans(path("a"))) == []
+
+    items = read.items("p-1", "p-2", "p-none")
+    of_plans = {plan: [file.path for file in files] for plan, files in items.items()}
+    assert of_plans == {"p-1": [path("a"), path("b")], "p-2": [path("c")], "p-none": []}
 
 
 # --- what Spark wrote ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from meltline.domain.chunks.ranges import UNBOUNDED, Unit
 from meltline.domain.chunks.sync import Position, TrackedTable
 from meltline.domain.errors import CommitConflict, MeltlineError
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import ChunkSum, ControlLedger
+from meltline.ports import ChunkSum, ControlLedger, DropSum
 from tests.contract.ledger.chunk_rows import (
     DAYS,
     ELSEWHERE,
@@ -309,6 +309,25 @@ def test_chunks_are_added_up_by_table_and_status_in_one_statement(
     ]
     assert sums == expected
     assert sum("FROM chunks" in text for text in texts) <= 1
+
+
+def test_what_was_dropped_is_added_up_by_table_and_plan_and_rolled_back_drops_are_left_out(
+    ledger: ControlLedger,
+) -> None:
+    assert list(ledger.chunks.drop_sums()) == []
+    dropped, by = {"status": ChunkStatus.DROPPED, "dropped_bytes": 50}, ("d-1", "d-2", "")
+    gone = [a_chunk(day, drop_plan=plan, **dropped) for day, plan in enumerate(by)]
+    late = a_chunk(3, drop_plan="d-1", status=ChunkStatus.REOPENED, dropped_bytes=7)
+    back = a_chunk(4, drop_plan="d-1", status=ChunkStatus.ACTIVE, dropped_bytes=1000)
+    track(ledger, *gone, late, back)
+    track(ledger, a_chunk(0, "u-2", drop_plan="d-3", **dropped), uuid="u-2")
+    assert list(ledger.chunks.drop_sums()) == [
+        DropSum("u-1", "", 50),
+        DropSum("u-1", "d-1", 57),
+        DropSum("u-1", "d-2", 50),
+        DropSum("u-2", "d-3", 50),
+    ]
+    assert list(ledger.chunks.of("u-1", resident=True).values()) == [late, back]
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

@@ -162,7 +162,7 @@ def test_a_backlog_larger_than_the_share_drains_over_the_next_runs_and_says_in_h
     first = run("first").summary
     (waits,) = first.deferred
     assert (waits["chunk"], waits["reason"]) == (day_name(2), "OVER_SHARE")
-    assert waits["detail"] == "the 2 oldest go first: all are dropped in 2 runs"
+    assert waits["detail"] == "the 2 oldest of 3 chunks go first: all are dropped in 2 runs"
     assert first.exit_code == 0
     assert Counter(tiers.statuses().values())["dropped"] == 2
     assert run("second").summary.exit_code == 0

@@ -145,7 +145,7 @@ def test_status_and_list_say_what_waits_and_why(meltline: Commands) -> None:
     (line,) = document["tables"]
     assert code == 0
     assert (line["schema_name"], line["table_name"]) == ("air", "readings")
-    assert (line["active_chunks"], line["pending_chunks"], line["cdf_status"]) == (3, 3, "NONE")
+    assert (line["active_chunks"], line["pending_chunks"], line["cdf_status"]) == (3, 2, "NONE")
     assert line["caught_up"] is False and line["after"] == "tier after 7d, drop after 90d"
     assert line["lag"] is None
     code, listed = meltline("chunks", "list", TABLE)
@@ -153,6 +153,18 @@ def test_status_and_list_say_what_waits_and_why(meltline: Commands) -> None:
     assert (first["chunk"], first["status"], first["rows"]) == (day(100), "active", 1)
     assert first["waits"]["reason"] == "NOT_SYNCED"
     assert meltline("chunks", "status", "lake.sea.*") == (4, {"tables": []})
+
+
+def test_a_person_reads_how_much_is_pending_and_that_nothing_is_on_disk_before_a_drop(
+    meltline: Commands,
+) -> None:
+    meltline("chunks", "tier-and-drop", TABLE, "7d", "90d")
+    (line,) = meltline("chunks", "status")[1]["tables"]
+    assert line["pending_since"] == format_instant(TODAY - timedelta(days=92))
+    assert (line["on_disk_bytes"], line["on_disk_until"], line["reclaimed_bytes"]) == (0, None, 0)
+    code, text = meltline.text("chunks", "status")
+    words = " ".join(text.split())
+    assert code == 0 and "92 days late" in words and "freed" in words, text
 
 
 def test_a_declared_sync_counts_for_nothing_until_it_has_copied(meltline: Commands) -> None:

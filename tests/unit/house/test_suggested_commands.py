@@ -37,7 +37,12 @@ OURS = {
     "consumer.snapshot_id", "days", "recorded", "words", "action", "self.table.snapshot_id",
 }  # fmt: skip
 """Expressions for what Meltline itself has made, or quoted a line before."""
-TEMPLATES = {"airflow/restore.py", "app/chunks/replication/refusals.py", "cli/chunks/runs.py"}
+TEMPLATES = {
+    "airflow/restore.py",
+    "app/chunks/replication/refusals.py",
+    "app/doctor/refused_findings.py",
+    "cli/chunks/runs.py",
+}
 """Where a command is a template: `format` fills it with quoted names, or with a command's name."""
 
 

@@ -1,5 +1,7 @@
 """The functions of LakeTS by the statements that its users write (LT-5 to LT-24, LT-34)."""
 
+from datetime import timedelta
+
 import pytest
 
 from meltline.app.chunks.lookups import chunked_tables
@@ -370,6 +372,11 @@ _STATUS = [
     "cdf_lag_bytes",
     "caught_up",
     "last_run_at",
+    "pending_bytes",
+    "pending_since",
+    "pending_lag_seconds",
+    "on_disk_bytes",
+    "on_disk_until",
 ]
 
 
@@ -390,11 +397,24 @@ def test_the_status_has_the_columns_and_words_of_the_reference(sql: LaketsSessio
     assert sql.rows("SELECT * FROM lakets.show_tiering_status('other')") == []
 
 
+def test_the_status_counts_what_is_past_its_age_and_how_long_it_has_been_that(
+    synced: LaketsSession,
+) -> None:
+    (row,) = synced.rows("SELECT * FROM lakets.show_tiering_status()")
+    now, since = synced.lake.clock.now(), row["pending_since"]
+    assert row["pending_chunks"] == 5 and row["pending_bytes"] > 0  # past five days, of six
+    assert now - since == timedelta(days=4) == timedelta(seconds=row["pending_lag_seconds"])
+    synced.value("execute_retention('metrics')")
+    (row,) = synced.rows("SELECT * FROM lakets.show_tiering_status()")
+    assert row["pending_chunks"] == 2 and now - row["pending_since"] == timedelta(days=1)
+
+
 def test_a_run_is_seen_in_the_status_and_the_policy(synced: LaketsSession) -> None:
     synced.value("execute_retention('metrics')")
     now = synced.lake.clock.now()
     (row,) = synced.rows("SELECT * FROM lakets.show_tiering_status()")
-    assert (row["last_run_at"], row["reclaimed_bytes"] > 0) == (now, True)
+    assert (row["last_run_at"], row["reclaimed_bytes"]) == (now, 0)
+    assert row["on_disk_bytes"] > 0 and row["on_disk_until"] is None  # time travel reads them
     (policy,) = synced.rows("SELECT * FROM lakets.show_retention_policy('metrics')")
     assert policy["last_run_at"] == now
     assert policy["policy_type"] == PolicyType.TIERED_RETENTION

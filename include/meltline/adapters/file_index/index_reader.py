@@ -4,7 +4,7 @@ Commands ask it that mostly find no ledger, or only whether there is one: nothin
 is loaded before a table has been found.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -155,10 +155,16 @@ class IcebergLedgerReader:
         self._require("changes")
         return [self._batches(name, columns) for name in _both("changes")]
 
-    def items(self, plan_id: str) -> Sequence[PlannedFile]:
-        """A plan's items, sorted by path."""
-        rows = self._rows("plan_items", PLANNED_FILE, _is("plan_id", plan_id))
-        return sorted([] if rows is None else planned_files(rows), key=lambda file: file.path)
+    def items(self, *plan_ids: str) -> Mapping[str, Sequence[PlannedFile]]:
+        """The items of plans, each sorted by path; a plan without any has an empty list."""
+        columns = ("plan_id", *PLANNED_FILE)
+        rows = self._rows("plan_items", columns, ("plan_id", "in", sorted(plan_ids)))
+        items: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
+        if rows is not None:
+            ids = rows.column("plan_id").to_pylist()
+            for plan_id, file in zip(ids, planned_files(rows), strict=True):
+                items[plan_id].append(file)
+        return {key: sorted(files, key=lambda file: file.path) for key, files in items.items()}
 
     def _recorded(self) -> "pa.Table | None":
         """The snapshots that are known by what they changed; None where there are none.

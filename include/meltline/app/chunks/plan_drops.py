@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from meltline.app.chunks.lookups import ChunkedTable
 from meltline.app.chunks.proofs import positions, unproved
@@ -15,7 +16,6 @@ from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.durability import (
     UNKNOWN_WORDS,
     Deferred,
-    Portion,
     due_to_drop,
     first_portion,
     is_gated,
@@ -137,19 +137,15 @@ def _ready(
     cutoff = _cutoff(table, as_of, force)
     waits = dirty_chunks(context, tracking.hot, tracking.chunks, due, cutoff) | waits
     ready = [chunk for chunk in due if chunk.name not in waits]
-    deferred = [*deferred, *waits.values()]
+    most = context.config.chunks.max_chunks
+    deferred = [*deferred, *islice(waits.values(), most)]  # a backlog may be very long
     if force is not None:
         return ready, deferred
     resident_bytes = sum(chunk.bytes for chunk in tracking.chunks.values())
-    portion = first_portion(ready, resident_bytes, context.config.chunks.max_drop_share)
-    return list(portion.chunks), [*deferred, *_over_share(ready, portion)]
-
-
-def _over_share(chunks: Sequence[Chunk], portion: Portion) -> list[Deferred]:
-    """Chunks that later runs drop, as one plan may take only a share of the table."""
-    detail = f"the {len(portion.chunks)} oldest go first: all are dropped in {portion.runs} runs"
-    later = chunks[len(portion.chunks) :]
-    return [Deferred(chunk.name, Deferral.OVER_SHARE, detail) for chunk in later]
+    portion = first_portion(ready, resident_bytes, context.config.chunks.max_drop_share, most)
+    later = ready[len(portion.chunks) :][:most]
+    waiting = [Deferred(chunk.name, Deferral.OVER_SHARE, portion.sentence) for chunk in later]
+    return list(portion.chunks), [*deferred, *waiting]
 
 
 def _due(
@@ -164,7 +160,7 @@ def _due(
     policy = table.drop_policy
     if policy is None:
         return [], []
-    due = due_to_drop(tracking.chunks, policy, as_of, context.config.chunks.max_chunks)
+    due = due_to_drop(tracking.chunks, policy, as_of)
     return list(due.due), list(due.deferred)
 
 

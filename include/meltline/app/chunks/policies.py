@@ -11,7 +11,7 @@ from meltline.app.chunks.tracking import chunk_lock, track
 from meltline.app.ground.audit_log import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.durability import due_to_drop, old_enough
+from meltline.domain.chunks.durability import due_to_drop, first_portion, old_enough
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType, require_fits, warnings_of
 from meltline.domain.chunks.ranges import EPOCH, Horizon
 from meltline.domain.errors import InvalidHorizons, NotChunked
@@ -135,16 +135,14 @@ def _preview(
 ) -> AddedPolicy:
     by_name, now = {chunk.name: chunk for chunk in chunks}, context.clock.now()
     tiers = old_enough(by_name, policy.tier_after.before(now)) if policy.tier_after else []
-    drops = (
-        due_to_drop(by_name, policy, now, context.config.chunks.max_chunks).due
-        if policy.drop_after
-        else []
-    )
+    drops = due_to_drop(by_name, policy, now).due if policy.drop_after else []
+    settings, size = context.config.chunks, sum(chunk.bytes for chunk in chunks)
+    portion = first_portion(drops, size, settings.max_drop_share, settings.max_chunks)
     oldest = min((c for c in chunks if c.is_resident and c.files and c.end), default=None, key=_end)
     age = policy.tier_after or policy.drop_after
     return AddedPolicy(
         policy,
-        list(notices),
+        [*notices, *([] if portion.is_all else [portion.sentence])],
         oldest.name if oldest else "",
         age.reached(_end(oldest)) if oldest and age else None,
         policy.created_at + TIME_TO_REGRET if policy.drop_after else None,

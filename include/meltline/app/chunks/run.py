@@ -23,6 +23,7 @@ from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import CHUNK_STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.stored_plans import end_refused, is_over
 from meltline.app.services import RunContext
 from meltline.domain.chunks.durability import Deferred
 from meltline.domain.chunks.rollup import above
@@ -135,8 +136,14 @@ class ChunkRun:
 
     def plan_drops(self) -> None:
         """Plans what is old enough. A policy's first day only shows what it would drop."""
-        self._for_each(self._plan)
+        planned = self._for_each(self._plan)
         self.summary.with_plans(self.planned)
+        if self.request.dry_run or self.force is not None:
+            return
+        control = self.context.control
+        stored = [drops.plan for drops in self.planned_drops if drops.plan]
+        is_settled = is_over(control.registrations.all(), planned)
+        end_refused(control.plans, PlanKind.DROP_CHUNKS, stored, is_settled)
 
     def gate_drops(self) -> None:
         """Proves plans, or refuses them."""
@@ -153,13 +160,17 @@ class ChunkRun:
     def report_chunks(self) -> None:
         """Says of each table what came of the run: `chunks status` shows it."""
         context, run_id = self.context, self.request.run_id
-        applied = [p for p in context.control.plans.find(run_id=run_id) if _is_dropped(p)]
+        plans = context.control.plans.find(run_id=run_id)
+        plans = [plan for plan in plans if plan.kind is PlanKind.DROP_CHUNKS]
         waiting = {(line["table"], line["chunk"]) for line in self._deferred_so_far()}
         for table in self._tables():
             uuid, name = table.state.uuid, str(table.state.name)
-            dropped = {c for plan in applied if plan.table_uuid == uuid for c in plan.chunks}
+            of_table = [plan for plan in plans if plan.table_uuid == uuid]
+            dropped = _chunks_in(of_table, PlanState.APPLIED)
+            refused = _chunks_in(of_table, PlanState.REFUSED) - dropped
             deferred = {chunk for of, chunk in waiting if of == name} - dropped
             words = f"{len(dropped)} dropped, {len(deferred)} deferred"
+            words += f", {len(refused)} refused" if refused else ""
             with suppress(LockHeld), chunk_lock(context, uuid):  # it is only said again
                 (tracked,) = context.control.chunks.tracked([uuid])
                 after = replace(tracked, last_run_at=context.clock.now(), last_run=words)
@@ -178,15 +189,22 @@ class ChunkRun:
     def _tables(self) -> list[ChunkedTable]:
         return chunked_tables(self.context, self.request.tables)
 
-    def _for_each(self, work: Callable[[ChunkedTable, Tracking], None]) -> None:
-        """Does something with each table's chunks, stamped up to now; what stops one is noted."""
+    def _for_each(self, work: Callable[[ChunkedTable, Tracking], None]) -> set[str]:
+        """Does something with each table's chunks, stamped up to now; what stops one is noted.
+
+        Returns:
+            The ids of those that nothing stopped.
+        """
+        done = set[str]()
         for table in self._tables():
             try:
                 with chunk_lock(self.context, table.state.uuid):
                     is_dry = self.request.dry_run
                     work(table, tracking_of(self.context, table, dry_run=is_dry))
+                done.add(table.state.uuid)
             except MeltlineError as error:
                 self.summary.note_error(table.state.name, error)
+        return done
 
     def _evaluate(self, table: ChunkedTable, tracking: Tracking) -> None:
         name = table.state.name
@@ -286,8 +304,8 @@ class ChunkRun:
         self.summary.deferred = list(lines.values())
 
 
-def _is_dropped(plan: Plan) -> bool:
-    return plan.kind is PlanKind.DROP_CHUNKS and plan.state is PlanState.APPLIED
+def _chunks_in(plans: Sequence[Plan], state: PlanState) -> set[str]:
+    return {chunk for plan in plans if plan.state is state for chunk in plan.chunks}
 
 
 def times_of(result: DroppedChunks) -> str:

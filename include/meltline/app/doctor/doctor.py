@@ -22,6 +22,7 @@ from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.doctor.half_seen_findings import half_seen_findings
+from meltline.app.doctor.refused_findings import refused_findings
 from meltline.app.doctor.rollup_findings import rollup_findings
 from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
@@ -322,15 +323,7 @@ def _plans(context: ReadContext) -> Iterable[Finding]:
             "the next run finishes it",
         )
     yield from approval_findings(Approvals.of(context), PurgePermits.of(context))
-    for plan in context.control.plans.find(states=[PlanState.REFUSED], limit=20):
-        times = f", by {plan.repeats + 1} runs" if plan.repeats else ""
-        yield Finding(
-            "info",
-            "plan_refused",
-            plan.id,
-            f"{plan.table}: {plan.note}{times}",
-            f"`meltline gate {plan.id}` judges it again",
-        )
+    yield from refused_findings(context.control, context.clock.now())
 
 
 def _readers(context: ReadContext) -> Iterable[Finding]:

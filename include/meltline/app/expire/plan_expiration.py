@@ -7,12 +7,11 @@ from functools import partial
 from itertools import chain
 from types import MappingProxyType
 
-from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.tables import Foreseen, TableRetention, keep_sets, retention_of
 from meltline.app.expire.departing_files import departing_files
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe.observe import Observation
-from meltline.app.safety.stored_plans import PlannedFiles, end_refused, store_plans
+from meltline.app.safety.stored_plans import PlannedFiles, end_refused, is_over, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest, plan_id
 from meltline.domain.deletion.withheld import Why
@@ -22,7 +21,6 @@ from meltline.domain.iceberg.names import TableName, selected
 from meltline.domain.retention.policy import AccountPolicy, Retention
 from meltline.ports import (
     DepartingFile,
-    KnownTable,
     Neighbourhood,
     PlaceLedger,
     SnapshotKey,
@@ -74,7 +72,8 @@ def plan_expiration(
         return plans
     stored = store_plans(context, plans)
     if only is None:
-        is_settled = _settled(control.registrations.all(), targets)
+        looked_at = {target.state.uuid for target in targets}
+        is_settled = is_over(control.registrations.all(), looked_at)
         end_refused(control.plans, PlanKind.EXPIRE, stored, is_settled)
     return stored
 
@@ -95,15 +94,6 @@ def _targets(
         and selected(target.state.name, tables)
         and (only is None or target.state.name in only)
     ]
-
-
-def _settled(
-    rows: Sequence[KnownTable], targets: Sequence[TableRetention]
-) -> Callable[[Plan], bool]:
-    """Whether a plan's table is among these, or stands nowhere any more."""
-    looked_at = {target.state.uuid for target in targets}
-    standing = {row.uuid for row in rows if row.status not in ENDED}
-    return lambda plan: plan.table_uuid in looked_at or plan.table_uuid not in standing
 
 
 def _of_hot(files: list[DepartingFile], archives: Iterable[str]) -> list[DepartingFile]:

@@ -196,6 +196,6 @@ def _deleted_by(
     purges = [plan for plan in plans if plan.kind is PlanKind.PURGE]
     purges.sort(key=lambda plan: plan.table_uuid != departure.owner)
     for plan in purges[:_LOOKED_INTO]:
-        if any(file.path == departure.path for file in reader.items(plan.id)):
+        if any(file.path == departure.path for file in reader.items(plan.id)[plan.id]):
             return judged(control, [plan])[0]
     return None

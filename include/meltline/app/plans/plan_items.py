@@ -38,7 +38,7 @@ class PlanItem:
 
 def plan_items(reader: LedgerReader, control: ControlLedger, judged: JudgedPlan) -> list[PlanItem]:
     """The files of a plan, by path."""
-    files = reader.items(judged.plan.id)
+    files = reader.items(judged.plan.id)[judged.plan.id]
     if not files:
         return []
     departures = reader.departures((), *(file.path for file in files))

@@ -8,13 +8,14 @@ over: what it was refused for is mended, or another plan took its place.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from meltline.app.catalog.registrations import ENDED
 from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import in_batches
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_id
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import PlanStale
 from meltline.domain.iceberg.files import PlannedFile
-from meltline.ports import PlanLedger, PlannedItems, PlanReader, PlanTransition
+from meltline.ports import KnownTable, PlanLedger, PlannedItems, PlanReader, PlanTransition
 
 PREVIEW = "of a dry run: nothing of it is carried out"
 """The note of a plan that was only to be looked at."""
@@ -124,7 +125,14 @@ def end_refused(
     ledger.move_all(moves)  # one that another run plans again meanwhile goes on
 
 
-_OVER = {True: "a later plan took its place", False: "a later run found nothing of it left to do"}
+def is_over(rows: Sequence[KnownTable], planned: Collection[str]) -> Callable[[Plan], bool]:
+    """Whether a plan's table is among those that a run planned, or is registered no more."""
+    standing = {row.uuid for row in rows if row.status not in ENDED}
+    return lambda plan: plan.table_uuid in planned or plan.table_uuid not in standing
+
+
+NOTHING_LEFT = "a later run found nothing of it left to do"
+_OVER = {True: "a later plan took its place", False: NOTHING_LEFT}
 
 
 def end_plan(ledger: PlanLedger, plan: Plan, note: str) -> Plan:

@@ -56,7 +56,7 @@ WAYS_OUT: Mapping[str, str] = {
     Deferral.LATEST_KEPT: "its policy keeps them",
     Deferral.STRADDLES: "they are not whole past their age; rows without a time stay",
     Deferral.UNKNOWN_DROP: "`meltline chunks settle {table}`",
-    Deferral.OVER_SHARE: "each run drops the oldest of them, up to chunks.max-drop-share",
+    Deferral.OVER_SHARE: "each run drops the oldest, within chunks.max-chunks and max-drop-share",
     Deferral.GATE_REFUSED: "`meltline show plan last` says what the gate has found",
     Deferral.CHANGED_MEANWHILE: "the next run proves them anew",
 }

@@ -10,15 +10,16 @@ from meltline.app.chunks.reading.status import list_chunks as chunks_of
 from meltline.app.run_request import globs
 from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready
 from meltline.cli.output import answer_rows, print_notes, shown_instant
-from meltline.domain.units import format_size
+from meltline.domain.units import counted, format_instant, format_size
 
 Globs = Annotated[
     str, typer.Argument(metavar="[TABLES]", help="globs over catalog.namespace.table; else all")
 ]
+_DAY = 24 * 60 * 60
 
 
 def status(tables: Globs = "", config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """How tables that are cut into chunks stand: replication, what waits, what was reclaimed."""
+    """How tables with chunks stand: replication, what is pending, what drops have freed."""
     lines = tiering_status(ready(config), globs(tables))
     columns = (
         "table",
@@ -31,8 +32,10 @@ def status(tables: Globs = "", config: ConfigPath = None, as_json: AsJson = Fals
         "dropped",
         "reopened",
         "unknown",
+        "pending",
         "reclaimable",
-        "reclaimed",
+        "on disk",
+        "freed",
         "last run",
         "came to",
     )
@@ -60,11 +63,29 @@ def _row(line: TieringStatus) -> list[str]:
         str(line.dropped_chunks),
         str(line.reopened_chunks),
         str(line.unknown_chunks),
+        _pending(line),
         format_size(line.reclaimable_bytes),
+        _on_disk(line),
         format_size(line.reclaimed_bytes),
         shown_instant(line.last_run_at),
         line.last_run or "-",
     ]
+
+
+def _pending(line: TieringStatus) -> str:
+    """Chunks past their age, and for how many days the oldest has been that."""
+    if not line.pending_chunks:
+        return "-"
+    late = counted(line.pending_lag_seconds // _DAY, "day")
+    return f"{line.pending_chunks}, {format_size(line.pending_bytes)}, {late} late"
+
+
+def _on_disk(line: TieringStatus) -> str:
+    """Bytes that were dropped and not deleted yet, with what keeps them."""
+    if not line.on_disk_bytes:
+        return "-"
+    until = f"until {format_instant(line.on_disk_until)}" if line.on_disk_until else "in history"
+    return f"{format_size(line.on_disk_bytes)} {until}"
 
 
 def list_chunks(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:

@@ -1,6 +1,6 @@
 """Whether a chunk is proved to be in cold by position, and which chunks are due (LT-11, LT-19)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,6 +8,7 @@ from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.chunks.sync import SyncState, TableSync
+from meltline.domain.units import counted
 
 UNKNOWN_WORDS = "nobody can tell whether hot's rows are those that were dropped before"
 
@@ -80,7 +81,7 @@ def old_enough(chunks: Mapping[str, Chunk], cutoff: datetime) -> list[Chunk]:
 
 
 def due_to_drop(
-    chunks: Mapping[str, Chunk], policy: ChunkPolicy, as_of: datetime, most: int
+    chunks: Mapping[str, Chunk], policy: ChunkPolicy, as_of: datetime, most: int | None = None
 ) -> DueChunks:
     """The chunks that a policy drops by then, at most so many, and why others wait.
 
@@ -88,7 +89,7 @@ def due_to_drop(
         chunks: All of a table, by name.
         policy: One that drops.
         as_of: The logical date.
-        most: So many at a time, the oldest: after a long pause many are due at once.
+        most: So many, the oldest; None is all.
     """
     assert policy.drop_after is not None  # whoever asks has a policy that drops
     cutoff = policy.drop_after.before(as_of)
@@ -110,37 +111,104 @@ def due_to_drop(
 
 
 @dataclass(frozen=True)
+class Backlog:
+    """Chunks that a table's policies ask for, and that are neither flagged nor dropped yet.
+
+    Attributes:
+        since: From when on the oldest of them has been old enough; None where there is none.
+    """
+
+    chunks: int = 0
+    bytes: int = 0
+    since: datetime | None = None
+
+
+def backlog(
+    resident: Mapping[str, Chunk], policies: Iterable[ChunkPolicy], now: datetime
+) -> Backlog:
+    """Counts chunks that are past their age, whatever they wait for.
+
+    Args:
+        resident: A table's chunks of which hot has rows, by name.
+        policies: Those of the table.
+        now: Wall clock.
+    """
+    since: dict[str, datetime] = {}
+    for policy in policies:
+        latest = latest_begun(resident, policy.keep_latest, now)
+        for age in filter(None, (policy.tier_after, policy.drop_after)):
+            for chunk in old_enough(resident, age.before(now)):
+                if age is policy.drop_after:
+                    is_pending = _has_files(chunk) and chunk.name not in latest
+                else:
+                    is_pending = chunk.status is ChunkStatus.ACTIVE
+                if is_pending and chunk.end:
+                    due = age.reached(chunk.end)
+                    since[chunk.name] = min(due, since.get(chunk.name, due))
+    size = sum(resident[name].bytes for name in since)
+    return Backlog(len(since), size, min(since.values(), default=None))
+
+
+@dataclass(frozen=True)
 class Portion:
     """The chunks that one plan drops of a backlog, oldest first.
 
     Attributes:
         chunks: They; at least one, be it more than the share: the gate says so then.
-        runs: How many runs it takes until all are dropped.
+        due: How many chunks the whole backlog has.
+        runs: How many runs it takes until all are dropped, or all that are older than `too_large`.
+        too_large: The first chunk that is by then more than the share of the table: the gate
+            refuses it. None where all go.
     """
 
     chunks: Sequence[Chunk]
+    due: int
     runs: int
+    too_large: Chunk | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is left for later runs."""
+        return len(self.chunks) == self.due and self.too_large is None
+
+    @property
+    def sentence(self) -> str:
+        """In how many runs the backlog is gone, for people."""
+        oldest = f"the {len(self.chunks)} oldest of {counted(self.due, 'chunk')} go first"
+        runs = f"dropped in {counted(self.runs, 'run')}"
+        if self.too_large is None:
+            return f"{oldest}: all are {runs}"
+        over = f"{self.too_large.name}, by then more of the table than chunks.max-drop-share"
+        return f"{oldest}: all before {over}, are {runs}" if self.runs else f"all wait for {over}"
 
 
-def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float) -> Portion:
+def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float, most: int) -> Portion:
     """Divides a backlog: a plan may take only a share of what the table has in hot.
 
     Args:
         due: Chunks to drop, oldest first.
         resident_bytes: Bytes of the whole table in hot.
         share: The largest part of it that one plan may take.
+        most: The largest number of chunks that it may take.
     """
+
+    def is_over(size: int) -> bool:
+        # The very arithmetic of the gate's fact `share_allowed`: it must not refuse by rounding.
+        return bool(resident_bytes) and share - size / resident_bytes < 0
+
     portions: list[list[Chunk]] = []
     size = 0
     for chunk in due:
-        # The very arithmetic of the gate's fact `share_allowed`: it must not refuse by rounding.
-        if not portions or (resident_bytes and share - (size + chunk.bytes) / resident_bytes < 0):
+        if not portions or len(portions[-1]) == most or is_over(size + chunk.bytes):
             resident_bytes -= size
+            if is_over(chunk.bytes):
+                first = portions[0] if portions else [chunk]
+                return Portion(first, len(due), len(portions), too_large=chunk)
             size = 0
             portions.append([])
         portions[-1].append(chunk)
         size += chunk.bytes
-    return Portion(portions[0] if portions else (), len(portions))
+    return Portion(portions[0] if portions else (), len(due), len(portions))
 
 
 def latest_begun(chunks: Mapping[str, Chunk], count: int, as_of: datetime) -> Sequence[str]:

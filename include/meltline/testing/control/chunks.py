@@ -8,7 +8,7 @@ from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType, require_fits
 from meltline.domain.chunks.sync import TableSync, TrackedTable
 from meltline.domain.grouping import grouped
-from meltline.ports import ChunkSum
+from meltline.ports import ChunkSum, DropSum
 from meltline.testing.control.database import MemoryDatabase
 
 
@@ -25,9 +25,10 @@ class MemoryChunks:
             tables = [t for t in self.tables.values() if uuids is None or t.table_uuid in uuids]
         return sorted(tables, key=lambda tracked: (tracked.table, tracked.table_uuid))
 
-    def of(self, table_uuid: str) -> Mapping[str, Chunk]:
+    def of(self, table_uuid: str, *, resident: bool = False) -> Mapping[str, Chunk]:
         with self.database.reading():
-            return dict(sorted(self.rows.get(table_uuid, {}).items()))
+            chunks = sorted(self.rows.get(table_uuid, {}).items())
+        return {key: chunk for key, chunk in chunks if chunk.is_resident or not resident}
 
     def sums(self) -> Sequence[ChunkSum]:
         with self.database.reading():
@@ -41,9 +42,18 @@ class MemoryChunks:
                 sum(chunk.rows for chunk in alike),
                 sum(chunk.bytes for chunk in alike),
                 _newest_write(alike),
-                sum(chunk.dropped_bytes for chunk in alike),
             )
             for (uuid, status), alike in sorted(together.items())
+        ]
+
+    def drop_sums(self) -> Sequence[DropSum]:
+        with self.database.reading():
+            every = [chunk for of_table in self.rows.values() for chunk in of_table.values()]
+        dropped = [chunk for chunk in every if chunk.was_dropped]
+        together = grouped(dropped, lambda chunk: (chunk.table_uuid, chunk.drop_plan))
+        return [
+            DropSum(uuid, plan, sum(chunk.dropped_bytes for chunk in alike))
+            for (uuid, plan), alike in sorted(together.items())
         ]
 
     def advance(

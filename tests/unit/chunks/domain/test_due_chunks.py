@@ -126,25 +126,37 @@ def test_age_counts_from_the_logical_date_and_not_from_now() -> None:
     assert at("2026-02-05") < NOW
 
 
-def portion(*sizes: int, resident: int, share: float = 0.5) -> tuple[list[str], int]:
-    """The first portion of chunks of these bytes, by their names, and how many runs there are."""
+def portion(
+    *sizes: int, resident: int, share: float = 0.5, most: int = 1000
+) -> tuple[list[str], int, str | None]:
+    """The first portion of chunks of these bytes, how many runs there are, and what ends them."""
     days = [f"2026-01-{day:02}" for day in range(1, len(sizes) + 1)]
     due = [a_chunk(day, bytes=size) for day, size in zip(days, sizes, strict=True)]
-    first = first_portion(due, resident, share)
-    return [chunk.name for chunk in first.chunks], first.runs
+    first = first_portion(due, resident, share, most)
+    too_large = first.too_large.name if first.too_large else None
+    return [chunk.name for chunk in first.chunks], first.runs, too_large
 
 
 def test_a_backlog_within_the_share_goes_at_once() -> None:
-    assert portion(20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 1)
-    assert portion(25, 25, resident=100) == (["2026-01-01", "2026-01-02"], 1)
-    assert portion(3, 4, resident=10, share=0.7) == (["2026-01-01", "2026-01-02"], 1)
+    assert portion(20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 1, None)
+    assert portion(25, 25, resident=100) == (["2026-01-01", "2026-01-02"], 1, None)
+    assert portion(3, 4, resident=10, share=0.7) == (["2026-01-01", "2026-01-02"], 1, None)
 
 
 def test_of_a_larger_backlog_the_oldest_go_first_and_the_runs_are_counted() -> None:
-    assert portion(30, 30, 20, 10, resident=100) == (["2026-01-01"], 4)
-    assert portion(20, 20, 20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 3)
+    assert portion(30, 30, 10, resident=100) == (["2026-01-01"], 3, None)
+    assert portion(20, 20, 20, 20, resident=100) == (["2026-01-01", "2026-01-02"], 3, None)
+
+
+def test_a_run_takes_no_more_chunks_than_it_may_and_the_runs_are_counted_by_that_too() -> None:
+    assert portion(1, 1, 1, 1, 1, resident=100, most=2) == (["2026-01-01", "2026-01-02"], 3, None)
+
+
+def test_the_runs_end_at_a_chunk_that_is_too_large_by_the_time_it_is_the_oldest() -> None:
+    assert portion(30, 30, 20, 10, resident=100) == (["2026-01-01"], 4, None)
+    assert portion(30, 30, 30, 10, resident=101) == (["2026-01-01"], 2, "2026-01-03")
 
 
 def test_a_chunk_that_alone_is_more_than_the_share_is_planned_so_that_the_gate_names_it() -> None:
-    assert portion(90, 5, resident=100) == (["2026-01-01"], 2)
-    assert portion(resident=100) == ([], 0)
+    assert portion(90, 5, resident=100) == (["2026-01-01"], 0, "2026-01-01")
+    assert portion(resident=100) == ([], 0, None)

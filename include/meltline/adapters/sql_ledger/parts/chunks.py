@@ -27,13 +27,13 @@ from meltline.adapters.sql_ledger.tables.chunk_tables import (
     chunks,
     table_syncs,
 )
-from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.chunk import WERE_DROPPED, Chunk, ChunkStatus
 from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType, require_fits
 from meltline.domain.chunks.sync import Position, TableSync, TrackedTable
 from meltline.domain.grouping import grouped
-from meltline.ports import ChunkSum
+from meltline.ports import ChunkSum, DropSum
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,26 @@ class TrackedRows:
             tables = [_tracked(row) for row in _of_tables(connection, chunked_tables, uuids)]
         return sorted(tables, key=lambda tracked: (tracked.table, tracked.table_uuid))
 
-    def of(self, table_uuid: str) -> Mapping[str, Chunk]:
+    def of(self, table_uuid: str, *, resident: bool = False) -> Mapping[str, Chunk]:
         query = select(chunks).where(chunks.c.table_uuid == table_uuid).order_by(chunks.c.name)
+        if resident:
+            query = query.where(chunks.c.status != ChunkStatus.DROPPED)
         return {chunk.name: chunk for chunk in self.database.records(Chunk, query)}
 
     def sums(self) -> Sequence[ChunkSum]:
         with self.database.reading() as connection:
             rows = connection.execute(_sums()).all()
         return [
-            ChunkSum(uuid, status, n, int(rows), int(bytes), last if stamped else None, int(left))
-            for uuid, status, n, rows, bytes, last, left, stamped in rows
+            ChunkSum(uuid, status, n, int(rows), int(bytes), last if stamped else None)
+            for uuid, status, n, rows, bytes, last, stamped in rows
         ]
+
+    def drop_sums(self) -> Sequence[DropSum]:
+        key = (chunks.c.table_uuid, chunks.c.drop_plan)
+        query = select(*key, func.sum(chunks.c.dropped_bytes)).group_by(*key).order_by(*key)
+        with self.database.reading() as connection:
+            rows = connection.execute(query.where(chunks.c.status.in_(WERE_DROPPED))).all()
+        return [DropSum(uuid, plan, int(size)) for uuid, plan, size in rows]
 
     def advance(
         self,
@@ -278,7 +287,6 @@ def _sums() -> Select[Any]:
         func.sum(c.rows),
         func.sum(c.bytes),
         func.max(c.last_write),
-        func.sum(c.dropped_bytes),
     )
     query = select(c.table_uuid, c.status, *columns, func.count(c.last_write) == number)
     return query.group_by(c.table_uuid, c.status).order_by(c.table_uuid, c.status)

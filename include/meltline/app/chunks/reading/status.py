@@ -1,14 +1,21 @@
-"""How chunks stand, from the ledger alone: one query for all tables, however many (LT-16)."""
+"""How chunks stand, from the ledgers alone, and without a JVM (LT-16)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from meltline.app.chunks.lookups import HotTable, require_tracked
+from meltline.app.chunks.reading.dropped_bytes import DroppedBytes, dropped_bytes
 from meltline.app.chunks.rollups.waits import dirty_chunks
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import WERE_DROPPED, Chunk, ChunkStatus, Deferral
-from meltline.domain.chunks.durability import Deferred, is_gated, not_durable
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
+from meltline.domain.chunks.durability import (
+    Backlog,
+    Deferred,
+    backlog,
+    is_gated,
+    not_durable,
+)
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.sync import SyncState, TableSync, TrackedTable
 from meltline.domain.grouping import grouped
@@ -18,7 +25,6 @@ from meltline.domain.units import format_instant
 from meltline.ports import ChunkSum
 
 NOT_SYNCED = "NONE"
-_PENDING = (ChunkStatus.ACTIVE, ChunkStatus.REOPENED, ChunkStatus.UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -28,9 +34,14 @@ class TieringStatus:
     Attributes:
         after: The ages of its policies.
         unknown_chunks: Chunks of which nobody can tell whether their last drop is in force.
-        pending_chunks: Resident chunks that are not proved to be in cold.
+        pending_chunks: Chunks past the age of a policy that are neither flagged nor dropped yet.
+        pending_bytes: Of these.
+        pending_since: When the oldest of them came of age; None where none is pending.
+        pending_lag_seconds: How long ago that was.
         reclaimable_bytes: Of chunks that are tiered now: hot could do without them (H7).
-        reclaimed_bytes: Of chunks that were dropped; what is left of them in failsafe is counted.
+        reclaimed_bytes: Of dropped chunks whose files a purge has deleted.
+        on_disk_bytes: Of dropped chunks whose files it has not, as far as anybody can tell.
+        on_disk_until: When the last of these may be deleted; None where history still has some.
         cdf_status: STREAMING, LAGGING, COPYING, FAILED or STOPPED; NONE where nothing is synced.
         lag: How many of hot's commits cold has not got, of those that chunks are stamped up to;
             None where nobody knows: before the first copy, or where main has left its line.
@@ -48,8 +59,13 @@ class TieringStatus:
     reopened_chunks: int
     unknown_chunks: int
     pending_chunks: int
+    pending_bytes: int
+    pending_since: datetime | None
+    pending_lag_seconds: int
     reclaimable_bytes: int
     reclaimed_bytes: int
+    on_disk_bytes: int
+    on_disk_until: datetime | None
     cdf_status: str
     lag: int | None
     caught_up: bool
@@ -59,6 +75,24 @@ class TieringStatus:
     problem: str = ""
 
 
+@dataclass(frozen=True)
+class _Table:
+    """What the ledgers have of one table that is cut into chunks.
+
+    Attributes:
+        is_late: Whether replication was not heard of for longer than it may be.
+        pending: What its policies ask for and have not got; `dropped` what they have.
+    """
+
+    tracked: TrackedTable
+    sums: Sequence[ChunkSum]
+    sync: TableSync | None
+    policies: Sequence[ChunkPolicy]
+    is_late: bool
+    pending: Backlog
+    dropped: DroppedBytes
+
+
 def tiering_status(context: ReadContext, globs: tuple[str, ...] = ()) -> list[TieringStatus]:
     """Every table that is cut into chunks, by name; globs over their names, none is all."""
     control = context.control
@@ -66,52 +100,56 @@ def tiering_status(context: ReadContext, globs: tuple[str, ...] = ()) -> list[Ti
     syncs = {sync.table_uuid: sync for sync in control.syncs.all()}
     policies = grouped(control.chunk_policies.all(), lambda policy: policy.table_uuid)
     now, oldest = context.clock.now(), context.config.chunks.heartbeat
+    tables = [table for table in control.chunks.tracked() if selected(table.table, globs)]
+    uuids = {table.table_uuid for table in tables}
+    drops = [drop for drop in control.chunks.drop_sums() if drop.table_uuid in uuids]
+    dropped = dropped_bytes(context.reader, drops)
     lines = []
-    for table in control.chunks.tracked():
-        if selected(table.table, globs):
-            uuid = table.table_uuid
-            sync = syncs.get(uuid)
-            is_late = sync is not None and (sync.heartbeat is None or now - sync.heartbeat > oldest)
-            lines.append(_line(table, sums.get(uuid, ()), sync, policies.get(uuid, ()), is_late))
+    for table in tables:
+        uuid = table.table_uuid
+        sync, ages = syncs.get(uuid), policies.get(uuid, ())
+        is_late = sync is not None and (sync.heartbeat is None or now - sync.heartbeat > oldest)
+        resident = control.chunks.of(uuid, resident=True) if ages else {}
+        pending, freed = backlog(resident, ages, now), dropped.get(uuid, DroppedBytes())
+        facts = _Table(table, sums.get(uuid, ()), sync, ages, is_late, pending, freed)
+        lines.append(_line(facts, now))
     return sorted(lines, key=lambda line: line.table)
 
 
-def _line(
-    table: TrackedTable,
-    sums: Sequence[ChunkSum],
-    sync: TableSync | None,
-    policies: Sequence[ChunkPolicy],
-    is_late: bool,
-) -> TieringStatus:
-    by_status = {row.status: row for row in sums}
+def _line(of: _Table, now: datetime) -> TieringStatus:
+    by_status = {row.status: row for row in of.sums}
 
     def number(status: ChunkStatus) -> int:
         return by_status[status].chunks if status in by_status else 0
 
-    def size(status: ChunkStatus) -> int:
-        return by_status[status].bytes if status in by_status else 0
-
-    resident = [row for row in sums if row.status is not ChunkStatus.DROPPED]
-    state = _state(sync, is_late)
-    pending = sum(map(number, _PENDING))
+    tracked, sync, pending = of.tracked, of.sync, of.pending
+    tiered = by_status.get(ChunkStatus.TIERED)
+    resident = [row for row in of.sums if row.status is not ChunkStatus.DROPPED]
+    state = _state(sync, of.is_late)
+    lag = now - pending.since if pending.since else timedelta(0)
     return TieringStatus(
-        schema_name=".".join(table.table.namespace),
-        table_name=table.table.name,
-        table=str(table.table),
-        after="; ".join(policy.sentence for policy in policies),
+        schema_name=".".join(tracked.table.namespace),
+        table_name=tracked.table.name,
+        table=str(tracked.table),
+        after="; ".join(policy.sentence for policy in of.policies),
         active_chunks=number(ChunkStatus.ACTIVE),
         tiered_chunks=number(ChunkStatus.TIERED),
         dropped_chunks=number(ChunkStatus.DROPPED),
         reopened_chunks=number(ChunkStatus.REOPENED),
         unknown_chunks=number(ChunkStatus.UNKNOWN),
-        pending_chunks=pending,
-        reclaimable_bytes=size(ChunkStatus.TIERED) if state == SyncState.STREAMING else 0,
-        reclaimed_bytes=sum(row.dropped_bytes for row in sums if row.status in WERE_DROPPED),
+        pending_chunks=pending.chunks,
+        pending_bytes=pending.bytes,
+        pending_since=pending.since,
+        pending_lag_seconds=int(lag.total_seconds()),
+        reclaimable_bytes=tiered.bytes if tiered and state == SyncState.STREAMING else 0,
+        reclaimed_bytes=of.dropped.freed,
+        on_disk_bytes=of.dropped.on_disk,
+        on_disk_until=of.dropped.due,
         cdf_status=state,
-        lag=_lag(table, sync),
-        caught_up=_is_caught_up(table, resident, sync, is_late),
-        last_run_at=table.last_run_at,
-        last_run=table.last_run,
+        lag=_lag(tracked, sync),
+        caught_up=_is_caught_up(tracked, resident, sync, of.is_late),
+        last_run_at=tracked.last_run_at,
+        last_run=tracked.last_run,
         heartbeat=sync.heartbeat if sync else None,
         problem=f"{sync.reason}: {sync.detail}" if sync and sync.reason else "",
     )

@@ -162,6 +162,11 @@ _STATUS = {
     "cdf_lag_bytes": "bigint",
     "caught_up": "boolean",
     "last_run_at": "timestamp",
+    "pending_bytes": "bigint",  # this and those below are not of the reference
+    "pending_since": "timestamp",
+    "pending_lag_seconds": "bigint",
+    "on_disk_bytes": "bigint",
+    "on_disk_until": "timestamp",
 }
 
 

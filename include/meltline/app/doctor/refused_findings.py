@@ -1,0 +1,71 @@
+"""Reports plans that a gate refused: for information after one run, as a warning after two."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from meltline.app.ground.findings import Finding
+from meltline.app.plans.refusals import Refusal, last_refusal
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.durability import due_to_drop
+from meltline.domain.chunks.policies import ChunkPolicy
+from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.safe_text import quote
+from meltline.domain.units import counted, format_instant, format_size
+from meltline.ports import ChunkReader, ControlLedger
+
+_MOST = 20
+_WAYS_OUT = {
+    "share_allowed": "`meltline chunks run --dry-run --tables {table}` shows what would go; if it "
+    "is right, raise `chunks.max-drop-share`",
+    "rows_differ": "find out who wrote to cold; `meltline chunks stop-sync {table}`, then "
+    "`meltline chunks sync {table}`",
+    "cold_unreadable": "`meltline chunks replicate --tables {table}` says what is wrong with cold",
+    "not_durable": "`meltline chunks replicate --tables {table}`",
+    "rollups_behind": "`meltline rollups refresh`; `meltline rollups list` says what is wrong",
+    "planned_held": "`meltline hold list` says who holds it",
+}
+"""What to do about a drop, by the fact that refused it."""
+
+
+def refused_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]:
+    """What gates refused last of each table, and chunks that they hold back run after run."""
+    refused = control.plans.find(states=[PlanState.REFUSED], limit=_MOST)
+    policies = {p.table_uuid: p for p in control.chunk_policies.all() if p.drop_after}
+    dropping = [(uuid, PlanKind.DROP_CHUNKS) for uuid in policies]
+    for uuid, kind in dict.fromkeys([*((p.table_uuid, p.kind) for p in refused), *dropping]):
+        refusal = last_refusal(control, uuid, kind)
+        if refusal is None:
+            continue
+        held_back = _held_back(control.chunks, policies.get(uuid), refusal, now)
+        if refusal.plan.state is PlanState.REFUSED or (held_back and refusal.runs > 1):
+            yield _finding(refusal, held_back)
+
+
+def _held_back(
+    ledger: ChunkReader, policy: ChunkPolicy | None, refusal: Refusal, now: datetime
+) -> list[Chunk]:
+    """Chunks that are in hot because of a refusal, and that the policy still drops."""
+    if policy is None or refusal.plan.kind is not PlanKind.DROP_CHUNKS:
+        return []
+    due = due_to_drop(ledger.of(policy.table_uuid, resident=True), policy, now).due
+    return [chunk for chunk in due if chunk.name in refusal.chunks]
+
+
+def _finding(refusal: Refusal, held_back: Sequence[Chunk]) -> Finding:
+    plan, runs = refusal.plan, refusal.runs
+    parts = [f"{plan.table}: {plan.note}"]
+    if held_back:
+        size = format_size(sum(chunk.bytes for chunk in held_back))
+        parts.append(f"{counted(len(held_back), 'chunk')}, {size}, stay in hot")
+    if runs > 1:
+        since = f" since {format_instant(refusal.since)}" if refusal.since else ""
+        parts.append(f"by {runs} runs{since}")
+    again = f"`meltline gate {plan.id}` judges it again"
+    way = _WAYS_OUT.get(refusal.cause, again) if held_back else again
+    return Finding(
+        "warning" if runs > 1 else "info",
+        "plan_refused",
+        plan.id,
+        ", ".join(parts),
+        way.format(table=quote(plan.table)),
+    )
