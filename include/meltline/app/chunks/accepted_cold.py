@@ -1,18 +1,20 @@
 """Accepts what others have changed of dropped chunks in cold, as a person says."""
 
+from dataclasses import replace
+
 from meltline.app.chunks.flags import chunked_table
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.replication.synced_table import read_synced
 from meltline.app.chunks.tracking import chunk_lock
 from meltline.app.ground.audit_log import audit
-from meltline.app.services import ReadContext
+from meltline.app.services import RunContext
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.safe_text import quote
 
 
-def accept_cold(context: ReadContext, name: TableName, reason: str) -> list[str]:
+def accept_cold(context: RunContext, name: TableName, reason: str) -> list[str]:
     """Records what cold has of dropped chunks now, as a person has seen it.
 
     Args:
@@ -40,7 +42,10 @@ def accept_cold(context: ReadContext, name: TableName, reason: str) -> list[str]
             n: c for n, c in context.control.chunks.of(hot.state.uuid).items() if c.only_copy
         }
         count = ColdCount.of(context.cold_chunk_files, synced, table.tracked.layout)
-        found = count.differences(dropped.values())
+        (sync,) = context.control.syncs.all([hot.state.uuid])
+        by_others = count.by_others(sync.compared, dropped.values())
+        changed, left = count.changes(context.chunk_rows, by_others)
+        found = changed | count.differences(dropped.values())
         rows = count.recordable(dropped[n] for n in found)
         if uncounted := [found[n] for n, counted in rows.items() if counted is None]:
             raise _unfit(
@@ -49,7 +54,13 @@ def accept_cold(context: ReadContext, name: TableName, reason: str) -> list[str]
                 "; ".join(uncounted),
                 "compact cold, and try again",
             )
-        context.control.chunks.move([(dropped[n], dropped[n].with_rows(rows[n])) for n in found])
+        bases = {n: base for n in found if (base := dropped[n].only_copy_base) is not None}
+        digests = count.digests(context.chunk_rows, bases)
+        moves = [(dropped[n], dropped[n].with_rows(rows[n], digests.get(n))) for n in found]
+        context.control.chunks.move(moves)
+        if not left:
+            now = replace(sync, cold_compared=synced.state.current_snapshot_id)
+            context.control.syncs.save(sync, now)
     audit(context, "chunks accept", str(name), reason.strip(), "; ".join(found.values()))
     return list(found.values())
 

@@ -83,7 +83,7 @@ class ColdSide:
         table = SyncedTable(*load_document(tier.store, sync.cold, location))
         require_own(context, table, sync)
         chunks = context.control.chunks.of(sync.table_uuid).values()
-        require_recorded_rows(context, sync, table, chunks)
+        require_recorded_rows(context, sync, table, chunks, context.chunk_rows)
         position, head = table.position, table.state.current_snapshot_id
         if position != sync.committed or head is None or not table.goes_on_from(sync.cold_snapshot):
             raise SyncRefused(

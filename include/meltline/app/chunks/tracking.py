@@ -270,6 +270,7 @@ def _after(
             snapshot.sequence_number,
             before.cold_base,
             rows=before.cold_rows,
+            digest=before.cold_digest,
         )
         after[name] = replace(
             after[name],
@@ -328,7 +329,8 @@ def _without_undone_bases(chunk: Chunk) -> Chunk:
     Where main is set to such a drop again, the base has to be noted anew.
     """
     drops = (
-        replace(drop, base=None, rows=None) if drop.is_undone else drop for drop in chunk.drops
+        replace(drop, base=None, rows=None, digest=None) if drop.is_undone else drop
+        for drop in chunk.drops
     )
     return replace(chunk, drops=tuple(drops))
 

@@ -28,6 +28,7 @@ class ColdRows:
         deleted: Rows of data files that delete files name.
         uncounted: Chunks with files of several chunks.
         by_condition: Chunks with delete files whose rows nobody can count.
+        paths: The data files of the rows in `only`.
     """
 
     only: Counter[str] = field(default_factory=Counter)
@@ -36,6 +37,7 @@ class ColdRows:
     deleted: Counter[str] = field(default_factory=Counter)
     uncounted: set[str] = field(default_factory=set)
     by_condition: set[str] = field(default_factory=set)
+    paths: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -66,8 +68,16 @@ class ColdRows:
             for name in chunks:
                 is_late = late.has(file, name, bases[name])
                 is_doubtful = name in mixed and file.sequence_number > bases[name]
-                rows._kind(file, is_late=is_late, is_doubtful=is_doubtful)[name] += file.rows
+                kind = rows._kind(file, is_late=is_late, is_doubtful=is_doubtful)
+                kind[name] += file.rows
+                if kind is rows.only:
+                    rows.paths.setdefault(name, []).append(file.path)
         return rows
+
+    def only_paths(self, name: str) -> list[str] | None:
+        """The data files of the rows that cold alone has; None where they have others as well."""
+        is_told = name not in self.uncounted | self.by_condition and not self.doubtful[name]
+        return self.paths.get(name, []) if is_told else None
 
     def _kind(self, file: ChunkFile, *, is_late: bool, is_doubtful: bool) -> Counter[str]:
         if file.kind is not FileKind.DATA:
