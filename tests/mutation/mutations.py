@@ -9,6 +9,7 @@ from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
+from tests.mutation.chunked.cold_checksums import COLD_CHECKSUMS
 from tests.mutation.chunked.cold_counts import COLD_COUNTS
 from tests.mutation.chunked.cold_owners import COLD_OWNERS
 from tests.mutation.chunked.cold_upkeep import COLD_UPKEEP
@@ -442,6 +443,7 @@ MUTATIONS = (
     *STORES,
     *CLUSTERS,
     *CHUNKS,
+    *COLD_CHECKSUMS,
     *COLD_COUNTS,
     *COLD_OWNERS,
     *SYNCED_TABLES,

@@ -16,7 +16,7 @@ from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED, ColdRows
 from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.cold.row_digests import ColdDigest, compares, present_columns
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, chunks_of
-from meltline.domain.chunks.sync import SYNC_COMMIT, TableSync
+from meltline.domain.chunks.sync import SYNC_COMMIT, RowDigest, TableSync
 from meltline.ports import ChunkFileReader, ChunkRows, CopyOutcome
 
 _RECORDED_AT_ONCE = 10
@@ -78,9 +78,9 @@ class ColdCount:
     def digests(
         self, rows: ChunkRows | None, bases: Mapping[str, int], at_most: int | None = None
     ) -> Mapping[str, ColdDigest]:
-        """The rows that cold alone has of chunks, added up in one job.
+        """The rows that cold alone has of chunks, added up; those with late rows in a job apart.
 
-        A chunk is left out where these share a file with others.
+        A chunk is left out where late rows share a file with others.
 
         Args:
             rows: The engine.
@@ -90,18 +90,27 @@ class ColdCount:
         Raises:
             SyncRefused: They cannot be read.
         """
-        head, counted = self.synced.state.current_snapshot_id, self._rows(bases)
+        counted = self._rows(bases)
         told = {n: paths for n in bases if (paths := counted.only_paths(n)) is not None}
-        told = {name: told[name] for name in sorted(told)[:at_most]}
-        if head is None or not told:
+        names = sorted(n for n in bases if n in told or counted.is_whole(n))[:at_most]
+        apart = [name for name in names if not counted.is_whole(name)]
+        files = [path for name in apart for path in told[name]]
+        read = self._read(rows, {*names} - {*apart}) | self._read(rows, apart, files)
+        columns = present_columns(self.synced.document)
+        return {name: ColdDigest.of(read.get(name), columns) for name in names}
+
+    def _read(
+        self,
+        rows: ChunkRows | None,
+        names: Collection[str],
+        only_files: Collection[str] | None = None,
+    ) -> dict[str, RowDigest]:
+        head = self.synced.state.current_snapshot_id
+        if head is None or not names:
             return {}
         assert rows is not None  # there is a cold tier
-        are_late = any(counted.late[name] for name in told)
-        only = {path for paths in told.values() for path in paths} if are_late else None
-        name = self.synced.state.name
-        read = rows.digests(name, head, self.layout, told.keys(), only_files=only)
-        columns = present_columns(self.synced.document)
-        return {name: ColdDigest.of(read.get(name), columns) for name in told}
+        table = self.synced.state.name
+        return dict(rows.digests(table, head, self.layout, names, only_files=only_files))
 
     def by_others(self, since: int | None, chunks: Iterable[Chunk]) -> dict[str, Chunk]:
         """Dropped chunks with other files than at a snapshot, if others have committed after it.
