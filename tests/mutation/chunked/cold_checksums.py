@@ -87,8 +87,8 @@ COLD_CHECKSUMS = (
     Mutation(
         "checksums: every chunk is read wherever others have written",
         _ROWS,
-        "        return {name: c for name, c in told.items() if names is None or name in names}\n",
-        "        return told\n",
+        "in digested.items() if names is None or name in names}\n",
+        "in digested.items()}\n",
         _TESTS,
     ),
     Mutation(
@@ -122,8 +122,8 @@ COLD_CHECKSUMS = (
     Mutation(
         "checksums: what a person accepts waits for the next pass",
         "app/chunks/accepted_cold.py",
-        "        if not left:\n",
-        "        if False:\n",
+        "    if not uncompared:\n",
+        "    if False:\n",
         _TESTS,
     ),
     Mutation(

@@ -148,14 +148,19 @@ def test_an_update_beside_late_rows_is_found() -> None:
     assert tiers.replicate().sync.reason == COLD_CHANGED
 
 
-def test_an_update_that_a_compaction_hides_among_late_rows_is_found_once_they_are_apart() -> None:
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_an_update_that_a_compaction_hides_among_late_rows_is_found_once_they_are_apart(
+    is_expired: bool,
+) -> None:
     tiers = dropped()
     tiers.hot.append_rows(reading(70, 0), reading(71, 0))
     assert tiers.replicate().error is None
     by_others(tiers, updates)
     tiers.compact_cold(0)
     assert tiers.replicate().error is None  # which has them apart again
-    assert "rewritten 1 dropped chunk" in notice(tiers)
+    if is_expired:
+        tiers.lake.expire_cold()
+    assert "others have rewritten" in notice(tiers)
     assert tiers.replicate().sync.reason == COLD_CHANGED
 
 

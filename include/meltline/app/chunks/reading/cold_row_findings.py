@@ -43,11 +43,11 @@ def _counted_only(
     sync: TableSync, by_others: Collection[str], unread: Collection[str]
 ) -> Iterator[Finding]:
     """Yields what is only counted: doctor has no engine that reads rows."""
-    found = (
+    reasons = (
         (by_others, "others have rewritten them in cold since they were compared last"),
         (unread, "no checksum is recorded that compares with the columns of now"),
     )
-    for chunks, why in found:
+    for chunks, why in reasons:
         if chunks:
             yield Finding(
                 "info",

@@ -91,13 +91,13 @@ class ColdCount:
             SyncRefused: They cannot be read.
         """
         counted = self._rows(bases)
-        told = {n: paths for n in bases if (paths := counted.only_paths(n)) is not None}
-        names = sorted(n for n in bases if n in told or counted.is_whole(n))[:at_most]
+        files = {n: paths for n in bases if (paths := counted.only_paths(n)) is not None}
+        names = sorted(n for n in bases if n in files or counted.is_whole(n))[:at_most]
         apart = [name for name in names if not counted.is_whole(name)]
-        files = [path for name in apart for path in told[name]]
-        read = self._read(rows, {*names} - {*apart}) | self._read(rows, apart, files)
+        paths = [path for name in apart for path in files[name]]
+        digests = self._read(rows, {*names} - {*apart}) | self._read(rows, apart, paths)
         columns = present_columns(self.synced.document)
-        return {name: ColdDigest.of(read.get(name), columns) for name in names}
+        return {name: ColdDigest.of(digests.get(name), columns) for name in names}
 
     def _read(
         self,
@@ -117,19 +117,19 @@ class ColdCount:
 
         Those are left out of which nothing was recorded that compares.
         """
-        told = {
+        digested = {
             c.name: c
             for c in self._seen(chunks)
             if c.only_copy and compares(self.synced.document, c.only_copy.digest)
         }
-        if not told or self._is_own_since(since):
+        if not digested or self._is_own_since(since):
             return {}
         before = None if since is None else self.synced.state.snapshots.get(since)
         if before is None:
-            return told
+            return digested
         files = set(self.reader.live(before, self.layout)) ^ set(self.files)
         names = chunks_of(self.layout, files)
-        return {name: c for name, c in told.items() if names is None or name in names}
+        return {name: c for name, c in digested.items() if names is None or name in names}
 
     def _is_own_since(self, since: int | None) -> bool:
         """Whether all commits since a snapshot are those of replication."""

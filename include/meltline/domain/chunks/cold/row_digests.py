@@ -36,9 +36,9 @@ class ColdDigest:
         digest = digest or RowDigest(0, 0)
         return cls(digest.rows, digest.checksum, fingerprint(columns))
 
-    def has_same_rows(self, other: "ColdDigest") -> bool:
-        """Whether both have the same rows, where they compare."""
-        return (self.rows, self.checksum) == (other.rows, other.checksum)
+    def has_same_rows(self, recorded: "ColdDigest") -> bool:
+        """Whether these are the rows that were recorded, where both compare."""
+        return (self.rows, self.checksum) == (recorded.rows, recorded.checksum)
 
 
 def fingerprint(columns: Columns) -> str:
