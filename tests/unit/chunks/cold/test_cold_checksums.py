@@ -10,6 +10,7 @@ from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.proofs import ColdSide, unproved
 from meltline.app.chunks.reading.cold_row_findings import cold_row_findings
 from meltline.app.chunks.reading.complete_rows import complete_rows
+from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.run import run_chunks
 from meltline.app.chunks.tracking import tracking_of
 from meltline.app.services import RunContext
@@ -231,6 +232,15 @@ def test_a_compaction_is_read_once_and_its_own_chunks_alone() -> None:
     assert tiers.replicate(services=services).error is None
     assert engine.jobs == [[day_name(1)]]
     assert viewed(tiers) == [*ROWS, 70, 90] == tiers.ids()
+
+
+def test_a_new_generation_reads_no_dropped_chunk_that_was_compared() -> None:
+    tiers = dropped()
+    stop_sync(tiers.lake.services(), tiers.hot.name)
+    start_sync(tiers.lake.services(), tiers.hot.name)
+    services, engine = counted(tiers)
+    assert tiers.replicate(services=services).error is None
+    assert {day for job in engine.jobs for day in job} == {day_name(day) for day in (3, 4, 5)}
 
 
 def test_compactions_expiries_late_rows_and_further_drops_change_no_checksum() -> None:
