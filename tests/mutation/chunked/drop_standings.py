@@ -102,7 +102,7 @@ DROP_STANDINGS = (
     Mutation(
         "drops: cold's former base counts where hot had all rows meanwhile",
         LINE,
-        "        after = replace(after, base=None, rows=None)\n",
+        "        after = replace(after, base=None, rows=None, digest=None)\n",
         "        pass\n",
         RULE,
     ),

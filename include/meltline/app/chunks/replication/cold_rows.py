@@ -14,7 +14,7 @@ from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED, ColdRows
 from meltline.domain.chunks.cold.late_files import LateFiles
-from meltline.domain.chunks.cold.row_digests import ColdDigest, compares, present_columns
+from meltline.domain.chunks.cold.row_digests import ColdDigest, comparable, present_columns
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, chunks_of
 from meltline.domain.chunks.sync import SYNC_COMMIT, RowDigest, TableSync
 from meltline.ports import ChunkFileReader, ChunkRows, CopyOutcome
@@ -112,16 +112,13 @@ class ColdCount:
         table = self.synced.state.name
         return dict(rows.digests(table, head, self.layout, names, only_files=only_files))
 
-    def by_others(self, since: int | None, chunks: Iterable[Chunk]) -> dict[str, Chunk]:
+    def by_others(self, since: int | None, chunks: Collection[Chunk]) -> dict[str, Chunk]:
         """Dropped chunks with other files than at a snapshot, if others have committed after it.
 
         Those are left out of which nothing was recorded that compares.
         """
-        digested = {
-            c.name: c
-            for c in self._seen(chunks)
-            if c.only_copy and compares(self.synced.document, c.only_copy.digest)
-        }
+        unread = set(uncompared(self.synced, chunks))
+        digested = {c.name: c for c in self._seen(chunks) if c.name not in unread}
         if not digested or self._is_own_since(since):
             return {}
         before = None if since is None else self.synced.state.snapshots.get(since)
@@ -251,7 +248,7 @@ def record_rows(
     """
     dropped = {n: c.only_copy for n, c in chunks.items() if c.only_copy and _base(c) > -1}
     uncounted = [chunks[n] for n, drop in dropped.items() if drop.rows is None]
-    unread = [chunks[n] for n, d in dropped.items() if not compares(synced.document, d.digest)]
+    unread = [chunks[name] for name in uncompared(synced, chunks.values()) if name in dropped]
     if not (uncounted or unread):
         return {}
     count = ColdCount.of(context.cold_chunk_files, synced, layout)
@@ -267,5 +264,7 @@ def record_rows(
 
 def uncompared(synced: SyncedTable, chunks: Iterable[Chunk]) -> list[str]:
     """Dropped chunks of which no checksum is recorded that compares."""
-    drops = ((chunk.name, chunk.only_copy) for chunk in chunks)
-    return [name for name, drop in drops if drop and not compares(synced.document, drop.digest)]
+    drops = [(chunk.name, chunk.only_copy) for chunk in chunks if chunk.only_copy]
+    columns = comparable(synced.document) if drops else ()
+    digests = ((name, drop.digest) for name, drop in drops if drop)
+    return [n for n, digest in digests if digest is None or digest.columns not in columns]

@@ -54,24 +54,28 @@ def present_columns(document: Mapping[str, Any]) -> Columns:
     return columns
 
 
-def compares(document: Mapping[str, Any], digest: ColdDigest | None) -> bool:
-    """Whether equal rows have this checksum under the columns that the table in cold has now.
+def comparable(document: Mapping[str, Any]) -> frozenset[str]:
+    """Fingerprints of columns under which equal rows had the checksum that they have now.
 
-    It does not where the columns of that time are forgotten, where one of them is gone, where a
-    date became a time, or where a column was added with a value for the rows from before it.
+    They did not where one of the columns of that time is gone, where a date became a time, or where
+    a column was added with a value for the rows from before it. Of columns that the table in cold
+    has forgotten it cannot be told.
     """
-    if digest is None:
-        return False
-    former = (s for s in document["schemas"] if fingerprint(s) == digest.columns)
-    before = {field["id"]: field for field in _fields(next(former, {}))}
-    now = {field["id"]: field for field in _fields(present_columns(document))}
-    is_alike = all(id in now and _hashes_alike(field, now[id]) for id, field in before.items())
+    now = present_columns(document)
+    return frozenset(fingerprint(s) for s in document["schemas"] if _hashes_alike(s, now))
+
+
+def _hashes_alike(former: Columns, present: Columns) -> bool:
+    before = {field["id"]: field for field in _fields(former)}
+    now = {field["id"]: field for field in _fields(present)}
     added = (field for id, field in now.items() if id not in before)
-    return bool(before) and is_alike and all(f.get("initial-default") is None for f in added)
+    return all(id in now and _is_date(f) == _is_date(now[id]) for id, f in before.items()) and all(
+        field.get("initial-default") is None for field in added
+    )
 
 
-def _hashes_alike(before: Columns, now: Columns) -> bool:
-    return (_kind(before) == "date") == (_kind(now) == "date")
+def _is_date(field: Columns) -> bool:
+    return _kind(field) == "date"
 
 
 def _kind(field: Columns) -> str:
