@@ -20,8 +20,8 @@ COLD_CHECKSUMS = (
     Mutation(
         "checksums: a pass compares none",
         "app/chunks/replication/one_pass.py",
-        "        chunks, rows = tracking.chunks, context.chunk_rows\n",
-        "        chunks, rows = tracking.chunks, None\n",
+        "require_recorded_rows(context, self.sync, synced, chunks.values(), rows)\n",
+        "require_recorded_rows(context, self.sync, synced, chunks.values())\n",
         _TESTS,
     ),
     Mutation(

@@ -68,7 +68,8 @@ def test_another_table_cannot_take_the_place_of_a_synced_one(lake: ChunkLake) ->
     lake.insert("other", *YOUNG)
     with pytest.raises(NameConflict):
         start_sync(lake.services(), lake.name("other"), f"meltline_synced.{SPACE}.taken")
-    lake.w.sql("ALTER TABLE {taken} RENAME TO {former}", "ALTER TABLE {other} RENAME TO {taken}")
+    for table, name in (("taken", "former"), ("other", "taken")):
+        lake.w.sql(f"ALTER TABLE {{{table}}} RENAME TO {SPACE}.{name}")
     assert lake.sync("taken").cold.name != "taken"
     lake.follow("taken", "former")
     assert lake.cold_document("taken") == before
