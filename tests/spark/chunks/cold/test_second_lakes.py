@@ -63,7 +63,7 @@ def test_a_copied_lake_is_refused_at_the_cold_of_the_first(lake: ChunkLake, tmp_
 def test_another_table_cannot_take_the_place_of_a_synced_one(lake: ChunkLake) -> None:
     lake.synced("taken", *OLD, *YOUNG, type=PolicyType.TIERED_RETENTION)
     lake.run("taken")
-    rows, before = lake.both("taken"), lake.cold_document("taken")
+    rows, before = lake.both("taken"), lake.cold_files("taken")
     lake.create("other")
     lake.insert("other", *YOUNG)
     with pytest.raises(NameConflict):
@@ -72,5 +72,5 @@ def test_another_table_cannot_take_the_place_of_a_synced_one(lake: ChunkLake) ->
         lake.w.sql(f"ALTER TABLE {{{table}}} RENAME TO {SPACE}.{name}")
     assert lake.sync("taken").cold.name != "taken"
     lake.follow("taken", "former")
-    assert lake.cold_document("taken") == before
+    assert lake.cold_files("taken") == before
     assert lake.cold("taken") == rows
