@@ -11,6 +11,7 @@ from typing import Any
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.settle import doubtful_chunks, settle_drops
+from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.errors import (
     CommitConflict,
@@ -27,6 +28,7 @@ from tests.chunks.chunk_tables import (
     EQUALITY,
     ID,
     MERGE_ON_READ,
+    VALUE,
     ChunkTable,
     by_chunk,
     reading,
@@ -250,6 +252,30 @@ class ChunkEngines:
     def drop_table(self, table: ChunkTable, number: int) -> None:
         if number % 6 == 0:
             self._commands.drop_by_command(Table(self.lake, table.name), number)
+
+    def change_cold(self, number: int) -> int | None:
+        """Others change, delete or add a row in cold of a chunk that cold alone has.
+
+        Returns:
+            Cold's head from before; None where cold alone has no chunk.
+        """
+        rows = by_chunk(self.lake.cold_rows(), self.lake.layout)
+        chunks = sorted(
+            name
+            for name, chunk in self.lake.chunks().items()
+            if chunk.status is ChunkStatus.DROPPED and name in rows
+            if chunk.only_copy and chunk.only_copy.digest
+        )
+        with self.lake.cold_owner() as cold:
+            if cold is None or not chunks:
+                return None
+            row, before = dict(min(rows[chosen(chunks, number)])), cold.head
+            changed = tuple(sorted({**row, VALUE: -1}.items()))
+            cold.learn_files()
+            mode = (COPY_ON_WRITE, MERGE_ON_READ)[number % 2]
+            removed, added = [([row[ID]], [changed]), ([row[ID]], []), ([], [changed])][number % 3]
+            cold.put(removed, added, mode)
+            return before
 
     def compact_cold(self, table: ChunkTable, number: int) -> None:
         """Cold's owner rewrites a chunk's files, or every file."""

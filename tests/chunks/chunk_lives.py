@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
 from meltline.app.chunks.lookups import chunked_tables
+from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
+from meltline.app.doctor.init import init
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, Deletes, SyncState
-from meltline.domain.errors import LockHeld, MeltlineError
+from meltline.domain.errors import LockHeld, MeltlineError, SyncRefused
 from meltline.testing.chunks.rows import chunk_of
 from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
@@ -23,6 +26,7 @@ from tests.chunks.chunked_lake import ChunkedLake
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.kills import Killed
 from tests.lives.recorded import RecordedLife, initialize, rule
+from tests.lives.second_lakes import second_lake, see_cold_of
 
 _ON_COLD_AS_IT_IS = CHUNK_STEPS[1:]
 """A run without the pass of replication that it begins with: lives have that where they choose."""
@@ -58,6 +62,7 @@ class ChunkLives(RecordedLife):
         self.lake = ChunkedLake(has_cold=True)
         self.engines = ChunkEngines(self.lake)
         self.kept = 0
+        self.foreign = 0
 
     @initialize(
         version=st.sampled_from([1, 2, 2, 3]),
@@ -228,6 +233,52 @@ class ChunkLives(RecordedLife):
         accepted.took(table.head)
         self.lake.check()
         self.kept += not errors
+
+    # --- others in cold ------------------------------------------------------------------------
+
+    @rule(number=NUMBER)
+    def others_write_in_cold(self, number: int) -> None:
+        """Others change rows that cold alone has: nothing goes on until cold is set back."""
+        self.engines.act("sync", 0)
+        errors = [self._replicate(self.lake.services(), "mirror") for _ in range(2)][1]
+        if errors or not self.lake.has_caught_up():
+            return
+        before, hot = self.engines.change_cold(number), self.lake.hot
+        if before is None or hot is None:
+            return
+        self._replicate(self.lake.services(), "mirror")
+        assert self.lake.sync and self.lake.sync.reason == COLD_CHANGED, self.lake.sync
+        self._run(self.lake.services())
+        assert self.lake.hot and self.lake.hot.head == hot.head, "dropped though cold was changed"
+        with suppress(SyncRefused):
+            complete_rows(self.lake.services(), hot.name)
+            raise AssertionError("all rows are read though cold was changed")
+        with self.lake.cold_owner() as cold:
+            assert cold is not None
+            cold.point("main", before)
+        assert not self._replicate(self.lake.services()), "cold was set back, and nothing goes on"
+        self.foreign += 1
+
+    @rule(number=NUMBER)
+    def a_second_lake_comes_to_the_same_cold(self, number: int) -> None:
+        """A copy of the lake that somebody has adopted syncs the table, copies and drops."""
+        with self.lake.cold_owner() as synced:
+            if synced is None:
+                return
+            before = synced.metadata_location
+        lake = second_lake(self.lake)
+        lake.uuid = self.lake.uuid
+        init(lake.services(), adopt=True)
+        engines = ChunkEngines(lake)
+        for action in ("sync", "append", "tier_and_drop"):
+            with suppress(MeltlineError):
+                engines.act(action, number)
+        self._replicate(lake.services(), "mirror")
+        with suppress(MeltlineError):
+            run_chunks(lake.services(), lake.request(), at_once=True)
+        with lake.cold_owner() as now:
+            assert now is not None and now.metadata_location == before, "it wrote to cold"
+        see_cold_of(self.lake, lake)
 
     def _run(
         self, services: RunContext, days: int = 0, steps: Sequence[Step] = _ON_COLD_AS_IT_IS

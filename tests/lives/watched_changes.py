@@ -235,3 +235,11 @@ def is_forbidden(properties: Mapping[str, str], *, overridden: bool = False) -> 
         return True
     ours = "meltline.gc-enabled-before" in properties or "meltline.share.of-uuid" in properties
     return properties.get("gc.enabled") == "false" and not (ours or overridden)
+
+
+def named_by_managed_alone(lake: "WatchedLake") -> set[str]:
+    """What managed tables' own commits named, wherever it lies, and nobody else did."""
+    named = {True: set[str](), False: set(lake.foreign)}
+    for table in lake.registered():
+        named[lake.is_managed(table)] |= lake.walk.of_table(table.metadata_location)
+    return named[True] - named[False]

@@ -25,14 +25,7 @@ from meltline.testing.catalog import MemoryCatalog
 from meltline.testing.files import MemoryLedgerReader
 from meltline.testing.sweeper import MemorySweeper
 from tests.lake.lake import DAY, OUTSIDE, WAREHOUSE, Lake, Table
-from tests.lives.oracle import (
-    Story,
-    Walk,
-    logged,
-    on_branches,
-    promised,
-    promised_of_dropped,
-)
+from tests.lives.oracle import Story, Walk, logged, on_branches, promised, promised_of_dropped
 from tests.lives.watched_changes import (
     Place,
     WatchedCatalog,
@@ -41,6 +34,7 @@ from tests.lives.watched_changes import (
     applying,
     is_dropped,
     is_forbidden,
+    named_by_managed_alone,
     place_of,
 )
 
@@ -85,8 +79,7 @@ class WatchedLake(Lake):
         read: What each registration referred to when it was read: a second one is read anew.
         glimpsed: Files of tables that some observation could not read completely.
         lost: Files that other tools have deleted.
-        ours: Files that lay with managed tables alone while they were needed, or that these alone
-            named.
+        ours: Files that lay with managed tables alone, or that these alone named, while needed.
         last_needed: When each file was last referred to by anything.
         contents: What each file held when it was first there.
         strays: Files that writers left without committing them, and when.
@@ -377,18 +370,11 @@ class WatchedLake(Lake):
             assert content == before or path in self.spoilt, f"I-5: {path} has changed"
         self.note_needs()
 
-    def _named_by_managed_alone(self) -> set[str]:
-        """What managed tables' own commits named, wherever it lies, and nobody else did."""
-        named = {True: set[str](), False: set(self.foreign)}
-        for table in self.registered():
-            named[self.is_managed(table)] |= self.walk.of_table(table.metadata_location)
-        return named[True] - named[False]
-
     def note_needs(self) -> None:
         needs = self.needs()
         seen = needs.union(self.strays)
-        self.ours |= {path for path in seen - self.ours if self.is_ours(path)}
-        self.ours |= self._named_by_managed_alone()
+        here = {path for path in seen - self.ours if self.is_ours(path)}
+        self.ours |= here | named_by_managed_alone(self)
         self.last_needed.update(dict.fromkeys(needs, self.clock.now()))
 
     def _check_departures(self, needs: set[str]) -> None:

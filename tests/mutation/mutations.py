@@ -8,15 +8,7 @@ from tests.mutation.catalogs.owners import OWNERS
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
 from tests.mutation.catalogs.stores import STORES
-from tests.mutation.chunked.backlogs import BACKLOGS
-from tests.mutation.chunked.chunks import CHUNKS, COMPLETE_ROWS
-from tests.mutation.chunked.cold_counts import COLD_COUNTS
-from tests.mutation.chunked.cold_owners import COLD_OWNERS
-from tests.mutation.chunked.cold_upkeep import COLD_UPKEEP
-from tests.mutation.chunked.drop_standings import DROP_STANDINGS
-from tests.mutation.chunked.kept_deletes import KEPT_DELETES
-from tests.mutation.chunked.rollups import ROLLUPS
-from tests.mutation.chunked.synced_tables import SYNCED_TABLES
+from tests.mutation.chunked.chunked import CHUNKED
 from tests.mutation.clusters import CLUSTERS
 from tests.mutation.cold import COLD_COPIES
 from tests.mutation.consumers import CONSUMERS
@@ -442,16 +434,7 @@ MUTATIONS = (
     *READERS,
     *STORES,
     *CLUSTERS,
-    *CHUNKS,
-    *COLD_COUNTS,
-    *COLD_OWNERS,
-    *SYNCED_TABLES,
-    *BACKLOGS,
-    *DROP_STANDINGS,
-    *COLD_UPKEEP,
-    *KEPT_DELETES,
-    *COMPLETE_ROWS,
-    *ROLLUPS,
+    *CHUNKED,
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",

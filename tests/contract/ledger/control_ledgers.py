@@ -67,6 +67,8 @@ def forget_newer(connection: Connection, since: str = "chunks") -> None:
     if since != "chunks":
         connection.execute(text("ALTER TABLE chunked_tables DROP COLUMN judged"))
         connection.execute(text("ALTER TABLE chunks DROP COLUMN cold_rows"))
+        connection.execute(text("ALTER TABLE chunks DROP COLUMN cold_digest"))
+        connection.execute(text("ALTER TABLE table_syncs DROP COLUMN cold_compared"))
     connection.execute(text("CREATE TABLE lifted_guards (table_uuid TEXT PRIMARY KEY)"))
 
 

@@ -54,6 +54,7 @@ def test_a_tables_replication_comes_back_as_it_was_stored(
         reason="DIVERGED",
         detail="a corrupt \x01 file, it's ж",
         cold_snapshot=-HUGE - 1,
+        cold_compared=HUGE,
         allowed_deletes=(HUGE, -HUGE - 1),
         kept_deletes=(1,),
     )

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
 from meltline.adapters.sql_ledger.tables.chunk_tables import chunks
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, Standing
+from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import UNBOUNDED, Unit
@@ -83,7 +84,11 @@ def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) 
         drop_plan="d1",
         cold_base=9,
         cold_rows=HUGE,
-        drops=(ChunkDrop(HUGE, 3, 4, Standing.UNDONE), ChunkDrop(5, 6, 7, rows=HUGE)),
+        cold_digest=ColdDigest(HUGE, HUGE * HUGE, "c0ffee"),
+        drops=(
+            ChunkDrop(HUGE, 3, 4, Standing.UNDONE),
+            ChunkDrop(5, 6, 7, rows=HUGE, digest=ColdDigest(2, -HUGE * HUGE, "c0ffee")),
+        ),
     )
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
     edges = [
@@ -100,11 +105,12 @@ def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) 
 
 
 def test_drops_of_earlier_versions_come_back_without_what_these_did_not_store() -> None:
-    kept = '[[1, 2, 3, false], [4, 5, null, true], [6, 7, 8, "unknown"]]'
+    kept = '[[1, 2, 3, false], [4, 5, null, true], [6, 7, 8, "unknown"], [9, 1, 2, "undone", 3]]'
     assert chunks.c.drops.type.process_result_value(kept, sqlite_dialect()) == (
         ChunkDrop(1, 2, 3),
         ChunkDrop(4, 5, None, Standing.UNDONE),
         ChunkDrop(6, 7, 8, Standing.UNKNOWN),
+        ChunkDrop(9, 1, 2, Standing.UNDONE, rows=3),
     )
 
 

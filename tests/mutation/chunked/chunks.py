@@ -16,9 +16,7 @@ CALLED = "app/sql/lakets/chunk_functions.py"
 DURABILITY = "domain/chunks/durability.py"
 CHUNK = "domain/chunks/chunk.py"
 
-SIDES = "domain/chunks/cold/sides.py"
 RULE = ("tests/unit/chunks/domain/test_complete.py",)
-ONLY_COPIES = ("tests/unit/chunks/test_only_copies.py",)
 LOOKS = ("tests/unit/chunks/test_complete_rows.py",)
 STATEMENTS = ("tests/unit/sql/test_complete_tables.py",)
 COMPLETE = "domain/chunks/complete.py"
@@ -456,20 +454,6 @@ COMPLETE_ROWS = (
     Mutation(
         "all rows: a drop that the ledger has not noted is missed", ROWS,
         "for each in news.on(self.hot, line)}\n", "for each in ()}\n", LOOKS,
-    ),
-    Mutation(
-        "sides: all that cold has of a dropped chunk is late where no base is noted", SIDES,
-        "told.get(name, EVERYTHING) if", "told.get(name, 0) if", RULE,
-    ),
-    Mutation(
-        "sides: cold alone has rows of chunks whose drops are all undone", "domain/chunks/main_line.py",
-        "    status = ChunkStatus.DROPPED if stood.last_drop else ChunkStatus.ACTIVE\n",
-        "    status = ChunkStatus.DROPPED if stood.drops else ChunkStatus.ACTIVE\n", RULE,
-    ),
-    Mutation(
-        "sides: the gate takes rows of a chunk for late ones up to no base", "app/chunks/proofs.py",
-        "    late = [f.path for f in live if f.kind is FileKind.DATA and sides.late_chunks(f)]\n",
-        "    late = [f.path for f in live if f.kind is FileKind.DATA]\n", ONLY_COPIES,
     ),
     Mutation(
         "all rows: a rollback while it looks is not noticed", ROWS,

@@ -1,5 +1,7 @@
 """Ways in which upkeep of cold by its owner could double, lose or bring back rows."""
 
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
 from tests.mutation.mutation import Mutation
 
 RECORD = "domain/chunks/cold/late_files.py"
@@ -82,5 +84,19 @@ COLD_UPKEEP = (
     Mutation(
         "all rows: late rows count in hot and in mixed files of cold", ROWS,
         "sides.layout, chunks, copies, lost)\n", "sides.layout, chunks, copies)\n", UPKEEP,
+    ),
+    Mutation(
+        "sides: all that cold has of a dropped chunk is late where no base is noted", SIDES,
+        "told.get(name, EVERYTHING) if", "told.get(name, 0) if", ("tests/unit/chunks/domain/test_complete.py",),
+    ),
+    Mutation(
+        "sides: cold alone has rows of chunks whose drops are all undone", "domain/chunks/main_line.py",
+        "    status = ChunkStatus.DROPPED if stood.last_drop else ChunkStatus.ACTIVE\n",
+        "    status = ChunkStatus.DROPPED if stood.drops else ChunkStatus.ACTIVE\n", ("tests/unit/chunks/domain/test_complete.py",),
+    ),
+    Mutation(
+        "sides: the gate takes rows of a chunk for late ones up to no base", "app/chunks/proofs.py",
+        "    late = [f.path for f in live if f.kind is FileKind.DATA and sides.late_chunks(f)]\n",
+        "    late = [f.path for f in live if f.kind is FileKind.DATA]\n", ("tests/unit/chunks/test_only_copies.py",),
     ),
 )  # fmt: skip

@@ -105,7 +105,7 @@ DROP_STANDINGS = (
     Mutation(
         "drops: cold's former count stands where hot had all rows meanwhile",
         LINE,
-        "        after = replace(after, rows=None)\n",
+        "        after = replace(after, rows=None, digest=None)\n",
         "        pass\n",
         RULE,
     ),

@@ -1,18 +1,23 @@
 """Accepts what others have changed of dropped chunks in cold, as a person says."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from meltline.app.chunks.flags import chunked_table
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.replication.synced_table import read_synced
 from meltline.app.chunks.tracking import chunk_lock
 from meltline.app.ground.audit_log import audit
-from meltline.app.services import ReadContext
+from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Chunk
+from meltline.domain.chunks.sync import TableSync
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.safe_text import quote
 
 
-def accept_cold(context: ReadContext, name: TableName, reason: str) -> list[str]:
+def accept_cold(context: RunContext, name: TableName, reason: str) -> list[str]:
     """Records what cold has of dropped chunks now, as a person has seen it.
 
     Args:
@@ -36,22 +41,38 @@ def accept_cold(context: ReadContext, name: TableName, reason: str) -> list[str]
         synced = read_synced(context, hot, table.sync) if table.sync else None
         if synced is None:
             raise _unfit(name, "a synced table", "none", f"`meltline chunks sync {quote(name)}`")
-        dropped = {
-            n: c for n, c in context.control.chunks.of(hot.state.uuid).items() if c.only_copy
-        }
+        chunks = context.control.chunks.of(hot.state.uuid)
+        dropped = {name: chunk for name, chunk in chunks.items() if chunk.only_copy}
         count = ColdCount.of(context.cold_chunk_files, synced, table.tracked.layout)
-        found = count.differences(dropped.values())
-        rows = count.recordable(dropped[n] for n in found)
-        if uncounted := [found[n] for n, counted in rows.items() if counted is None]:
-            raise _unfit(
-                name,
-                "rows that can be counted",
-                "; ".join(uncounted),
-                "compact cold, and try again",
-            )
-        context.control.chunks.move([(dropped[n], dropped[n].with_rows(rows[n])) for n in found])
-    audit(context, "chunks accept", str(name), reason.strip(), "; ".join(found.values()))
-    return list(found.values())
+        (sync,) = context.control.syncs.all([hot.state.uuid])
+        changed = _recorded(context, sync, count, dropped)
+    audit(context, "chunks accept", str(name), reason.strip(), "; ".join(changed))
+    return changed
+
+
+def _recorded(
+    context: RunContext, sync: TableSync, count: ColdCount, dropped: Mapping[str, Chunk]
+) -> list[str]:
+    """Records the rows of chunks that others have changed. Returns how they differed."""
+    state, engine = count.synced.state, context.chunk_rows
+    changed, uncompared = count.changes(engine, count.by_others(sync.compared, dropped.values()))
+    changed |= count.differences(dropped.values())
+    rows = count.recordable(dropped[name] for name in changed)
+    if uncounted := [changed[name] for name in changed if rows[name] is None]:
+        raise _unfit(
+            sync.table,
+            "rows that can be counted",
+            "; ".join(uncounted),
+            "compact cold, and try again",
+        )
+    bases = {n: base for n in changed if (base := dropped[n].only_copy_base) is not None}
+    digests = count.digests(engine, bases)
+    moves = [(dropped[n], dropped[n].with_rows(rows[n], digests.get(n))) for n in changed]
+    context.control.chunks.move(moves)
+    if not uncompared:
+        compared = replace(sync, cold_compared=state.current_snapshot_id)
+        context.control.syncs.save(sync, compared)
+    return list(changed.values())
 
 
 def _unfit(name: TableName, expected: str, found: str, next: str) -> UsageInvalid:

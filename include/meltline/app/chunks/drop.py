@@ -31,6 +31,7 @@ from meltline.app.observe.own_drops import own_drop
 from meltline.app.safety.plan_locks import PlanLocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk, Deferral
+from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.durability import Deferred, is_gated
 from meltline.domain.chunks.sync import (
     DROP_PLAN,
@@ -218,7 +219,7 @@ class _Drop:
         if sync is None or sync.committed is None:
             return None
         try:
-            return ColdSide.read(self.context, sync)
+            return ColdSide.read(self.context, sync, self.context.chunk_rows)
         except MeltlineError:
             if self.force is None:
                 raise
@@ -236,14 +237,25 @@ class _Drop:
             return
         base = int(cold.table.document["last-sequence-number"])
         files, layout = self.context.cold_chunk_files, tracking.table.layout
-        rows = ColdCount.of(files, cold.table, layout).total(self.plan.chunks)
+        count = ColdCount.of(files, cold.table, layout)
+        rows, digests = count.total(self.plan.chunks), self._digests(count)
         moves = [
-            (chunk, replace(chunk, cold_base=base, cold_rows=rows[chunk.name]))
-            for chunk in (tracking.chunks[name] for name in self.plan.chunks)
+            (c, replace(c, cold_base=base, cold_rows=rows[name], cold_digest=digests.get(name)))
+            for name, c in ((name, tracking.chunks[name]) for name in self.plan.chunks)
         ]
         if not all(self.context.control.chunks.move(moves)):
             raise _stale(self.plan, "a chunk was written since the gate")
         _tell(self.context, sync, cold.snapshot_id, dict.fromkeys(self.plan.chunks, base))
+
+    def _digests(self, count: ColdCount) -> Mapping[str, ColdDigest]:
+        """The rows that cold has, added up; by force a drop goes on where they cannot be read."""
+        try:
+            bases = dict.fromkeys(self.plan.chunks, count.synced.newest)
+            return count.digests(self.context.chunk_rows, bases)
+        except MeltlineError:
+            if self.force is None:
+                raise
+            return {}
 
     def _request(self, tracking: Tracking) -> DropRequest:
         plan = self.plan

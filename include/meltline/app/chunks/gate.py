@@ -229,7 +229,7 @@ class DropLook:
         sync = self._table.sync
         assert sync is not None
         layout = self._table.tracked.layout
-        cold = ColdSide.read(self.sources, sync)
+        cold = ColdSide.read(self.sources, sync, self.rows)
         self.cold_snapshot = cold.snapshot_id
         again = [c for c in self._chunks() if c.status is ChunkStatus.REOPENED]
         whole = set(self.plan.chunks) - {chunk.name for chunk in again}

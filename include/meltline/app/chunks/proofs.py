@@ -71,8 +71,13 @@ class ColdSide:
     snapshot_id: int
 
     @classmethod
-    def read(cls, context: ReadSources, sync: TableSync) -> "ColdSide":
+    def read(cls, context: ReadSources, sync: TableSync, rows: ChunkRows | None) -> "ColdSide":
         """Reads it anew.
+
+        Args:
+            context: Where cold and the ledger are.
+            sync: The replication.
+            rows: The engine, by which rows are compared; without it they are only counted.
 
         Raises:
             SyncRefused: It does not say of itself what the ledger says of it, nobody can read
@@ -85,7 +90,7 @@ class ColdSide:
         table = SyncedTable(*load_document(tier.store, sync.cold, location))
         require_own(context, table, sync)
         chunks = context.control.chunks.of(sync.table_uuid).values()
-        require_recorded_rows(context, sync, table, chunks)
+        require_recorded_rows(context, sync, table, chunks, rows)
         position, head = table.position, table.state.current_snapshot_id
         if position != sync.committed or head is None or not table.goes_on_from(sync.cold_snapshot):
             raise SyncRefused(
@@ -121,10 +126,10 @@ def differing_rows(
     """
     head, sync, layout = tracking.head, table.sync, tracking.table.layout
     assert head is not None and sync is not None  # by position they are in cold
-    cold = ColdSide.read(context, sync)
+    rows = context.chunk_rows
+    cold = ColdSide.read(context, sync, rows)
     names = {chunk.name for chunk in chunks}
     reopened = {chunk.name for chunk in chunks if chunk.status is ChunkStatus.REOPENED}
-    rows = context.chunk_rows
     assert rows is not None  # there is a cold tier
     hot_rows = rows.digests(table.state.name, head.snapshot_id, layout, names)
     cold_rows = dict(rows.digests(sync.cold, cold.snapshot_id, layout, names - reopened))

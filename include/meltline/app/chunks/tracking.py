@@ -247,6 +247,7 @@ def _after(
             snapshot.sequence_number,
             before.cold_base,
             rows=before.cold_rows,
+            digest=before.cold_digest,
         )
         after[name] = replace(
             after[name],
@@ -308,7 +309,9 @@ def _without_undone_counts(chunk: Chunk) -> Chunk:
     The base stays. Until that copy is made cold has what it had; later its files are no late ones,
     whatever their number, so that all of them count where main is set to such a drop again.
     """
-    drops = (replace(drop, rows=None) if drop.is_undone else drop for drop in chunk.drops)
+    drops = (
+        replace(drop, rows=None, digest=None) if drop.is_undone else drop for drop in chunk.drops
+    )
     return replace(chunk, drops=tuple(drops))
 
 

@@ -110,5 +110,6 @@ class UnrecordedDrops:
         for name in plan.chunks:
             chunk = self.chunks.get(name)
             if chunk is not None and chunk.drop_plan != plan.id:
-                noted = replace(drop, base=chunk.cold_base, rows=chunk.cold_rows)
+                base, rows, digest = chunk.cold_base, chunk.cold_rows, chunk.cold_digest
+                noted = replace(drop, base=base, rows=rows, digest=digest)
                 yield UnrecordedDrop(plan, chunk.dropped_by(plan.id, noted, at))

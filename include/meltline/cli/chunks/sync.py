@@ -111,8 +111,8 @@ def accept(
     table: TableArgument, config: ConfigPath = None, as_json: AsJson = False, reason: Reason = ""
 ) -> int:
     """Accept what others have changed in cold of dropped chunks: it counts from now on."""
-    name = parse_table_name(table)
-    changes = accept_cold(ready(config), name, reason)
+    name, (wiring, _) = parse_table_name(table), ready_wiring(config)
+    changes = accept_cold(wiring.services("chunks accept"), name, reason)
     lines = changes or [f"Cold has of {name} what was recorded."]
     return answer({"table": str(name), "accepted": changes}, lines, as_json=as_json)
 

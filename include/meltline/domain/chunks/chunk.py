@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange, Times, chunks_of
 from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange
 from meltline.domain.iceberg.files import FileKind
@@ -74,7 +75,7 @@ class ChunkDrop:
         base: Cold's newest sequence number at that time; None where nobody has noted it.
         standing: Whether main came from it when that was recorded last (`TrackedTable.judged`).
         rows: Rows of the chunk in cold at that time, which cold alone has; None where nobody has
-            counted them since the base was noted.
+            counted them since the base was noted. `digest` adds them up, likewise.
     """
 
     snapshot_id: int
@@ -82,6 +83,7 @@ class ChunkDrop:
     base: int | None
     standing: Standing = Standing.IN_FORCE
     rows: int | None = None
+    digest: ColdDigest | None = None
 
     @property
     def is_undone(self) -> bool:
@@ -112,6 +114,7 @@ class Chunk:
         cold_base: The newest sequence number in cold when a drop of it was prepared last, made or
             not: what cold says of itself by then.
         cold_rows: How many rows of the chunk cold had then; None where nobody could count them.
+            `cold_digest` adds them up, likewise.
     """
 
     table_uuid: str
@@ -131,6 +134,7 @@ class Chunk:
     drop_plan: str = ""
     cold_base: int | None = None
     cold_rows: int | None = None
+    cold_digest: ColdDigest | None = None
     dropped_rows: int = 0
     dropped_bytes: int = 0
     drops: tuple[ChunkDrop, ...] = ()
@@ -187,13 +191,14 @@ class Chunk:
 
     def with_base(self, base: int) -> "Chunk":
         """The chunk with what cold has by now noted as the only copy, where nobody has yet."""
-        return replace(self._noted(base=base, rows=None), cold_base=base)
+        drop = self._noted(base=base, rows=None, digest=None)
+        return replace(drop, cold_base=base, cold_rows=None, cold_digest=None)
 
-    def with_rows(self, rows: int | None) -> "Chunk":
-        """The chunk with how many rows cold alone has of it."""
-        return self._noted(rows=rows)
+    def with_rows(self, rows: int | None, digest: ColdDigest | None = None) -> "Chunk":
+        """The chunk with the rows that cold alone has of it, counted and added up."""
+        return self._noted(rows=rows, digest=digest)
 
-    def _noted(self, **facts: int | None) -> "Chunk":
+    def _noted(self, **facts: int | ColdDigest | None) -> "Chunk":
         last = self.last_drop
         assert last is not None  # its rows are in cold alone
         noted = replace(last, **facts)  # type: ignore[arg-type]

@@ -140,7 +140,7 @@ def answered(chunk: Chunk, standing: Standing) -> Chunk:
         return chunk
     after = replace(last, standing=standing)
     if standing is Standing.UNDONE:
-        after = replace(after, rows=None)
+        after = replace(after, rows=None, digest=None)
     return replace(chunk, drops=tuple(after if drop == last else drop for drop in chunk.drops))
 
 

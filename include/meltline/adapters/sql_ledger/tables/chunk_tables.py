@@ -19,6 +19,7 @@ from meltline.adapters.sql_ledger.tables.columns import (
 )
 from meltline.adapters.sql_ledger.tables.schema import metadata
 from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, Standing
+from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.columns import ColumnKind
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import Horizon, Unit
@@ -57,18 +58,26 @@ class Duration(TypeDecorator[timedelta]):
         return None if millis is None else millis * _MILLISECOND
 
 
-def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[list[int | str | None]]:
+def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[tuple[object, ...]]:
     return [
-        [drop.snapshot_id, drop.sequence_number, drop.base, drop.standing, drop.rows]
-        for drop in drops
+        (d.snapshot_id, d.sequence_number, d.base, d.standing, d.rows, _dump_digest(d.digest))
+        for d in drops
     ]
 
 
 def _load_drops(rows: list[list[Any]]) -> tuple[ChunkDrop, ...]:
-    return tuple(  # earlier versions have stored no rows
-        ChunkDrop(id, number, base, _standing(raw), *counted)
+    return tuple(  # earlier versions have stored no rows, or no digest
+        ChunkDrop(id, number, base, _standing(raw), *counted[:1], *map(_load_digest, counted[1:]))
         for id, number, base, raw, *counted in rows
     )
+
+
+def _dump_digest(digest: ColdDigest | None) -> list[object] | None:
+    return None if digest is None else [digest.rows, digest.checksum, digest.columns]
+
+
+def _load_digest(facts: list[Any] | None) -> ColdDigest | None:
+    return None if facts is None else ColdDigest(*facts)
 
 
 def _standing(raw: str | bool) -> Standing:
@@ -126,6 +135,7 @@ chunks = Table(
     plain("drop_plan"),
     _maybe("cold_base"),
     _maybe("cold_rows"),
+    Column("cold_digest", Json(_dump_digest, _load_digest), nullable=True),
     count("dropped_rows"),
     count("dropped_bytes"),
     Column("drops", Json(_dump_drops, _load_drops), nullable=False),
@@ -148,6 +158,7 @@ table_syncs = Table(
     _maybe("committed_place"),
     _maybe("committed_snapshot"),
     _maybe("cold_snapshot"),
+    _maybe("cold_compared"),
     instant("heartbeat", nullable=True),
     _snapshots("allowed_deletes"),
     _snapshots("kept_deletes"),

@@ -36,7 +36,7 @@ from meltline.domain.deletion.gate import FailedExpectation, HeldExpectation
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0027"
+REVISION = "0028"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(

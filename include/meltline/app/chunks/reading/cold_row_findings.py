@@ -1,16 +1,19 @@
-"""Findings of doctor about rows of dropped chunks that others have changed in cold.
+"""Findings of doctor about rows of dropped chunks that others have changed in cold, or may have.
 
 The command `doctor` asks here: the package of the doctor does not know of chunks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from meltline.app.catalog.metadata import load_document
-from meltline.app.chunks.replication.cold_rows import require_recorded_rows
+from meltline.app.chunks.replication.cold_rows import require_recorded_rows, uncompared
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.ground.findings import Finding
 from meltline.app.services import ReadContext
+from meltline.domain.chunks.sync import TableSync
 from meltline.domain.errors import MeltlineError, SyncRefused
+from meltline.domain.safe_text import quote
+from meltline.domain.units import counted
 
 
 def cold_row_findings(context: ReadContext) -> Iterator[Finding]:
@@ -22,7 +25,8 @@ def cold_row_findings(context: ReadContext) -> Iterator[Finding]:
         try:
             location = context.cold.catalog.location(sync.cold)
             synced = SyncedTable(*load_document(context.cold.store, sync.cold, location))
-            require_recorded_rows(context, sync, synced, chunks)
+            compared = require_recorded_rows(context, sync, synced, chunks)
+            yield from _counted_only(sync, compared.counted, uncompared(synced, chunks))
         except SyncRefused as changed:
             yield Finding(
                 "error",
@@ -33,3 +37,22 @@ def cold_row_findings(context: ReadContext) -> Iterator[Finding]:
             )
         except MeltlineError:
             continue  # other findings tell what of cold cannot be read
+
+
+def _counted_only(
+    sync: TableSync, by_others: Collection[str], unread: Collection[str]
+) -> Iterator[Finding]:
+    """Yields what is only counted: doctor has no engine that reads rows."""
+    reasons = (
+        (by_others, "others have rewritten them in cold since they were compared last"),
+        (unread, "no checksum is recorded that compares with the columns of now"),
+    )
+    for chunks, why in reasons:
+        if chunks:
+            yield Finding(
+                "info",
+                "chunks_counted_only",
+                str(sync.table),
+                f"rows of {counted(len(chunks), 'dropped chunk')} are only counted: {why}",
+                f"`meltline chunks replicate --tables {quote(sync.table)}` reads them",
+            )

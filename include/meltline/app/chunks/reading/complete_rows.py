@@ -7,8 +7,8 @@ from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import HotTable, require_tracked
-from meltline.app.chunks.replication.cold_rows import ColdCount
-from meltline.app.chunks.replication.refusals import cold_changed, diverged, unknown_drops
+from meltline.app.chunks.replication.cold_rows import ColdCount, Compared, compared_rows
+from meltline.app.chunks.replication.refusals import diverged, unknown_drops
 from meltline.app.chunks.replication.synced_table import SyncedTable, require_own
 from meltline.app.chunks.tracking import changes_of
 from meltline.app.observe.own_drops import UnrecordedDrops
@@ -35,6 +35,7 @@ from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.safe_text import quote
+from meltline.domain.units import counted
 
 _TRIES = 8
 _SHOWN = 3
@@ -151,11 +152,11 @@ class _Look:
         if not (sides.bases or dropped):
             return CompleteRows(read)
         cold = ColdCount.of(self.context.cold_chunk_files, self.cold, self.tracked.layout)
-        if changed := cold.differences(dropped):
-            raise cold_changed(self.hot.name, self.cold.state.name, list(changed.values()))
+        (sync,) = self.context.control.syncs.all([self.hot.uuid])
+        notice = _uncompared(sync, compared_rows(sync, cold, dropped))
         if not sides.bases or self.cold.state.current_snapshot is None:
-            return CompleteRows(read)
-        return CompleteRows(replace(read, cold=self._cold_part(cold, sides)))
+            return CompleteRows(read, notice)
+        return CompleteRows(replace(read, cold=self._cold_part(cold, sides)), notice)
 
     def _notice(self, chunks: Mapping[str, Chunk]) -> str:
         gone = [chunk for chunk in chunks.values() if chunk.was_dropped]
@@ -237,6 +238,16 @@ class _Look:
                 found=f"chunks {', '.join(sorted(written)[:_SHOWN])}",
                 next=f"`meltline chunks replicate --tables {quote(self.hot.name)}` separates them",
             )
+
+
+def _uncompared(sync: TableSync, compared: Compared) -> str:
+    """Warns of changes by others in cold: a reader counts rows, only a pass reads them."""
+    if not compared.counted:
+        return ""
+    return (
+        f"others have rewritten {counted(len(compared.counted), 'dropped chunk')} of {sync.table}"
+        " in cold: their rows were counted, and the next pass of replication compares them"
+    )
 
 
 def _told_by(cold: SyncedTable) -> tuple[Mapping[str, int], LateFiles]:

@@ -151,6 +151,7 @@ def _begun_anew(context: ReadContext, before: TableSync, cold: TableName) -> Tab
         heartbeat=None,
         committed=None,
         cold_snapshot=None,
+        cold_compared=before.compared if cold == before.cold else None,
     )
     context.control.syncs.save(before, sync)
     return sync

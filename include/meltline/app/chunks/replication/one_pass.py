@@ -13,15 +13,12 @@ from typing import Any
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_commits import carry_out, copy_request, require_equal
 from meltline.app.chunks.replication.cold_content import ColdContent
-from meltline.app.chunks.replication.cold_rows import record_rows, require_recorded_rows
+from meltline.app.chunks.replication.cold_rows import Compared, record_rows, require_recorded_rows
 from meltline.app.chunks.replication.kept_chunks import KeptChunks, as_of
 from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.large_deletes import LargeDeletes
 from meltline.app.chunks.replication.mixed_rows import LateRows
-from meltline.app.chunks.replication.refusals import (
-    diverged,
-    unknown_drops,
-)
+from meltline.app.chunks.replication.refusals import diverged, unknown_drops
 from meltline.app.chunks.replication.staged_copy import StagedCopy
 from meltline.app.chunks.replication.synced_table import (
     SyncedTable,
@@ -31,13 +28,7 @@ from meltline.app.chunks.replication.synced_table import (
     synced_at,
 )
 from meltline.app.chunks.replication.unseen_changes import UnseenChanges, unseen_changes
-from meltline.app.chunks.tracking import (
-    OwnDrops,
-    Tracking,
-    changes_of,
-    retrack,
-    track,
-)
+from meltline.app.chunks.tracking import OwnDrops, Tracking, changes_of, retrack, track
 from meltline.app.services import RunContext
 from meltline.domain.chunks.kept_deletes import KeptDelete
 from meltline.domain.chunks.layout import SnapshotChange
@@ -83,6 +74,7 @@ class Pass:
         deletes: What a person says about large deletes by others that are waiting.
         changes: How many of the commits changed rows, beside our own drops.
         shape: What the table in cold is to have of hot's columns and specs; None for nothing.
+        compared: How far rows of dropped chunks were compared before anything is written.
     """
 
     context: RunContext
@@ -92,6 +84,7 @@ class Pass:
     deletes: Deletes | None
     changes: int = field(default=0, init=False)
     shape: Mapping[str, Any] | None = field(default=None, init=False)
+    compared: Compared = field(default=Compared(None), init=False)
 
     def run(self) -> Replicated:
         """Carries it out. Raises MeltlineError where it cannot go on."""
@@ -103,9 +96,9 @@ class Pass:
         tracking = self._tracked()
         if unknown := tracking.unknown:
             raise unknown_drops(self.hot.state.name, unknown)
-        require_recorded_rows(context, self.sync, synced, tracking.chunks.values())
-        layout = tracking.table.layout
-        noted = record_rows(context, synced, layout, tracking.chunks)
+        chunks, rows = tracking.chunks, context.chunk_rows
+        self.compared = require_recorded_rows(context, self.sync, synced, chunks.values(), rows)
+        noted = record_rows(context, synced, tracking.table.layout, chunks, rows)
         tracking = replace(tracking, chunks={**tracking.chunks, **noted})
         head = tracking.head
         if head is None:
@@ -379,6 +372,7 @@ class Pass:
             detail="",
             committed=position or before.committed,
             cold_snapshot=cold,
+            cold_compared=self.compared.after(outcome),
             heartbeat=context.clock.now(),
         )
         context.control.syncs.save(before, after)

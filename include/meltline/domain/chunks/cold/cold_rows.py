@@ -28,6 +28,8 @@ class ColdRows:
         deleted: Rows of data files that delete files name.
         uncounted: Chunks with files of several chunks.
         by_condition: Chunks with delete files whose rows nobody can count.
+        paths: The data files with rows as in `only`, of several chunks too.
+        mingled: Chunks with late or doubtful rows in files of several chunks.
     """
 
     only: Counter[str] = field(default_factory=Counter)
@@ -36,6 +38,8 @@ class ColdRows:
     deleted: Counter[str] = field(default_factory=Counter)
     uncounted: set[str] = field(default_factory=set)
     by_condition: set[str] = field(default_factory=set)
+    paths: dict[str, list[str]] = field(default_factory=dict)
+    mingled: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -59,15 +63,30 @@ class ColdRows:
         for file in files:
             names = layout.names(file.times)
             chunks = bases.keys() if names is None else bases.keys() & set(names)
-            if names is None or len(names) > 1 or file.kind not in _COUNTED:
+            is_counted = names is not None and len(names) == 1 and file.kind in _COUNTED
+            if not is_counted:
                 is_data = file.kind is FileKind.DATA
                 (rows.uncounted if is_data else rows.by_condition).update(chunks)
-                continue
             for name in chunks:
                 is_late = late.has(file, name, bases[name])
                 is_doubtful = name in mixed and file.sequence_number > bases[name]
-                rows._kind(file, is_late=is_late, is_doubtful=is_doubtful)[name] += file.rows
+                kind = rows._kind(file, is_late=is_late, is_doubtful=is_doubtful)
+                if is_counted:
+                    kind[name] += file.rows
+                elif is_late or is_doubtful:
+                    rows.mingled.add(name)
+                if kind is rows.only:
+                    rows.paths.setdefault(name, []).append(file.path)
         return rows
+
+    def is_whole(self, name: str) -> bool:
+        """Whether all rows of a chunk are those that cold alone has."""
+        return not (self.late[name] or self.doubtful[name] or name in self.mingled)
+
+    def only_paths(self, name: str) -> list[str] | None:
+        """The data files of the rows that cold alone has; None where they have others as well."""
+        is_apart = name not in self.uncounted and not self.doubtful[name]
+        return self.paths.get(name, []) if is_apart else None
 
     def _kind(self, file: ChunkFile, *, is_late: bool, is_doubtful: bool) -> Counter[str]:
         if file.kind is not FileKind.DATA:
