@@ -27,7 +27,7 @@ COLD_CHECKSUMS = (
     Mutation(
         "checksums: a gate compares none",
         "app/chunks/proofs.py",
-        "        require_recorded_rows(context, sync, table, chunks, context.chunk_rows)\n",
+        "        require_recorded_rows(context, sync, table, chunks, rows)\n",
         "        require_recorded_rows(context, sync, table, chunks)\n",
         _TESTS,
     ),

@@ -15,7 +15,7 @@ COLD_COUNTS = (
     Mutation(
         "counts: a gate counts on whatever cold has",
         "app/chunks/proofs.py",
-        "        require_recorded_rows(context, sync, table, chunks, context.chunk_rows)\n",
+        "        require_recorded_rows(context, sync, table, chunks, rows)\n",
         "",
         _TESTS,
     ),

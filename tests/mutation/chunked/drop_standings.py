@@ -112,8 +112,8 @@ DROP_STANDINGS = (
     Mutation(
         "drops: what cold has is noted anew before it has been brought to what hot has",
         "app/chunks/tracking.py",
-        "(replace(drop, rows=None) if",
-        "(replace(drop, base=None, rows=None) if",
+        "replace(drop, rows=None, digest=None) if",
+        "replace(drop, base=None, rows=None, digest=None) if",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
     Mutation(
