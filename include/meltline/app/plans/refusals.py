@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.safety.stored_plans import NOTHING_LEFT
 from meltline.domain.deletion.gate import GateResult
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_id
+from meltline.domain.deletion.plan import NOTHING_LEFT, Plan, PlanKind, PlanState, plan_id
 from meltline.domain.grouping import grouped
 from meltline.ports import ControlLedger, RunLog
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from meltline.app.catalog.registrations import ENDED
 from meltline.app.services import RunContext
 from meltline.domain.deletion.batches import in_batches
-from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_id
+from meltline.domain.deletion.plan import NOTHING_LEFT, Plan, PlanKind, PlanState, plan_id
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import PlanStale
 from meltline.domain.iceberg.files import PlannedFile
@@ -131,7 +131,6 @@ def is_over(rows: Sequence[KnownTable], planned: Collection[str]) -> Callable[[P
     return lambda plan: plan.table_uuid in planned or plan.table_uuid not in standing
 
 
-NOTHING_LEFT = "a later run found nothing of it left to do"
 _OVER = {True: "a later plan took its place", False: NOTHING_LEFT}
 
 

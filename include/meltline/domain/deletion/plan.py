@@ -11,6 +11,8 @@ from meltline.domain.iceberg.files import PlannedFile
 from meltline.domain.iceberg.names import TableName
 
 FIRST_BATCH = 1
+NOTHING_LEFT = "a later run found nothing of it left to do"
+"""The note of a refused plan that is over."""
 
 
 class PlanKind(StrEnum):
