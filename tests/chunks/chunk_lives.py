@@ -17,7 +17,7 @@ from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
-from meltline.domain.chunks.sync import LARGE_DELETES, MIXED_FILES, Deletes, SyncState
+from meltline.domain.chunks.sync import MIXED_FILES, Deletes, SyncState
 from meltline.domain.errors import LockHeld, MeltlineError, SyncRefused
 from meltline.testing.chunks.rows import chunk_of
 from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
@@ -298,12 +298,10 @@ class ChunkLives(RecordedLife):
         table.delete_chunks(*names)
         accepted.unsure |= set(lake.cold_rows()) - accepted.rows  # it keeps all that it has
         self._replicate(lake.services(), "keep")
-        if lake.sync and lake.sync.reason == LARGE_DELETES:  # of others history tells no more
-            here = {n for n, chunk in lake.chunks().items() if chunk.rows or chunk.was_dropped}
-            rows = [row for row in lake.cold_rows() if chunk_of(lake.layout, row) not in here]
-            table.append_rows(*rows)
-            accepted.rows |= set(rows)
-            self._replicate(lake.services(), "keep")
+        if lake.sync and lake.sync.state is SyncState.FAILED:  # of others history tells no more
+            accepted.unsure |= set(lake.cold_rows()) - set(table.rows_now())
+            accepted.rows -= accepted.unsure
+            self._replicate(lake.services(), "mirror")
         if missing := set(aside) - set(lake.cold_rows()):
             table.append_rows(*sorted(missing))
         accepted.took(table.head)

@@ -92,12 +92,15 @@ class KeptChunks:
                 nothing shows any more what hot had of them before the delete.
         """
         rows, most = cold.rows_of_nobody_else(), self.context.config.chunks.max_foreign_deletes
+        accepted = self.accepted(cold)
         if self.deletes is Deletes.KEEP:
-            layout, accepted = cold.tracking.table.layout, self.accepted(cold)
+            layout = cold.tracking.table.layout
             untold = rows.keys() - accepted
             if doubtful := sorted(n for n in untold if not unseen.is_before(layout, n)):
                 raise self._untold(doubtful)
             return dict.fromkeys(sorted(rows.keys() | cold.gone_from_hot(accepted)))
+        if accepted and self.deletes is Deletes.MIRROR:
+            return dict.fromkeys(sorted(cold.gone_from_hot(accepted)))
         if self.deletes is Deletes.MIRROR or sum(rows.values()) <= most * cold.rows:
             return {}
         raise refusal(
@@ -113,23 +116,24 @@ class KeptChunks:
     def accepted(self, cold: ColdContent) -> frozenset[str]:
         """Chunks of which a person was told that nobody can tell their late rows in cold.
 
-        To keep these means what cold has, whatever hot had before the delete.
+        To keep these means what cold has, whatever hot had before the delete. Once hot has no row
+        of them they are kept, too, where a person has cold mirror the deletes of others.
         """
         return cold.lost if self.sync.reason == MIXED_FILES else frozenset()
 
     def _untold(self, chunks: Sequence[str]) -> SyncRefused:
+        is_told = self.sync.reason == MIXED_FILES  # what a person was told of mixed rows stands
         return refusal(
-            LARGE_DELETES,
+            MIXED_FILES if is_told else LARGE_DELETES,
             f"hot was written after {self.sync.cold} had its rows, and then lost "
             f"{counted(len(chunks), 'chunk')}: the history that showed what they had before the "
             "delete has expired",
             object=str(self.hot.state.name),
             expected="history of hot from before the delete",
             found=f"chunks {', '.join(chunks[:_SHOWN])}{' …' if chunks[_SHOWN:] else ''}",
-            next="insert into hot what cold has of them, and decide again; or copy that into a "
-            "table of its own: then "
+            next="copy what cold has of them into a table of its own; then "
             f"`meltline chunks replicate --tables {quote(self.hot.state.name)} --deletes mirror` "
-            "has cold delete it",
+            f"has cold delete them{', and keep all that it has of mixed ones' if is_told else ''}",
         )
 
     def with_bases(self, tracking: Tracking, newest: int) -> Tracking:
