@@ -120,7 +120,7 @@ def test_passes_views_and_drops_of_an_adopted_copy_are_refused() -> None:
     (table,) = chunked_tables(second.lake.services())
     assert table.sync is not None
     with pytest.raises(LedgerOutOfStep, match=REFUSED):
-        ColdSide.read(second.lake.services(), table.sync)
+        ColdSide.read(second.lake.services(), table.sync, None)
 
 
 def test_a_copy_with_its_ledger_is_refused_once_its_original_has_dropped() -> None:

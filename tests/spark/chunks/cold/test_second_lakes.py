@@ -12,9 +12,12 @@ from meltline.app.chunks.replication.declare import start_sync
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.errors import LedgerOutOfStep, NameConflict
 from tests.spark.chunks.lake_of_chunks import CONFIG, OLD, YOUNG, ChunkLake
-from tests.spark.setups.warehouse import SPACE, Warehouse
+from tests.spark.setups.warehouse import DAY, SPACE, TODAY, Warehouse, quoted, tables_of
 
 pytestmark = pytest.mark.spark
+
+ACCOUNT = "account: {{retention-days: 7, cold: all}}\n"
+ARCHIVING = CONFIG + ACCOUNT
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChunkLake]:
 
 def copied(first: ChunkLake, root: Path) -> ChunkLake:
     """A lake with a ledger and a catalog of its own, whose tables and cold are those of another."""
-    config = CONFIG.format(cold=first.cold_catalog, most=1.0)
+    config = ARCHIVING.format(cold=first.cold_catalog, most=1.0)
     config = config.replace("sqlite:///", f"sqlite:///{first.w.root}/")
     config = config.replace("warehouse: ", f"warehouse: {first.w.root}/")
     lake = ChunkLake(Warehouse.empty(root, f"{first.w.catalog}_copy", config), first.cold_catalog)
@@ -39,6 +42,33 @@ def copied(first: ChunkLake, root: Path) -> ChunkLake:
         catalog.commit()
     lake.w.init(lake.now, adopt=True)
     return lake
+
+
+def archived(lake: ChunkLake) -> list[str]:
+    """The rows of every snapshot in the archive of a table."""
+    name = quoted(lake.cold_catalog, SPACE, "t")
+    ids = [id for (id,) in lake.w.spark.sql(f"SELECT snapshot_id FROM {name}.snapshots").collect()]
+    return sorted(
+        f"{id}: {lake.w.spark.sql(f'SELECT id FROM {name} VERSION AS OF {id}').collect()}"
+        for id in ids
+    )
+
+
+def test_an_archive_takes_no_history_of_a_copied_lake(tmp_path: Path) -> None:
+    first = ChunkLake.empty(tmp_path / "first")
+    with first.w.yaml.open("a") as config:
+        config.write(ACCOUNT.format())
+    first.w.create("t")
+    first.w.overwrite("t", 1, 11, 21, 31)
+    first.w.stage("t", 30 * DAY, 20 * DAY)
+    second = copied(first, tmp_path / "second")
+    assert first.w.run(TODAY + DAY).exit_code == 0
+    before = archived(first)
+    assert len(before) > 1
+    second.w.sql("INSERT OVERWRITE {t} VALUES (99, 0)")
+    line = tables_of(second.w.run(TODAY + 2 * DAY))["t"]
+    assert "belongs to another installation" in line["skipped"], line
+    assert archived(first) == before
 
 
 def test_a_copied_lake_is_refused_at_the_cold_of_the_first(lake: ChunkLake, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_proofs_gates_and_drops_refuse_cold_that_was_updated_since_the_last_pass
     (table,) = chunked_tables(services)
     assert table.sync is not None
     with pytest.raises(SyncRefused, match="other rows"):
-        ColdSide.read(services, table.sync)
+        ColdSide.read(services, table.sync, services.chunk_rows)
     due = tiers.lake.chunks()[day_name(4)]
     reasons = unproved(services, table, tracking_of(services, table), [due])
     assert "other rows" in reasons[day_name(4)].detail

@@ -95,7 +95,7 @@ def test_proofs_gates_and_drops_refuse_cold_that_was_changed_since_the_last_pass
     (table,) = chunked_tables(services)
     assert table.sync is not None
     with pytest.raises(SyncRefused, match="other rows"):
-        ColdSide.read(services, table.sync)
+        ColdSide.read(services, table.sync, services.chunk_rows)
     reasons = unproved(services, table, tracking_of(services, table), [a_due_chunk(tiers)])
     assert "other rows" in reasons[day_name(4)].detail
 
