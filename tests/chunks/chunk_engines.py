@@ -21,7 +21,7 @@ from meltline.domain.errors import (
     PolicyExists,
     SyncRefused,
 )
-from meltline.testing.chunks.rows import Row, chunk_of
+from meltline.testing.chunks.rows import Row
 from tests.chunks.chunk_tables import (
     AT,
     COPY_ON_WRITE,
@@ -210,14 +210,9 @@ class ChunkEngines:
             self.lake.accepted.unsure |= gone
 
     def expire_history(self, table: ChunkTable, number: int) -> None:
-        """Another tool leaves what refs name, and nothing of how main came to be.
-
-        Where hot has no row of a chunk that was dropped once, cold may answer for it from then on.
-        """
-        lake, accepted = self.lake, self.lake.accepted
-        once = {name for name, chunk in lake.chunks().items() if chunk.drops}
-        over = set(lake.cold_rows()) - accepted.rows
-        accepted.unsure |= {row for row in over if chunk_of(lake.layout, row) in once}
+        """Another tool leaves what refs name, and nothing of how main came to be."""
+        chunks = self.lake.chunks().items()
+        self.lake.accepted.untold |= {name for name, chunk in chunks if chunk.drops}
         named = {ref["snapshot-id"] for ref in table.refs.values()}
         if free := set(table.snapshots) - named:
             table.expire_elsewhere(*free)

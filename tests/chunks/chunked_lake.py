@@ -7,7 +7,7 @@ rows, none of them twice.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +19,7 @@ from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkStatus
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
+from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SYNC_OF, SyncState, TableSync
 from meltline.domain.deletion.limits import ChunkSettings
@@ -45,6 +46,8 @@ class Accepted:
         unsure: Rows that another tool has taken out of hot; cold may keep those of chunks that it
             alone has rows of, by the ledger, and no others.
         forgone: Rows of which cold has what it has, because somebody has let them go unproved.
+        untold: Chunks whose drops nobody could tell any more once another tool had expired history.
+            Where hot has no row of one, cold answers, also for what a user had deleted.
         back: Rows that a rollback has brought back to hot. A pass that was under way may have read
             before it that they went: cold loses them, and gets them again.
     """
@@ -53,6 +56,7 @@ class Accepted:
     at: dict[int, frozenset[Row]] = field(default_factory=dict)
     unsure: set[Row] = field(default_factory=set)
     forgone: set[Row] = field(default_factory=set)
+    untold: set[str] = field(default_factory=set)
     back: set[Row] = field(default_factory=set)
 
     def took(self, snapshot_id: int) -> None:
@@ -164,6 +168,15 @@ class ChunkedLake(WatchedLake):
         walked = tracked.walked if tracked else None
         return bool(table and walked and walked.snapshot_id == table.head)
 
+    def as_main_says(self, chunks: Collection[Chunk]) -> list[Chunk]:
+        """Chunks with how their drops stand on main's line now, whether or not a walk noted it."""
+        (tracked,) = self.control.chunks.tracked([self.uuid]) or (None,)
+        if (table := self.hot) is None or tracked is None:
+            return list(chunks)
+        state = parse_table(table.name, table.metadata_location, 1, table.document)
+        line = MainLine.of(state, tracked.judged, drops_of(chunks))
+        return [with_standings(chunk, line) for chunk in chunks]
+
     def answer_for(self, table: ChunkTable, name: str) -> DropAnswer:
         """Whether main comes from the last drop of a chunk of which the ledger cannot tell.
 
@@ -218,15 +231,21 @@ class ChunkedLake(WatchedLake):
             self._check_view(hot, cold)
         self.check_complete()
 
+    def doubtful(self, cold: Iterable[Row]) -> set[Row]:
+        """Rows of which it depends on the ledger whether cold has them."""
+        accepted, layout = self.accepted, self.layout
+        over = set(cold) - accepted.rows if accepted.untold else set[Row]()
+        return accepted.unsure | {row for row in over if chunk_of(layout, row) in accepted.untold}
+
     def _check_copy(self, cold: Iterable[Row]) -> None:
         """Cold has everything once, and nothing else; deletes by others were decided by now."""
         accepted, rows = self.accepted, list(cold)
-        kept = accepted.unsure & set(rows)
+        kept = self.doubtful(rows) & set(rows)
         alone = {name for name, chunk in self.chunks().items() if chunk.was_dropped}
         held = {row for row in kept if chunk_of(self.layout, row) not in alone}
         assert not held, f"cold keeps rows of chunks that hot has whole: {sorted(held)}"
         accepted.rows |= kept
-        accepted.unsure = set()
+        accepted.unsure, accepted.untold = set(), set()
         # Replication reads what was appended from history: it may save what was dropped unproved.
         odd = set(rows) - accepted.rows - accepted.forgone
         assert not odd, f"cold has rows that are over: {sorted(odd)}"
@@ -272,7 +291,7 @@ class ChunkedLake(WatchedLake):
         self.answers["late copies"] += bool(read.cold and read.cold.copies.whole)
         rows = Counter(complete_rows_of(read, self.store))
         accepted, expected = self.accepted, self.accepted.rows
-        may_be = accepted.rows | accepted.unsure | accepted.forgone
+        may_be = accepted.rows | self.doubtful(self.cold_rows()) | accepted.forgone
         if read.hot.snapshot_id != (self.hot.head if self.hot else None):  # main has gone on since
             then = accepted.at.get(read.hot.snapshot_id or -1, frozenset())
             expected, may_be = expected & then, may_be | then

@@ -268,7 +268,7 @@ class RollupOracle:
         chunks = self.lake.control.chunks.of(rollup.source_uuid).values()
         ours = {drop.snapshot_id for drop in self.drops.get(rollup.source_uuid, ())}
         others = [c.range for c in chunks if {d.snapshot_id for d in c.drops} - ours]
-        unknown = [c.range for c in chunks if not c.is_told]
+        unknown = [c.range for c in self.lake.as_main_says(chunks) if not c.is_told]
         return _is_in(times, [*filter(None, (*others, *unknown)), *rollup.invalidated])
 
     def _frozen(self, rollup: Rollup, position: int | None) -> list[SeenDrop]:
