@@ -259,9 +259,10 @@ class ChunkEngines:
         """Others change, delete or add a row in cold of a chunk that cold alone has.
 
         Returns:
-            Cold's head from before; None where cold alone has no chunk.
+            Cold's head from before; None where cold alone has no chunk, or nothing has changed.
         """
-        rows = by_chunk(self.lake.cold_rows(), self.lake.layout)
+        every = sorted(self.lake.cold_rows())
+        rows = by_chunk(every, self.lake.layout)
         chunks = sorted(
             name
             for name, chunk in self.lake.chunks().items()
@@ -277,7 +278,7 @@ class ChunkEngines:
             mode = (COPY_ON_WRITE, MERGE_ON_READ)[number % 2]
             removed, added = [([row[ID]], [changed]), ([row[ID]], []), ([], [changed])][number % 3]
             cold.put(removed, added, mode)
-            return before
+        return None if sorted(self.lake.cold_rows()) == every else before
 
     def compact_cold(self, table: ChunkTable, number: int) -> None:
         """Cold's owner rewrites a chunk's files, or every file."""
