@@ -15,16 +15,18 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
 from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.recorded import RecordedLife, failure, live, read_moves, to_json
 from tests.mutation.__main__ import ROOT, broken_copy
 from tests.mutation.mutation import Mutation
 from tests.mutation.mutations import MUTATIONS
-from tests.unit.lives.test_random_lifecycles import RandomLifecycles, StrangeLifecycles
+from tests.unit.lives.test_random_lifecycles import StrangeLifecycles
 
 MOVES = 30
-KINDS: Mapping[str, type[RandomLifecycles]] = {
-    kind.__name__: kind for kind in (StrangeLifecycles, CopiedInstallations)
+KINDS: Mapping[str, type[RecordedLife]] = {
+    kind.__name__: kind
+    for kind in (StrangeLifecycles, CopiedInstallations, ChunkLives, ReopenedChunkLives)
 }
 GUARDS: Mapping[str, str] = {
     "a table whose owner forbids deletions is managed": "StrangeLifecycles",
@@ -38,13 +40,28 @@ GUARDS: Mapping[str, str] = {
     "a purge asks nobody who else may own what a commit named": "StrangeLifecycles",
     "an unknown mark of a storage root counts as ours": "CopiedInstallations",
     "a run that destroys leaves no mark in the storage roots": "CopiedInstallations",
-}
-"""Guards against owners that Meltline does not see, each with the lives that are to find it."""
+    "drops: a line that begins later comes from the drop": "ChunkLives",
+    "drops: a rollback undoes no drop": "ChunkLives",
+    "drops: an observation records nothing": "ChunkLives",
+    "drops: the view guesses where nobody can tell": "ChunkLives",
+    "drops: a pass copies where nobody can tell": "ChunkLives",
+    "drops: a commit of ours that a replaced main leaves out was never made": "ChunkLives",
+    "drops: what cold has is noted anew before it has been brought to what hot has":
+        "ReopenedChunkLives",
+    "counts: a pass counts on whatever cold has": "ChunkLives",
+    "checksums: a pass compares none": "ChunkLives",
+    "cold: a sync is declared to a table that another installation writes": "ChunkLives",
+    "cold's upkeep: late files are not recorded": "ReopenedChunkLives",
+    "cold's upkeep: a mixed file counts as what was dropped": "ReopenedChunkLives",
+    "sides: all that cold has of a dropped chunk is late where no base is noted":
+        "ReopenedChunkLives",
+    "kept: what came before the delete is not copied first": "ChunkLives",
+    "kept: a word that cannot be carried out is recorded": "ChunkLives",
+}  # fmt: skip
+"""Guards against owners that Meltline does not see, and of chunks, with the lives to find each."""
 
 
-def lives_until_one_fails(
-    kind: type[RandomLifecycles], begin: int, most: int, recording: Path
-) -> int:
+def lives_until_one_fails(kind: type[RecordedLife], begin: int, most: int, recording: Path) -> int:
     """Returns how many lives it took, and writes down the one that failed, if any did."""
     ended = 0
 
