@@ -272,11 +272,9 @@ class RollupOracle:
         return _is_in(times, [*filter(None, (*others, *unknown)), *rollup.invalidated])
 
     def _frozen(self, rollup: Rollup, position: int | None) -> list[SeenDrop]:
-        """The drops of its source that a snapshot comes from; in format 1 nobody tells which."""
-        line, source = set(self.line(position)), self.rows_of(rollup.source_uuid)
-        drops = self.drops.get(rollup.source_uuid, ())
-        is_first_format = source is not None and source.document["format-version"] == 1
-        return [d for d in drops if is_first_format or d.snapshot_id in line]
+        """The drops of its source that a snapshot comes from."""
+        line = set(self.line(position))
+        return [d for d in self.drops.get(rollup.source_uuid, ()) if d.snapshot_id in line]
 
     def _note_unsure(self, rollup: Rollup, position: int | None) -> None:
         """A drop was undone, and the rollup refreshed meanwhile: its buckets are others since.
