@@ -304,6 +304,7 @@ class ChunkLives(RecordedLife):
             self._replicate(lake.services(), "mirror")
         if missing := set(aside) - set(lake.cold_rows()):
             table.append_rows(*sorted(missing))
+        accepted.rows |= set(aside)
         accepted.took(table.head)
 
     def _process(self, line: tuple[str, int], after: bool) -> ChunkProcess:
