@@ -37,10 +37,10 @@ DROP_LINES: Mapping[str, tuple[str, int]] = {
     "passed": ("control.plans.move_all", 1),
     "cold told": ("cold.edit_table", 1),
     "chunks told": ("control.chunks.move", 1),
-    "applying": ("control.plans.move", 2),  # `move_all` is counted with it
+    "applying": ("control.plans.move", 3),  # `move_all` is counted with it, twice by now
     "commit": ("dropper.drop", 1),
     "stamps": ("control.chunks.advance", 1),
-    "applied": ("control.plans.move", 3),
+    "applied": ("control.plans.move", 4),
 }
 PASS_LINES: Mapping[str, tuple[str, int]] = {
     "shape carried": ("cold.edit_table", 1),

@@ -61,7 +61,8 @@ def test_late_rows_are_there_once_and_deleted_ones_stay_deleted(
     lake.follow(table)
     before = all_rows(lake, table)
     maintain(lake, table, starting_number=starting_number)
-    assert all_rows(lake, table) == before
+    with pytest.warns(UserWarning, match="the next pass of replication compares them"):
+        assert all_rows(lake, table) == before
     lake.w.sql(f"DELETE FROM {{{table}}} WHERE id = {late[0]}")
     lake.follow(table)
     assert all_rows(lake, table) == lake.both(table) == [r for r in before if r[0] != late[0]]
