@@ -22,6 +22,7 @@ from meltline.domain.errors import LockHeld, MeltlineError, SyncRefused
 from meltline.testing.chunks.rows import chunk_of
 from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
+from tests.chunks.chunk_tables import ID
 from tests.chunks.chunked_lake import ChunkedLake
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.kills import Killed
@@ -295,7 +296,8 @@ class ChunkLives(RecordedLife):
         chunks = lake.chunks().values()
         names = {chunk.name for chunk in chunks if chunk.status is ChunkStatus.REOPENED}
         aside = [row for row in table.rows_now() if chunk_of(lake.layout, row) in names]
-        table.delete_chunks(*names)
+        if aside:
+            table.put([dict(row)[ID] for row in aside])
         accepted.unsure |= set(lake.cold_rows()) - accepted.rows  # it keeps all that it has
         self._replicate(lake.services(), "keep")
         if lake.sync and lake.sync.state is SyncState.FAILED:  # of others history tells no more
