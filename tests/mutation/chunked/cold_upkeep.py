@@ -7,6 +7,7 @@ from tests.mutation.mutation import Mutation
 RECORD = "domain/chunks/cold/late_files.py"
 REPLICATION = "domain/chunks/replication.py"
 SIDES = "domain/chunks/cold/sides.py"
+KEPT = "tests/unit/lives/test_kept_lives.py::test_a_life_that_failed_once_does_not_fail_again"
 STAGED = "app/chunks/replication/staged_copy.py"
 MIXED = "app/chunks/replication/mixed_rows.py"
 PASS = "app/chunks/replication/one_pass.py"
@@ -87,7 +88,18 @@ COLD_UPKEEP = (
     ),
     Mutation(
         "sides: all that cold has of a dropped chunk is late where no base is noted", SIDES,
-        "told.get(name, EVERYTHING) if", "told.get(name, 0) if", ("tests/unit/chunks/domain/test_complete.py",),
+        "told.get(chunk.name, EVERYTHING)\n", "told.get(chunk.name, 0)\n", ("tests/unit/chunks/domain/test_complete.py",),
+    ),
+    Mutation(
+        "sides: cold's word about an earlier drop is about the last one, too", SIDES,
+        "    return EVERYTHING if any(drop.base == base for drop in chunk.drops) else base\n",
+        "    return base\n", (f"{KEPT}[main_returns_to_a_delete_that_a_person_had_cold_keep]",),
+    ),
+    Mutation(
+        "sides: what cold had at an undone drop is the only copy after it got all of hot's rows",
+        "app/chunks/replication/one_pass.py",
+        "            self._keeper.forget_undone(tracking)\n", "",
+        (f"{KEPT}[main_returns_to_a_delete_that_a_person_had_cold_keep]",),
     ),
     Mutation(
         "sides: cold alone has rows of chunks whose drops are all undone", "domain/chunks/main_line.py",

@@ -306,8 +306,7 @@ def _as_main_says(
 def _without_undone_counts(chunk: Chunk) -> Chunk:
     """Forgets how many rows cold alone had: it is brought to what hot has.
 
-    The base stays. Until that copy is made cold has what it had; later its files are no late ones,
-    whatever their number, so that all of them count where main is set to such a drop again.
+    The base stays until that copy is made: main may be set to such a drop again before.
     """
     drops = (
         replace(drop, rows=None, digest=None) if drop.is_undone else drop for drop in chunk.drops

@@ -194,6 +194,12 @@ class Chunk:
         drop = self._noted(base=base, rows=None, digest=None)
         return replace(drop, cold_base=base, cold_rows=None, cold_digest=None)
 
+    @property
+    def without_undone_bases(self) -> "Chunk":
+        """The chunk once cold has all of hot's rows: of undone drops there is no only copy."""
+        drops = (replace(d, base=None) if d.is_undone else d for d in self.drops)
+        return replace(self, drops=tuple(drops))
+
     def with_rows(self, rows: int | None, digest: ColdDigest | None = None) -> "Chunk":
         """The chunk with the rows that cold alone has of it, counted and added up."""
         return self._noted(rows=rows, digest=digest)

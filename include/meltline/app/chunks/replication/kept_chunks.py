@@ -148,6 +148,15 @@ class KeptChunks:
             raise self._diverged("a chunk was written while it was noted what cold has")
         return replace(tracking, chunks={**tracking.chunks, **noted})
 
+    def forget_undone(self, tracking: Tracking) -> None:
+        """Forgets what cold alone had after drops that are undone: it is about to get all of hot's.
+
+        Not before: until then cold has what it had, and main may be set to such a drop again.
+        """
+        chunks = [c for c in tracking.chunks.values() if c.without_undone_bases != c]
+        if not all(self.context.control.chunks.move([(c, c.without_undone_bases) for c in chunks])):
+            raise self._diverged("a chunk was written while cold got all of hot's rows")
+
     def take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:
         """Has the ledger know what cold alone has, beside rows that came to hot since."""
         layout, uuid = tracking.table.layout, tracking.table.table_uuid

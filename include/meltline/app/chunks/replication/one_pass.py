@@ -7,7 +7,6 @@ they did. What cold has by then and its position are one commit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
@@ -180,7 +179,11 @@ class Pass:
         request = self._replacing(cold, head, None)
         resident = {c.name for c in tracking.chunks.values() if c.is_resident}
         proven = resident - cold.sides.bases.keys()
-        prove = partial(require_equal, self.context, request, proven)
+
+        def prove(snapshot_id: int) -> None:
+            require_equal(self.context, request, proven, snapshot_id)
+            self._keeper.forget_undone(tracking)
+
         return self._carried_out(StagedCopy(request, cold, prove))
 
     def _keep_unseen(self, tracking: Tracking, synced: SyncedTable) -> tuple[Tracking, SyncedTable]:

@@ -63,12 +63,8 @@ class Sides:
             told: What cold says that it alone has: it counts where the ledger has noted no base.
             late: Cold's record of late files.
         """
-        bases = {chunk.name: chunk.only_copy_base for chunk in chunks if chunk.was_dropped}
-        noted = {
-            name: told.get(name, EVERYTHING) if base is None else base
-            for name, base in bases.items()
-        }
-        return cls(layout, noted, late)
+        bases = {chunk.name: _base(chunk, told) for chunk in chunks if chunk.was_dropped}
+        return cls(layout, bases, late)
 
     def all_in_cold(self, names: Iterable[str]) -> "Sides":
         """The same where cold has no late row of some chunks."""
@@ -102,3 +98,11 @@ class Sides:
         is_told = all(n not in lost or file.sequence_number <= self.bases[n] for n in dropped)
         is_within = names is not None and set(names) <= self.bases.keys()
         return FileSide.MIXED if late or not (is_told and is_within) else FileSide.ONLY
+
+
+def _base(chunk: Chunk, told: Mapping[str, int]) -> int:
+    """Up to where cold has the only copy; its word about an earlier drop is none about the last."""
+    if chunk.only_copy_base is not None:
+        return chunk.only_copy_base
+    base = told.get(chunk.name, EVERYTHING)
+    return EVERYTHING if any(drop.base == base for drop in chunk.drops) else base
