@@ -453,7 +453,7 @@ COMPLETE_ROWS = (
     ),
     Mutation(
         "all rows: a drop that the ledger has not noted is missed", ROWS,
-        "for each in news.on(self.hot, line)}\n", "for each in ()}\n", LOOKS,
+        "for chunk in news.on(self.hot, line)}\n", "for chunk in ()}\n", LOOKS,
     ),
     Mutation(
         "all rows: a rollback while it looks is not noticed", ROWS,

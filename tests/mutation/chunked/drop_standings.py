@@ -159,6 +159,13 @@ DROP_STANDINGS = (
         LAKE,
     ),
     Mutation(
+        "drops: manifests of a drop that cannot be read end the observation of all tables",
+        "app/observe/drop_evidence.py",
+        "suppress(LockHeld, CommitConflict, MetadataUnreadable)\n",
+        "suppress(LockHeld, CommitConflict)\n",
+        LAKE,
+    ),
+    Mutation(
         "counts: what cold heard of before a rollback is taken for what hot has",
         "app/chunks/tracking.py",
         "spans=0, generation=generation)\n",

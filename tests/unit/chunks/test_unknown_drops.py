@@ -307,6 +307,20 @@ def test_a_begun_plan_is_not_given_up_before_it_is_noted_that_it_may_have_been_c
     assert tiers.ids() == view(tiers) == EVERYTHING
 
 
+def test_a_drop_whose_manifests_cannot_be_read_stops_no_observation() -> None:
+    tiers = Tiers()
+    tiers.add_policy()
+    with suppress(Killed):
+        tiers.run("dies", tiers.die_after("dropper", 1).of(tiers.lake.services()))
+    tiers.lake.let_leases_end()
+    hidden = tiers.hot.snapshot(tiers.hot.head)["manifest-list"]
+    replace_table(tiers, tiers.hot.rows_now())
+    tiers.lake.store.delete([hidden])
+    tiers.lake.store.write(hidden, b"no list")
+    observe(tiers.lake.services())
+    assert tiers.statuses()[day_name(0)] == "tiered"
+
+
 def test_an_older_metadata_file_that_is_put_back_has_no_row_twice() -> None:
     """R4: sequence numbers come a second time."""
     tiers = Tiers()

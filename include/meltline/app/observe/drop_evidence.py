@@ -10,7 +10,7 @@ from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import TrackedTable
-from meltline.domain.errors import CommitConflict, LockHeld
+from meltline.domain.errors import CommitConflict, LockHeld, MetadataUnreadable
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import Lock
@@ -29,7 +29,8 @@ def record_drops_of_tables(context: RunContext, states: Sequence[TableMetadata])
     """Records of tables that are cut into chunks how their drops stand by main's history now.
 
     Where another run works on a table's chunks, or stamps them meanwhile, that run records it; the
-    gate of an expiration sees to it that nothing expires before (`drop_evidence_lost`).
+    gate of an expiration sees to it that nothing expires before (`drop_evidence_lost`). So it is
+    where the manifests of a drop cannot be read: that stops no other table.
     """
     by_uuid = grouped(states, lambda state: state.uuid)
     for tracked in context.control.chunks.tracked(by_uuid):
@@ -37,7 +38,8 @@ def record_drops_of_tables(context: RunContext, states: Sequence[TableMetadata])
         if state is None or tracked.judged == state.current_snapshot_id:
             continue
         uuid = tracked.table_uuid
-        with suppress(LockHeld, CommitConflict), lock_chunks(context, uuid, timedelta(0)):
+        untold = suppress(LockHeld, CommitConflict, MetadataUnreadable)
+        with untold, lock_chunks(context, uuid, timedelta(0)):
             record_drops(context, tracked, state, context.control.chunks.of(uuid))
 
 

@@ -39,24 +39,6 @@ def planned(file: ChunkFile, owner: str) -> PlannedFile:
 
 
 @dataclass(frozen=True)
-class UnrecordedDrop:
-    """A drop that the ledger has not noted.
-
-    Attributes:
-        plan: Whose drop it is.
-        chunk: The chunk, with the drop added as the newest.
-    """
-
-    plan: Plan
-    chunk: Chunk
-
-    @property
-    def drop(self) -> ChunkDrop:
-        """The drop itself."""
-        return self.chunk.drops[-1]
-
-
-@dataclass(frozen=True)
 class UnrecordedDrops:
     """Looks for drops between the last walk over a table's commits and one state of it.
 
@@ -71,11 +53,11 @@ class UnrecordedDrops:
     table: TrackedTable
     chunks: Mapping[str, Chunk]
 
-    def on(self, state: TableMetadata, line: MainLine) -> Iterator[UnrecordedDrop]:
-        """Those that a state's commits show, then those of which nobody can tell.
+    def on(self, state: TableMetadata, line: MainLine) -> Iterator[Chunk]:
+        """Chunks with those that a state's commits show, then with those of which nobody can tell.
 
-        Nobody can tell of a plan that was begun, where main does not come from its base any more
-        and no snapshot is left that would be its commit.
+        Each has the drop as its newest. Nobody can tell of a plan that was begun, where main does
+        not come from its base any more and no snapshot is left that would be its commit.
 
         Raises:
             MetadataUnreadable: A manifest cannot be read.
@@ -101,15 +83,13 @@ class UnrecordedDrops:
             MetadataUnreadable: A manifest cannot be read.
         """
         line = MainLine.of(state, self.table.judged, drops_of(self.chunks.values()))
-        drops = self.on(state, line)
-        return {d.chunk.name: d.chunk for d in drops if d.drop.snapshot_id not in line.snapshots}
+        chunks = self.on(state, line)
+        return {c.name: c for c in chunks if c.drops[-1].snapshot_id not in line.snapshots}
 
-    def _of(
-        self, plan: Plan, drop: ChunkDrop, at: datetime | None = None
-    ) -> Iterator[UnrecordedDrop]:
+    def _of(self, plan: Plan, drop: ChunkDrop, at: datetime | None = None) -> Iterator[Chunk]:
         for name in plan.chunks:
             chunk = self.chunks.get(name)
             if chunk is not None and chunk.drop_plan != plan.id:
                 base, rows, digest = chunk.cold_base, chunk.cold_rows, chunk.cold_digest
                 noted = replace(drop, base=base, rows=rows, digest=digest)
-                yield UnrecordedDrop(plan, chunk.dropped_by(plan.id, noted, at))
+                yield chunk.dropped_by(plan.id, noted, at)

@@ -173,7 +173,7 @@ class _Look:
         line = MainLine.of(self.hot, self.tracked.judged, drops_of(chunks.values()))
         context, tracked = self.context, self.tracked
         news = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
-        since = {each.chunk.name: each.drop for each in news.on(self.hot, line)}
+        since = {chunk.name: chunk.drops[-1] for chunk in news.on(self.hot, line)}
         stood = [on_line(chunk, line, since.get(name)) for name, chunk in chunks.items()]
         self._require_told([chunk.name for chunk in stood if not chunk.is_told])
         sides = Sides.of(self.tracked.layout, stood, told, late)
