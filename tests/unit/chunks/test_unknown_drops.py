@@ -6,12 +6,14 @@ from contextlib import suppress
 import pytest
 
 from meltline.app.chunks.drop import drop_chunks
+from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.run import run_chunks
 from meltline.app.chunks.settle import DropAnswer, doubtful_chunks, settle_drops
 from meltline.app.doctor.chunk_findings import chunk_findings
 from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.observe.drop_evidence import record_drops_of_tables
 from meltline.app.observe.observe import observe
 from meltline.app.run.gate_step import run_gate
 from meltline.domain.chunks.chunk import Deferral
@@ -313,11 +315,13 @@ def test_a_drop_whose_manifests_cannot_be_read_stops_no_observation() -> None:
     with suppress(Killed):
         tiers.run("dies", tiers.die_after("dropper", 1).of(tiers.lake.services()))
     tiers.lake.let_leases_end()
-    hidden = tiers.hot.snapshot(tiers.hot.head)["manifest-list"]
+    hidden = [m.path for m in tiers.lake.manifests_of(tiers.hot.snapshot(tiers.hot.head))]
     replace_table(tiers, tiers.hot.rows_now())
-    tiers.lake.store.delete([hidden])
-    tiers.lake.store.write(hidden, b"no list")
-    observe(tiers.lake.services())
+    observed = tiers.lake.services()
+    for path in hidden:
+        tiers.lake.store.delete([path])
+        tiers.lake.store.write(path, b"no manifest")
+    record_drops_of_tables(observed, [HotTable.load(observed, tiers.hot.name).state])
     assert tiers.statuses()[day_name(0)] == "tiered"
 
 
