@@ -147,7 +147,7 @@ DROP_STANDINGS = (
     Mutation(
         "drops: a begun plan is given up before anybody noted that it may have been carried out",
         "app/chunks/drop.py",
-        "            tracking_of(context, self.table)  # notes the drop, or that nobody can tell, before\n",
+        "            tracking_of(context, self.table)  # records the drop before the plan is given up\n",
         "",
         LAKE,
     ),

@@ -138,7 +138,7 @@ class _Drop:
         if mismatch := altered(plan, self.items):
             raise mismatch
         if plan.state is PlanState.APPLYING:
-            tracking_of(context, self.table)  # notes the drop, or that nobody can tell, before
+            tracking_of(context, self.table)  # records the drop before the plan is given up
             if self._is_committed():
                 return self._finished()
             self.plan = self._moved(PlanState.STALE, note="it was begun and never committed")

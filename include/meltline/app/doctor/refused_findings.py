@@ -22,6 +22,7 @@ _WAYS_OUT = {
     "cold_unreadable": "`meltline chunks replicate --tables {table}` says what is wrong with cold",
     "not_durable": "`meltline chunks replicate --tables {table}`",
     "rollups_behind": "`meltline rollups refresh`; `meltline rollups list` says what is wrong",
+    "drops_unknown": "`meltline chunks settle {table}` shows the evidence and takes the answer",
     "planned_held": "`meltline hold list` says who holds it",
 }
 """What to do about a drop, by the fact that refused it."""

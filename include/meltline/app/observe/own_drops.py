@@ -1,4 +1,4 @@
-"""Drops of chunks by our own commits: which they are, and which the ledger has not noted yet."""
+"""Finds drops of chunks by our own commits, and those that the ledger has not recorded yet."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ def planned(file: ChunkFile, owner: str) -> PlannedFile:
 class UnrecordedDrops:
     """Looks for drops between the last walk over a table's commits and one state of it.
 
-    A run may die, or main be replaced, between a drop's commit and the note of it.
+    A run may die, or main be replaced, after a drop is committed and before it is recorded.
 
     Attributes:
         table: As the ledger has it, with its chunks.

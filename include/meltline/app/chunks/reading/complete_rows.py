@@ -105,8 +105,8 @@ def _goes_on_from(now: TableMetadata, before: TableMetadata) -> bool:
     return head == earlier or now.descends_from(head or 0, earlier or 0)
 
 
-def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
-    """The synced table as it is now; None where nothing was ever copied.
+def _cold(context: ReadContext, hot: TableMetadata) -> tuple[TableSync, SyncedTable] | None:
+    """The replication, and the synced table as it is now; None where nothing was ever copied.
 
     Raises:
         ColdMissing: No cold tier is configured.
@@ -130,7 +130,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> SyncedTable | None:
     if synced.state.properties.get(SYNC_OF) != hot.uuid:
         raise diverged(hot.name, f"{sync.cold} is another table")
     require_own(context, synced, sync)
-    return synced
+    return sync, synced
 
 
 @dataclass(frozen=True)
@@ -140,21 +140,21 @@ class _Look:
     context: ReadContext
     hot: TableMetadata
     tracked: TrackedTable
-    cold: SyncedTable | None
+    cold: tuple[TableSync, SyncedTable] | None
 
     def rows(self, chunks: Mapping[str, Chunk]) -> CompleteRows:
         """What is to be read, by the ledger as it was read after both."""
         read = CompleteRead(_pinned(self.hot))
         if self.cold is None:
             return CompleteRows(read, self._notice(chunks))
-        sides = self._sides(chunks, *_told_by(self.cold))
+        sync, synced = self.cold
+        sides = self._sides(chunks, *_told_by(synced))
         dropped = [chunk for chunk in chunks.values() if chunk.was_dropped]
         if not (sides.bases or dropped):
             return CompleteRows(read)
-        cold = ColdCount.of(self.context.cold_chunk_files, self.cold, self.tracked.layout)
-        (sync,) = self.context.control.syncs.all([self.hot.uuid])
+        cold = ColdCount.of(self.context.cold_chunk_files, synced, self.tracked.layout)
         notice = _uncompared(sync, compared_rows(sync, cold, dropped))
-        if not sides.bases or self.cold.state.current_snapshot is None:
+        if not sides.bases or synced.state.current_snapshot is None:
             return CompleteRows(read, notice)
         return CompleteRows(replace(read, cold=self._cold_part(cold, sides)), notice)
 
