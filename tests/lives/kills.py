@@ -45,6 +45,7 @@ class Process:
         calls: The calls so far, by name.
         dead: Whether it has died.
         is_struck: Whether it has died or one call has failed.
+        struck_at: The call that did; calls that it made itself may follow it in `calls`.
     """
 
     dies_at: int = 0
@@ -54,6 +55,7 @@ class Process:
     calls: list[str] = field(default_factory=list)
     dead: bool = False
     is_struck: bool = False
+    struck_at: str = ""
     _counted: int = 0
     _guard: Any = field(default_factory=RLock)
 
@@ -63,10 +65,10 @@ class Process:
             self.calls.append(name)
             is_last = self._is_counted(name) and self._counted == self.dies_at
             if is_last and not self.after:
-                self._strike()
+                self._strike(name)
             answer = work()
             if is_last and self.after:
-                self._strike()
+                self._strike(name)
             return answer
 
     def _is_counted(self, name: str) -> bool:
@@ -74,8 +76,9 @@ class Process:
         self._counted += is_counted
         return is_counted
 
-    def _strike(self) -> None:
+    def _strike(self, call: str) -> None:
         self.is_struck = True
+        self.struck_at = call
         if self.fails_with is not None:
             raise self.fails_with
         self.dead = True

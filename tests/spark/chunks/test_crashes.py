@@ -75,7 +75,7 @@ def killed(lake: ChunkLake, line: tuple[str, int], work: Callable[[RunContext], 
     process = Process(line[1], after=True, about=line[0])
     with pytest.raises(Killed):
         work(mortal(lake.services(), process))
-    assert process.is_struck and process.calls[-1] == line[0]
+    assert process.struck_at == line[0]
 
 
 # --- the drop -------------------------------------------------------------------------------------
