@@ -6,10 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from meltline.adapters.chunks.java_lists import JavaLists
 from meltline.adapters.chunks.predicates import iceberg_filter
+from meltline.adapters.spark.engine_failures import (
+    CONFLICT,
+    ENGINE_FAILURES,
+    kind_of,
+    shown_failure,
+)
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import TimeRange
@@ -135,6 +139,19 @@ class ColdBranch:
             MovedOn: Another commit came between.
             MeltlineError: Nobody knows what became of it.
         """
+        try:
+            self._commit(self._published(properties))
+        except ENGINE_FAILURES as failure:
+            raise MeltlineError(
+                f"nobody knows whether the pass to {self._name} was published",
+                object=str(self._name),
+                expected="a commit or a conflict",
+                found=shown_failure(failure),
+                next="run again: the table's own properties tell up to where it has the rows",
+            ) from failure
+        return self._location
+
+    def _published(self, properties: Mapping[str, str]) -> Any:
         builder = self._builder()
         if (head := self._ref(BRANCH)) is not None:
             builder = builder.setBranchSnapshot(head, MAIN).removeRef(BRANCH)
@@ -142,23 +159,13 @@ class ColdBranch:
         words = self._tables.java("java.util.HashMap")()
         for key, text in properties.items():
             words.put(key, text)
-        try:
-            self._commit(builder.setProperties(words))
-        except Py4JJavaError as failure:
-            raise MeltlineError(
-                f"nobody knows whether the pass to {self._name} was published",
-                object=str(self._name),
-                expected="a commit or a conflict",
-                found=str(failure.java_exception.getClass().getSimpleName()),
-                next="run again: the table's own properties tell up to where it has the rows",
-            ) from failure
-        return self._location
+        return builder.setProperties(words)
 
     def abandon(self) -> None:
         """Drops the branch, where that can be done; else the next pass does it."""
         if not self._is_ours:
             return
-        with contextlib.suppress(Py4JError, MovedOn):
+        with contextlib.suppress(*ENGINE_FAILURES, MovedOn):
             self.table.refresh()
             self._location = str(self._metadata().metadataFileLocation())
             if self._ref(BRANCH) is not None:
@@ -170,8 +177,8 @@ class ColdBranch:
         operations = self.table.operations()
         try:
             operations.commit(operations.current(), builder.build())
-        except Py4JJavaError as failure:
-            if failure.java_exception.getClass().getSimpleName() == "CommitFailedException":
+        except ENGINE_FAILURES as failure:
+            if kind_of(failure) == CONFLICT:
                 raise MovedOn from failure
             raise
         self._advance()

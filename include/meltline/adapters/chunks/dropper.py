@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from meltline.adapters.chunks.java_lists import JavaLists
 from meltline.adapters.chunks.predicates import iceberg_filter
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, kind_of, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.layout import ChunkLayout
@@ -73,15 +72,10 @@ class JvmChunkDropper:
             return DropOutcome(self._commit(table, within, leaving, request))
         except _Conflict as conflict:
             return DropOutcome(None, str(conflict))
-        except Py4JJavaError as failure:
-            java = failure.java_exception
-            kind = str(java.getClass().getSimpleName())
+        except ENGINE_FAILURES as failure:
+            kind, cause = kind_of(failure), shown_failure(failure)
             if kind in _CONFLICTS:
-                return DropOutcome(None, f"{_CONFLICTS[kind]}: {java.getMessage()}")
-            cause = f"{kind}: {java.getMessage()}"
-            raise _failed(request.table, cause, is_committing=is_committing) from failure
-        except (PySparkException, Py4JError) as failure:  # the JVM is gone, or Spark has wrapped it
-            cause = f"{type(failure).__name__}: {failure}"
+                return DropOutcome(None, f"{_CONFLICTS[kind]}: {cause}")
             raise _failed(request.table, cause, is_committing=is_committing) from failure
 
     def _require_base(self, table: Any, base: int) -> None:

@@ -11,12 +11,16 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.predicates import chunk_name, chunk_ordinal, ordinals
+from meltline.adapters.spark.engine_failures import (
+    CONFLICT,
+    ENGINE_FAILURES,
+    kind_of,
+    shown_failure,
+)
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
@@ -103,17 +107,14 @@ class SparkGuardedWriter:
             try:
                 operations.commit(base, builder.removeRef(branch).build())
                 return True
-            except Py4JJavaError as failure:
-                kind = str(failure.java_exception.getClass().getSimpleName())
-                if kind != "CommitFailedException":
-                    raise _unknown(name, kind) from failure
-            except (Py4JError, PySparkException) as failure:
-                raise _unknown(name, type(failure).__name__) from failure
+            except ENGINE_FAILURES as failure:
+                if kind_of(failure) != CONFLICT:
+                    raise _unknown(name, shown_failure(failure)) from failure
         return False
 
     def _remove(self, table: Any, branch: str) -> None:
         """Takes the branch away where it still is; else its age ends it."""
-        with suppress(Py4JError, PySparkException):
+        with suppress(*ENGINE_FAILURES):
             table.refresh()
             if table.operations().current().ref(branch) is not None:
                 table.manageSnapshots().removeBranch(branch).commit()

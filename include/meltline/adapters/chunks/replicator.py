@@ -50,9 +50,10 @@ class SparkReplicator:
                 rows = self._written(branch, request)
                 if request.removed:
                     branch.remove(_removal(request))
+                head = branch.head
             proved: Mapping[str, str] = {}
-            if prove is not None and branch.head is not None:
-                proved = prove(branch.head)
+            if prove is not None and head is not None:
+                proved = prove(head)
             location = branch.publish({**(request.properties or {}), **proved})
         except MovedOn:
             branch.abandon()
@@ -60,7 +61,7 @@ class SparkReplicator:
         except BaseException:
             branch.abandon()
             raise
-        return CopyOutcome(branch.head, location, rows)
+        return CopyOutcome(head, location, rows)
 
     def _written(self, branch: ColdBranch, request: CopyRequest) -> int:
         """Has Spark write the rows to the branch, and says how many these are."""

@@ -12,15 +12,14 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
 from meltline.adapters.chunks.predicates import few_ranges, within
-from meltline.adapters.chunks.rows import shown_failure
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
@@ -73,7 +72,7 @@ class SparkRollups:
                 f"CREATE TABLE {spark_identifier(self._catalogs, table)} ({schema.toDDL()}) "
                 f"USING iceberg PARTITIONED BY ({cut}) TBLPROPERTIES ({words})"
             )
-        except PySparkException as error:
+        except ENGINE_FAILURES as error:
             raise _undeclared(table, source, error) from error
 
     def refresh(self, refresh: RollupRefresh) -> RefreshOutcome | None:
@@ -88,7 +87,7 @@ class SparkRollups:
             with _refusing(refresh), _in_utc(self._spark):
                 branch.open()
                 outcome = self._carried_out(refresh, branch)
-            head = str(NO_SNAPSHOT if branch.head is None else branch.head)
+                head = str(NO_SNAPSHOT if branch.head is None else branch.head)
             branch.publish({**refresh.properties, ROLLUP_HEAD: head})
         except MovedOn:
             branch.abandon()
@@ -297,7 +296,7 @@ def _refusing(refresh: RollupRefresh) -> Iterator[None]:
     """Turns whatever Spark and Iceberg raise into a refusal that people can read."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_FAILURES as error:
         raise RollupRefused(
             f"{refresh.table} cannot be refreshed from {refresh.source}",
             object=str(refresh.table),
@@ -308,7 +307,7 @@ def _refusing(refresh: RollupRefresh) -> Iterator[None]:
         ) from error
 
 
-def _undeclared(table: TableName, source: TableName, error: PySparkException) -> Exception:
+def _undeclared(table: TableName, source: TableName, error: Exception) -> Exception:
     if isinstance(error, AnalysisException) and error.getCondition() == (
         "TABLE_OR_VIEW_ALREADY_EXISTS"
     ):

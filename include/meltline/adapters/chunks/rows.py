@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,6 +21,7 @@ from meltline.adapters.chunks.predicates import (
     ordinals,
 )
 from meltline.adapters.chunks.row_hashes import row_hash, unsupported
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import Field, PinnedTables, column_of, fields_of
 from meltline.adapters.spark.session import file_io_settings
 from meltline.config.load import CatalogConfig
@@ -30,7 +29,6 @@ from meltline.domain.chunks.complete import ColdPart, CompleteRead
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.chunks.sync import RowDigest
-from meltline.domain.discretion import discreet
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import SPANNING
@@ -109,7 +107,7 @@ def refusing(table: TableName, snapshot_id: int | None) -> Iterator[None]:
     """Turns whatever Spark and Iceberg raise into a refusal that people can read."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_FAILURES as error:
         raise SyncRefused(
             f"snapshot {snapshot_id} of {table} cannot be read or copied",
             object=str(table),
@@ -117,15 +115,6 @@ def refusing(table: TableName, snapshot_id: int | None) -> Iterator[None]:
             found=shown_failure(error),
             next="run again; if it stays, have a look at the table with the engine itself",
         ) from error
-
-
-def shown_failure(error: PySparkException | Py4JError) -> str:
-    """The first line of what Spark or Iceberg said."""
-    message = str(error)
-    if isinstance(error, Py4JJavaError):
-        java = error.java_exception
-        message = f"{java.getClass().getSimpleName()}: {java.getMessage()}"
-    return discreet(next(iter(message.strip().splitlines()), type(error).__name__))[:500]
 
 
 def require_supported(table: TableName, fields: Sequence[Field]) -> None:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.index_tables.schema import TABLES
@@ -34,6 +32,7 @@ from meltline.adapters.ingest.ingest_job import (
 from meltline.adapters.ingest.outcome_rows import outcome_of
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.spark_decoder import Step
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta
@@ -201,7 +200,7 @@ class ManifestRows:
                 read = decoded_here(self._store, table, table_rows)
                 self._tables.append_arrow(table, table_rows, marker)
         # One broken file fails the whole job; of whatever it is, the other way says what is wrong.
-        except (PySparkException, Py4JJavaError, StoreRefused):
+        except (*ENGINE_FAILURES, StoreRefused):
             return {}
         return read.outcomes(requests)
 

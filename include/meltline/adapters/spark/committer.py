@@ -8,9 +8,14 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from meltline.adapters.spark.engine_failures import (
+    CONFLICT,
+    ENGINE_FAILURES,
+    kind_of,
+    shown_failure,
+)
 from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
@@ -49,15 +54,14 @@ class JvmCommitter:
                 builder = builder.removeSnapshots(self._boxed(plan.snapshots))
             operations.commit(base, builder.build())
             return CommitOutcome(base_location, operations.refresh().metadataFileLocation())
-        except Py4JJavaError as failure:
-            kind = str(failure.java_exception.getClass().getSimpleName())
-            if kind == "CommitFailedException":
+        except ENGINE_FAILURES as failure:
+            if kind_of(failure) == CONFLICT:
                 return None
             raise MeltlineError(
                 f"the expiration commit on {plan.table} failed",
                 object=str(plan.table),
                 expected="a commit or a conflict",
-                found=kind,
+                found=shown_failure(failure),
                 next="run again: the catalog tells what became of it",
             ) from failure
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext, SparkFiles
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from meltline.adapters.object_store.local import LocalFiles
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
 from meltline.adapters.spark.package_archive import package_archive
 from meltline.domain.errors import ExecutorsUnfit
 from meltline.domain.places import is_local
@@ -79,7 +78,7 @@ def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Seque
     numbers = context.parallelize(range(tasks), tasks)
     try:
         return numbers.mapPartitions(executor_answer(archive, EXECUTOR_MODULES, folders)).collect()
-    except (Py4JJavaError, PySparkException) as failed:
+    except ENGINE_FAILURES as failed:
         raise _refusal(_master(context), archive, _cause(str(failed))) from failed
 
 

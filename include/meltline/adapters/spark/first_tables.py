@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, java_exception, shown_failure
 from meltline.domain.errors import SetupMissing
 
 _DEPTH = 20  # causes have causes; a circle of them would have no end
@@ -21,7 +19,7 @@ def preparing(catalog: str) -> Iterator[None]:
     """
     try:
         yield
-    except (Py4JJavaError, PySparkException) as failure:
+    except ENGINE_FAILURES as failure:
         raise SetupMissing(
             f"Spark could not make Meltline's tables in catalog {catalog}",
             object=catalog,
@@ -32,11 +30,11 @@ def preparing(catalog: str) -> Iterator[None]:
         ) from failure
 
 
-def _deepest(failure: Py4JJavaError | PySparkException) -> str:
+def _deepest(failure: Exception) -> str:
     """What went wrong first: what stands around it names the request alone."""
-    if not isinstance(failure, Py4JJavaError):
-        return str(failure).strip().partition("\n")[0][:_LONGEST]
-    java = failure.java_exception
+    java = java_exception(failure)
+    if java is None:
+        return shown_failure(failure)
     for _ in range(_DEPTH):
         if java.getCause() is None:
             break

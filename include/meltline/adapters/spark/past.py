@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
@@ -31,12 +31,11 @@ def past_frame(
         tables = PinnedTables(spark, catalogs)
         pinned = tables.pinned(tables.load(view.table), view.snapshot_id, view.schema_id)
         return tables.frame(pinned)
-    except Py4JJavaError as failure:
-        java = failure.java_exception
+    except ENGINE_FAILURES as failure:
         raise StatementRefused(
             f"snapshot {view.snapshot_id} of {view.table} cannot be read",
             object=str(view.table),
             expected="a table that this session can read",
-            found=f"{java.getClass().getSimpleName()}: {java.getMessage()}",
+            found=shown_failure(failure),
             next="give the session the catalogs of meltline.yaml",
         ) from failure

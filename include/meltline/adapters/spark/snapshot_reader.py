@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.past import past_frame
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import StatementRefused
@@ -34,7 +34,7 @@ class SparkSnapshotReader:
     def read(self, view: PastView, limit: int | None) -> ReadRows:
         try:
             return collected(past_frame(self._spark, self._catalogs, view), limit)
-        except PySparkException as error:
+        except ENGINE_FAILURES as error:
             raise refused(str(view.table), error) from error
 
 
@@ -61,13 +61,12 @@ def _number(text: str) -> float | str:
     return number if Decimal(repr(number)) == Decimal(text) else text
 
 
-def refused(object: str, error: PySparkException) -> StatementRefused:
+def refused(object: str, error: Exception) -> StatementRefused:
     """What Spark said, without its plans and traces."""
-    message = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return StatementRefused(
         "Spark cannot carry it out",
         object=object,
         expected="a statement that Spark can carry out",
-        found=message[:_SHOWN],
+        found=shown_failure(error),
         next="change the statement; what was done so far is in the tables' histories",
     )

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused
@@ -44,12 +44,12 @@ class SparkSqlEngine:
 
     def run(self, text: str, statement_id: str, views: Mapping[str, TableView]) -> DataFrame:
         frames: list[DataFrame] = []
-        failed: list[PySparkException] = []
+        failed: list[Exception] = []
 
         def carry_out() -> None:
             try:
                 frames.append(self._spark.sql(text))
-            except PySparkException as error:  # what crosses the JVM would lose its kind
+            except ENGINE_FAILURES as error:  # what crosses the JVM would lose its kind
                 failed.append(error)
 
         try:
@@ -75,7 +75,7 @@ class SparkSqlEngine:
         assert isinstance(frame, DataFrame)
         try:
             return collected(frame, limit)
-        except PySparkException as error:
+        except ENGINE_FAILURES as error:
             raise refused("its rows", error) from error
 
     def frame(self, read: ReadRows) -> DataFrame:
@@ -88,7 +88,7 @@ class SparkSqlEngine:
     def _run(self, text: str) -> None:
         try:
             self._spark.sql(text)
-        except PySparkException as error:
+        except ENGINE_FAILURES as error:
             raise refused(_shown(text), error) from error
 
     def _marked(self, work: Callable[[], None], statement_id: str) -> None:
