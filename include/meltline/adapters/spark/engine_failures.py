@@ -1,0 +1,52 @@
+"""Failures of Spark and Iceberg, as Py4J and PySpark raise them in this process.
+
+PySpark raises some Java exceptions, `IllegalArgumentException` among them, as classes of its own,
+and leaves the others to Py4J. Code that calls into the JVM catches both.
+"""
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from meltline.domain.discretion import discreet
+
+ENGINE_FAILURES = (Py4JError, PySparkException)
+"""Everything that a call into the JVM may raise; a JVM that has ended, too."""
+
+CONFLICT = "CommitFailedException"
+"""Iceberg's answer where another commit came first."""
+
+_LONGEST = 500
+
+
+def kind_of(failure: Exception) -> str:
+    """Returns the simple name of the Java class; of an exception that has none, Python's."""
+    java = java_exception(failure)
+    try:
+        return type(failure).__name__ if java is None else str(java.getClass().getSimpleName())
+    except Py4JError:  # the JVM has ended since
+        return type(failure).__name__
+
+
+def shown_failure(failure: Exception) -> str:
+    """Returns the class and the first line of its message, in at most 500 letters.
+
+    A message that begins with a condition of Spark, such as `[TABLE_OR_VIEW_NOT_FOUND]`, stands
+    alone: the condition says more than the class.
+    """
+    java = java_exception(failure)
+    try:
+        message = str(failure if java is None else java.getMessage() or "")
+    except Py4JError:
+        message = ""
+    line = next(iter(message.strip().splitlines()), "")
+    if not line.startswith("["):
+        line = f"{kind_of(failure)}: {line}" if line else kind_of(failure)
+    return discreet(line)[:_LONGEST]
+
+
+def java_exception(failure: Exception) -> Any | None:
+    """Returns what was raised in the JVM; None where the failure is of this process."""
+    # Py4J names it `java_exception`, PySpark's own classes keep it as `_origin`.
+    return getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
