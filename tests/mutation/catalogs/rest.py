@@ -205,7 +205,7 @@ REST = (
     Mutation(
         "rest: a table whose old metadata files go soon is planned",
         "app/expire/plan_expiration.py",
-        "not in {*observation.blocked, *observation.unprovable}",
+        "not in {*observation.blocked, *observation.obstacles}",
         "not in observation.blocked",
         SHORT_LOGS,
     ),

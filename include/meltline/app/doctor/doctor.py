@@ -30,7 +30,7 @@ from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.findings import Finding
 from meltline.app.ground.preconditions import require_generation, require_not_behind
 from meltline.app.ground.servers import is_probe_open, unmanaged_reason
-from meltline.app.observe.open_commits import unprovable_tables
+from meltline.app.observe.open_commits import obstacles
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
@@ -134,7 +134,7 @@ def _tables(context: ReadContext) -> list[Finding]:
         *cold_findings(context, tables),
         *chunk_findings(context, {t.state.uuid for t in tables if t.drop is None}),
         *rollup_findings(context.control.rollups.all()),
-        *_unprovable(context.config, [table.state for table in tables if table.managed]),
+        *_obstacles(context.config, [table.state for table in tables if table.managed]),
         *half_seen_findings(context.control.places),
         *withheld_findings(context, [table.state for table in tables if table.managed]),
         *version_findings(context.store, [state.metadata_location for state in states]),
@@ -170,11 +170,10 @@ def _catalogs(config: Config, listed: ListedCatalogs, hindrance: str) -> Iterabl
         yield _error("catalog_unlistable", refused)
 
 
-def _unprovable(config: Config, managed: Sequence[TableMetadata]) -> Iterable[Finding]:
+def _obstacles(config: Config, managed: Sequence[TableMetadata]) -> Iterable[Finding]:
     names = {state.uuid: str(state.name) for state in managed}
-    for uuid, why in unprovable_tables(config.catalogs, managed).items():
-        reason, _, fix = why.partition("; ")
-        yield Finding("warning", "old_metadata_deleted", names[uuid], reason, fix)
+    for uuid, obstacle in obstacles(config.catalogs, managed).items():
+        yield Finding("warning", obstacle.code, names[uuid], obstacle.reason, obstacle.fix)
 
 
 def _seen_before(context: ReadContext) -> Iterable[Finding]:

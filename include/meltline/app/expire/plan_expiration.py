@@ -90,7 +90,7 @@ def _targets(
         for target in retentions
         if target.table.managed
         and not target.table.held
-        and target.state.uuid not in {*observation.blocked, *observation.unprovable}
+        and target.state.uuid not in {*observation.blocked, *observation.obstacles}
         and selected(target.state.name, tables)
         and (only is None or target.state.name in only)
     ]

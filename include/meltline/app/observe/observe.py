@@ -18,7 +18,7 @@ from meltline.app.observe.changed_lists import forget_changed_lists, still_chang
 from meltline.app.observe.drop_evidence import record_drops_of_tables
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
-from meltline.app.observe.open_commits import unprovable_tables, unproven_commits
+from meltline.app.observe.open_commits import Obstacle, obstacles, unproven_commits
 from meltline.app.observe.recording import (
     record_ownership,
     record_registrations,
@@ -61,8 +61,7 @@ class Observation:
         listings: What each catalog that could be listed holds.
         left_behind: Last states of names that tables have left and that none goes on from.
         read: Tables whose references are all known as they are today, by UUID.
-        unprovable: Why no snapshot of a table expires, by UUID: behind a server that writes the
-            metadata, what its commit came to might never be known.
+        obstacles: What keeps snapshots of a table from being expired, by UUID.
     """
 
     at: datetime
@@ -81,7 +80,7 @@ class Observation:
     names: Mapping[str, TableName] = field(default_factory=dict)
     left_behind: tuple[ObservedTable, ...] = ()
     read: frozenset[str] = frozenset()
-    unprovable: Mapping[str, str] = field(default_factory=dict)
+    obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
 
     @cached_property
     def held(self) -> frozenset[str]:
@@ -211,7 +210,7 @@ def _observation(
         names={table.uuid: table.name for table in tables},
         left_behind=stale.tables,
         read=frozenset(fully_read),
-        unprovable=unprovable_tables(context.config.catalogs, readable),
+        obstacles=obstacles(context.config.catalogs, readable),
     )
 
 

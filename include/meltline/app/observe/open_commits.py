@@ -1,14 +1,16 @@
-"""Expirations over REST that were begun and of which nobody knows yet what came of them.
+"""Expirations that are not to be made, and those of which nobody knows yet what came of them.
 
-A ref that came while one was made may be lost until the next run has put it back (decision 048).
-Until then its files look as if nothing referred to them.
+A ref that came while one was made over REST may be lost until the next run has put it back
+(decision 048). Until then its files look as if nothing referred to them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.deletion.short_logs import KEEP_VERSIONS, deletes_soon
+from meltline.domain.iceberg.refused_heads import BEGIN_ANEW, load_refusal
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import PlanReader
 
@@ -38,17 +40,38 @@ def unproven_commits(
     }
 
 
-def unprovable_tables(
+@dataclass(frozen=True)
+class Obstacle:
+    """What keeps snapshots of a table from being expired.
+
+    Attributes:
+        code: As `doctor` names it.
+        reason: Why, in words.
+        fix: What the owner can do.
+    """
+
+    code: str
+    reason: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.fix}"
+
+
+def obstacles(
     catalogs: Mapping[str, CatalogConfig], states: Sequence[TableMetadata]
-) -> dict[str, str]:
-    """Why no snapshot of tables expires, by UUID: what a commit came to might never be known."""
-    return {
-        state.uuid: f"{why}; {KEEP_VERSIONS}"
-        for state in states
-        if (catalog := catalogs.get(state.name.catalog)) is not None
-        and catalog.server_commits
-        and (why := deletes_soon(state.properties))
-    }
+) -> dict[str, Obstacle]:
+    """Returns what keeps snapshots of tables from being expired, by UUID."""
+    return {state.uuid: found for state in states for found in _obstacles(catalogs, state)}
+
+
+def _obstacles(catalogs: Mapping[str, CatalogConfig], state: TableMetadata) -> Iterator[Obstacle]:
+    catalog = catalogs.get(state.name.catalog)
+    if catalog is not None and catalog.server_commits and (why := deletes_soon(state.properties)):
+        # What a commit came to might never be known.
+        yield Obstacle("old_metadata_deleted", why, KEEP_VERSIONS)
+    if why := load_refusal(state):
+        yield Obstacle("head_refused_by_iceberg", why, BEGIN_ANEW)
 
 
 def _needs_proof(plan: Plan, catalogs: Mapping[str, CatalogConfig]) -> bool:

@@ -93,7 +93,7 @@ class Summary:
             name = table.state.name
             if table.managed and selected(name, globs):
                 uuid = table.state.uuid
-                reason = observation.blocked.get(uuid) or observation.unprovable.get(uuid, "")
+                reason = observation.blocked.get(uuid) or str(observation.obstacles.get(uuid, ""))
                 self._change(name, skipped=reason)
         for name, error in observation.skipped.items():
             if selected(name, globs):

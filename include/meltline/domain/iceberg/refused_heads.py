@@ -1,0 +1,35 @@
+"""Heads that Iceberg's Java library refuses to load, although others write and read them."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+from meltline.domain.iceberg.table_metadata import TableMetadata
+
+TOLERANCE = timedelta(minutes=1)
+"""How far the clocks of two writers may differ, to Iceberg's Java library."""
+
+BEGIN_ANEW = (
+    "set write.metadata.previous-versions-max=1 on it with PyIceberg, which begins its metadata "
+    "log anew, and unset it after; where its snapshot log is meant, register an earlier file"
+)
+"""The way out. To commit once more is none: the log then has the wrong time in its middle."""
+
+
+def load_refusal(state: TableMetadata) -> str:
+    """Says why Iceberg's Java library refuses to load a table; empty where it does not.
+
+    A transaction of PyIceberg that began more than a minute before another writer's commit leaves
+    such a head. Source: `TableMetadata` in Iceberg's `core`, the checks of both logs.
+    """
+    logs = {
+        "snapshot": [entry.at for entry in state.snapshot_log],
+        "metadata": [state.metadata_times[file] for file in state.metadata_log],
+    }
+    for name, times in logs.items():
+        for earlier, later in pairwise([*times, state.last_updated]):
+            if earlier - later > TOLERANCE:
+                return (
+                    f"its {name} log is out of order by more than a minute, and Iceberg's Java "
+                    "library, Spark and Trino among its users, refuses to load it"
+                )
+    return ""
