@@ -20,6 +20,7 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
 from tests.mutation.retention import RETENTION
+from tests.mutation.stopping import STOPPING
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"
@@ -435,6 +436,7 @@ MUTATIONS = (
     *STORES,
     *CLUSTERS,
     *CHUNKED,
+    *STOPPING,
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",

@@ -115,14 +115,14 @@ BACKLOGS = (
     ),
     Mutation(
         "doctor: what gates refuse every night is for information",
-        "app/doctor/refused_findings.py",
+        "app/doctor/plan_findings.py",
         '        "warning" if runs > 1 else "info",\n',
         '        "info",\n',
         (f"{_STATUS}/test_refused_drops.py",),
     ),
     Mutation(
         "doctor: a chunk that a gate holds back while others go is not told",
-        "app/doctor/refused_findings.py",
+        "app/doctor/plan_findings.py",
         "    dropping = [(uuid, PlanKind.DROP_CHUNKS) for uuid in policies]\n",
         "    dropping = [(uuid, PlanKind.DROP_CHUNKS) for uuid in ()]\n",
         (f"{_STATUS}/test_refused_drops.py",),

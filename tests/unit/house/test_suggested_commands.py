@@ -40,7 +40,7 @@ OURS = {
 TEMPLATES = {
     "airflow/restore.py",
     "app/chunks/replication/refusals.py",
-    "app/doctor/refused_findings.py",
+    "app/doctor/plan_findings.py",
     "cli/chunks/runs.py",
 }
 """Where a command is a template: `format` fills it with quoted names, or with a command's name."""

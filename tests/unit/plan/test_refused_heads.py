@@ -5,7 +5,6 @@ from typing import Any
 
 from meltline.app.doctor.doctor import examine
 from meltline.domain.iceberg.metadata_editor import PREVIOUS_VERSIONS
-from meltline.domain.iceberg.refused_heads import TOLERANCE
 from tests.lake.lake import Lake, Table
 
 
@@ -64,6 +63,6 @@ def test_it_expires_as_ever_once_its_metadata_log_begins_anew() -> None:
 
 def test_clocks_that_differ_by_less_than_iceberg_allows_hinder_nothing() -> None:
     lake, late, _ = a_lake()
-    committed_late(late, TOLERANCE)
+    committed_late(late, timedelta(minutes=1))
     assert lake.run().exit_code == 0
     assert len(late.snapshots) == 1

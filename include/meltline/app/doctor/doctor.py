@@ -22,7 +22,7 @@ from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.doctor.half_seen_findings import half_seen_findings
-from meltline.app.doctor.refused_findings import refused_findings
+from meltline.app.doctor.plan_findings import refused_findings, unfinished_findings
 from meltline.app.doctor.rollup_findings import rollup_findings
 from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
@@ -42,7 +42,6 @@ from meltline.app.services import ReadContext
 from meltline.app.storage.guarded_tables import guarded_tables
 from meltline.config.load import Config
 from meltline.domain.clone.clones import is_guarded
-from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -313,14 +312,7 @@ def _incidents(context: ReadContext) -> Iterable[Finding]:
 
 
 def _plans(context: ReadContext) -> Iterable[Finding]:
-    for plan in context.control.plans.find(states=[PlanState.APPLYING]):
-        yield Finding(
-            "warning",
-            "plan_unfinished",
-            plan.id,
-            f"a {plan.kind} of {plan.table} was begun and not finished",
-            "the next run finishes it",
-        )
+    yield from unfinished_findings(context.control)
     yield from approval_findings(Approvals.of(context), PurgePermits.of(context))
     yield from refused_findings(context.control, context.clock.now())
 

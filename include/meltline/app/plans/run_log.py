@@ -67,6 +67,10 @@ class RunLine:
         """How long it ran; None where nobody has seen it end."""
         return self.run.ended_at - self.run.started_at if self.run.ended_at else None
 
+    def obstacle(self, table: str) -> str:
+        """Why a table was not done to its end; empty where it was."""
+        return self.failed.get(table) or self.refused.get(table) or self.skipped.get(table, "")
+
     @property
     def outcome(self) -> Outcome:
         """What it came to."""

@@ -1,19 +1,28 @@
-"""Reports plans that a gate refused: for information after one run, as a warning after two."""
+"""Reports plans that wait: those that a gate refused, and those that were begun and not finished.
+
+What happened once is information, or the next run's to finish; what happened to two runs in a row
+needs a person.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import takewhile
 
 from meltline.app.ground.findings import Finding
 from meltline.app.plans.refusals import Refusal, last_refusal
+from meltline.app.plans.run_log import RunFilter, RunLine, find_runs
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.durability import due_to_drop
 from meltline.domain.chunks.policies import ChunkPolicy
 from meltline.domain.deletion.plan import PlanKind, PlanState
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_instant, format_size
 from meltline.ports import ChunkReader, ControlLedger
 
 _MOST = 20
+_RUNS = 30  # the newest, each with what it said of its tables
+_NEXT_RUN = "the next run finishes it"
 _WAYS_OUT = {
     "share_allowed": "`meltline chunks run --dry-run --tables {table}` shows what would go; if it "
     "is right, raise `chunks.max-drop-share`",
@@ -26,6 +35,37 @@ _WAYS_OUT = {
     "planned_held": "`meltline hold list` says who holds it",
 }
 """What to do about a drop, by the fact that refused it."""
+
+
+def unfinished_findings(control: ControlLedger) -> Iterator[Finding]:
+    """Yields plans that were begun and not finished, and what each run since has met."""
+    begun = control.plans.find(states=[PlanState.APPLYING])
+    runs = find_runs(control, RunFilter(limit=_RUNS)) if begun else []
+    for plan in begun:
+        times, obstacle = _met(runs, plan.table)
+        is_stuck = times > 1
+        parts, fix = [f"the {plan.kind} of {plan.table} was begun and not finished"], _NEXT_RUN
+        if is_stuck:
+            parts.append(f"{times} runs in a row were stopped by the same: {obstacle}")
+            fix = "mend what stopped them; each run tries again"
+        yield Finding(
+            "error" if is_stuck else "warning",
+            "plan_unfinished",
+            plan.id,
+            "; ".join(parts),
+            fix,
+        )
+
+
+def _met(runs: Sequence[RunLine], table: TableName) -> tuple[int, str]:
+    """In how many runs in a row, the newest first, the same was said of a table, and what.
+
+    The plan may be the last one's alone: a night later its gate's result has ended.
+    """
+    told = [run.obstacle(str(table)) for run in runs]
+    newest = told[0] if told else ""
+    same = list(takewhile(newest.__eq__, told))
+    return (len(same), newest) if newest else (0, "")
 
 
 def refused_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]:

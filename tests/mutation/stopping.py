@@ -1,0 +1,52 @@
+"""Deleting that stops in silence, or one table's error that ends more than itself."""
+
+from tests.mutation.mutation import Mutation
+
+HEADS = ("tests/unit/plan/test_refused_heads.py",)
+UNFINISHED = ("tests/unit/plan/test_unfinished_plans.py",)
+FAILURES = ("tests/spark/faults/test_engine_failures.py",)
+
+STOPPING = (
+    Mutation(
+        "stopping: a head that Iceberg refuses is planned like any other",
+        "app/observe/open_commits.py",
+        "    if why := load_refusal(state):\n",
+        '    if why := load_refusal(state) and "":\n',
+        HEADS,
+    ),
+    Mutation(
+        "stopping: clocks may not differ at all",
+        "domain/iceberg/refused_heads.py",
+        "timedelta(minutes=1)",
+        "timedelta(minutes=0)",
+        HEADS,
+    ),
+    Mutation(
+        "stopping: only the newest head is looked at, and not the log behind it",
+        "domain/iceberg/refused_heads.py",
+        "pairwise([*times, state.last_updated])",
+        "pairwise([*times[-1:], state.last_updated])",
+        HEADS,
+    ),
+    Mutation(
+        "stopping: the next run is always said to finish a plan",
+        "app/doctor/plan_findings.py",
+        "        is_stuck = times > 1\n",
+        "        is_stuck = times > 100\n",
+        UNFINISHED,
+    ),
+    Mutation(
+        "stopping: what runs met counts, whether or not it was the same",
+        "app/doctor/plan_findings.py",
+        "    same = list(takewhile(newest.__eq__, told))\n",
+        "    same = told\n",
+        UNFINISHED,
+    ),
+    Mutation(
+        "stopping: what PySpark makes of Java's exceptions is not caught",
+        "adapters/spark/engine_failures.py",
+        "ENGINE_FAILURES = (Py4JError, PySparkException)",
+        "ENGINE_FAILURES = (Py4JError,)",
+        FAILURES,
+    ),
+)
