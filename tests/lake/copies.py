@@ -141,7 +141,8 @@ def moved(table: Table, name: str, *, delete: bool = False) -> Table:
 def rewritten_with_log(table: Table, location: str) -> str:
     """A table's files in another folder, with the log that it had. Returns its metadata file."""
     log = [*table.document["metadata-log"]]
-    log.append({"timestamp-ms": 0, "metadata-file": table.metadata_location})
+    now = table.document["last-updated-ms"]
+    log.append({"timestamp-ms": now, "metadata-file": table.metadata_location})
     work = _Rewriting(table.lake, table.version, table.location, location)
     at = work.metadata(table.metadata_location, is_end=True)
     document = table.lake.document(at) | {"metadata-log": log}

@@ -4,6 +4,7 @@ from tests.mutation.mutation import Mutation
 
 HEADS = ("tests/unit/plan/test_refused_heads.py",)
 UNFINISHED = ("tests/unit/plan/test_unfinished_plans.py",)
+CONTRADICTORY = ("tests/unit/plan/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
 
 STOPPING = (
@@ -48,5 +49,26 @@ STOPPING = (
         "ENGINE_FAILURES = (Py4JError, PySparkException)",
         "ENGINE_FAILURES = (Py4JError,)",
         FAILURES,
+    ),
+    Mutation(
+        "stopping: a table that contradicts itself may need any file",
+        "app/observe/observe.py",
+        " and p.name not in doubted]",
+        "]",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: a list that ends after its header is one that was read",
+        "app/observe/ingest.py",
+        "            if not reading.manifests:",
+        "            if not reading:",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: snapshots of a table with flawed metadata expire",
+        "app/observe/open_commits.py",
+        "    if state.flaws:\n",
+        "    if not state.flaws and state.flaws:\n",
+        CONTRADICTORY,
     ),
 )

@@ -287,8 +287,8 @@ def odd_documents() -> dict[str, object]:
         "a current snapshot that is missing": document(refs=None, current_snapshot_id=1),
         "two heads": document(current_snapshot_id=FIRST),
         "a current snapshot as text": document(refs=None, current_snapshot_id=str(SECOND)),
-        "a tag on a missing snapshot": document(
-            refs={"main": main, "t": {"snapshot-id": 1, "type": "tag"}}
+        "a head that is missing": document(
+            refs={"main": {**main, "snapshot-id": 1}}, current_snapshot_id=1
         ),
         "a ref of no kind": document(refs={"main": main, "t": {"snapshot-id": FIRST}}),
         "a ref of an odd kind": document(
@@ -308,7 +308,6 @@ def odd_documents() -> dict[str, object]:
 
 def trusted_today() -> dict[str, object]:
     """What the parser takes today although the spec does not allow it."""
-    main = {"snapshot-id": SECOND, "type": "branch"}
     no_list = altered("snapshots", 0, "manifest-list", to=...)
     null_list, empty_list = copy.deepcopy(no_list), copy.deepcopy(no_list)
     null_list["snapshots"][0]["manifests"] = None
@@ -345,7 +344,6 @@ def trusted_today() -> dict[str, object]:
             snapshots="", refs={}, current_snapshot_id=-1
         ),
         "two snapshots of one id": twice,
-        "main as a tag": document(refs={"main": {**main, "type": "tag"}}),
         "a snapshot with an encryption key": altered("snapshots", 0, "key-id", to="k1"),
         "a metadata log without a name": document(
             metadata_log=[{"timestamp-ms": T1, "metadata-file": None}]
@@ -372,3 +370,23 @@ def refuses(written: object) -> None:
     assert error.expected
     assert error.found
     assert error.next
+
+
+@pytest.mark.parametrize(
+    ("refs", "flaw"),
+    [
+        ({"main": {"snapshot-id": SECOND, "type": "tag"}}, "main is a tag"),
+        (
+            {
+                "main": {"snapshot-id": SECOND, "type": "branch"},
+                "t": {"snapshot-id": 1, "type": "tag"},
+            },
+            "ref t names snapshot 1, which is not there",
+        ),
+    ],
+)
+def test_what_leaves_no_doubt_about_its_files_is_a_flaw(refs: Document, flaw: str) -> None:
+    state = parsed(document(refs=refs))
+    assert state.flaws == (flaw,)
+    assert state.current_snapshot_id == SECOND
+    assert "t" not in state.refs

@@ -92,7 +92,7 @@ def ingest_snapshots(
     read = _read_manifests(context, listed, listed_before, lines, owners)
     again = [reading for reading in listed_before if reading.key in read.totals]
     unread |= {reading.state.name for reading in listed if _unread(reading, read.outcomes)}
-    return _record(context, [*listed, *again], read, refused, frozenset(unread), owners)
+    return _record(context, [*listed, *again], read, refused, unread, owners)
 
 
 def _unseen(
@@ -184,7 +184,7 @@ def _record(
     listed: Sequence[ListedSnapshot],
     read: _Read,
     refused: dict[TableName, MeltlineError],
-    unread: frozenset[TableName],
+    unread: set[TableName],
     owners: OwnerIndex,
 ) -> Ingested:
     outcomes = read.outcomes
@@ -192,6 +192,8 @@ def _record(
     for reading, verdict in verdicts:
         if verdict.problem:
             refused.setdefault(reading.state.name, _unreadable(reading, outcomes, verdict.problem))
+            if not reading.manifests:  # nobody writes a list that ends after its header
+                unread.add(reading.state.name)
     records = list(_complete(verdicts, read.totals))
     _note_places(context.control.places, context.store, records, outcomes.values())
     new = _sharing(listed, outcomes, owners) - set(context.control.registrations.sharing())
@@ -204,7 +206,7 @@ def _record(
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
     unchecked = (reading for reading, verdict in verdicts if not verdict.checked)
     names = tuple(f"{reading.state.name}@{reading.snapshot.snapshot_id}" for reading in unchecked)
-    return Ingested(recorded, refused, unread, names)
+    return Ingested(recorded, refused, frozenset(unread), names)
 
 
 def _complete(

@@ -134,6 +134,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
         catalogs,
         readable,
         skipped,
+        doubted=ingested.refused.keys() - ingested.unread,
         indexed=indexed | ingested.recorded,
         unchecked=ingested.unchecked,
         owners=owners,
@@ -167,6 +168,7 @@ def _observation(
     readable: Sequence[TableMetadata],
     skipped: Mapping[TableName, MeltlineError],
     *,
+    doubted: Collection[TableName],
     indexed: set[SnapshotKey],
     unchecked: tuple[str, ...],
     owners: OwnerIndex,
@@ -185,7 +187,9 @@ def _observation(
     reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
     reasons |= stale.unclear
     reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)
-    unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]
+    # What a table shares is known where all of it was read and contradicts itself. While something
+    # was not read it may need any file: `add_files` names files of any table.
+    unread = [p for p in catalogs.entries if p.name in skipped and p.name not in doubted]
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
     fully_read = read_uuids - reasons.keys()

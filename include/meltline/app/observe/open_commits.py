@@ -40,6 +40,11 @@ def unproven_commits(
     }
 
 
+_MEND = (
+    "set those refs anew with the engine that writes it, or register its last sound metadata file"
+)
+
+
 @dataclass(frozen=True)
 class Obstacle:
     """What keeps snapshots of a table from being expired.
@@ -70,6 +75,10 @@ def _obstacles(catalogs: Mapping[str, CatalogConfig], state: TableMetadata) -> I
     if catalog is not None and catalog.server_commits and (why := deletes_soon(state.properties)):
         # What a commit came to might never be known.
         yield Obstacle("old_metadata_deleted", why, KEEP_VERSIONS)
+    if state.flaws:
+        yield Obstacle(
+            "metadata_flawed", f"its metadata is flawed: {', '.join(state.flaws)}", _MEND
+        )
     if why := load_refusal(state):
         yield Obstacle("head_refused_by_iceberg", why, BEGIN_ANEW)
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from meltline.domain.errors import MetadataUnreadable
-from meltline.domain.iceberg.metadata_parser import parse_table
+from meltline.domain.iceberg.metadata_parser import broken_spec, parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, SnapshotRef, TableMetadata
 from meltline.domain.units import to_millis
@@ -87,9 +87,11 @@ class MetadataEditor:
     def edited(self) -> TableMetadata:
         """The table as it will be. Raises MetadataUnreadable where an edit has spoilt it."""
         before = self.state
-        return parse_table(
-            before.name, before.metadata_location, before.metadata_bytes, self._document
-        )
+        name, location = before.name, before.metadata_location
+        state = parse_table(name, location, before.metadata_bytes, self._document)
+        if spoilt := sorted({*state.flaws} - {*before.flaws}):
+            raise broken_spec(name, location, ", ".join(spoilt))
+        return state
 
     def changes_only(self, *fields: str) -> bool:
         """Whether every edit lies in these top-level fields."""

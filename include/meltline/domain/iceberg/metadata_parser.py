@@ -1,7 +1,7 @@
 """Reads a metadata document into facts; what does not follow the spec is refused."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
@@ -34,19 +34,24 @@ def parse_table(name: TableName, location: str, size: int, document: object) -> 
 
     Raises:
         FormatUnsupported: A format above 3, or encryption.
-        MetadataUnreadable: A required field is missing or of the wrong shape, or a ref or the
-            current snapshot names a snapshot that is not there.
+        MetadataUnreadable: A required field is missing or of the wrong shape, or the current
+            snapshot is not there.
     """
     try:
         return _parse(name, location, size, document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise MetadataUnreadable(
-            f"{name}: the metadata file does not follow the Iceberg spec",
-            object=location,
-            expected="table metadata of format 1, 2 or 3",
-            found=f"{type(error).__name__}: {error}",
-            next="read the table with another engine; restore the file, or drop the table",
-        ) from error
+        raise broken_spec(name, location, f"{type(error).__name__}: {error}") from error
+
+
+def broken_spec(name: TableName, location: str, found: str) -> MetadataUnreadable:
+    """The error about a metadata document that does not follow the specification."""
+    return MetadataUnreadable(
+        f"{name}: the metadata file does not follow the Iceberg spec",
+        object=location,
+        expected="table metadata of format 1, 2 or 3",
+        found=found,
+        next="read the table with another engine; restore the file, or drop the table",
+    )
 
 
 def _parse(name: TableName, location: str, size: int, document: object) -> TableMetadata:
@@ -58,7 +63,8 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
     shared = SharedFacts()
     snapshots = _snapshots(document, version, shared)
     uuid = _identity(document, version)
-    state = TableMetadata(
+    refs, flaws = _refs(document, snapshots)
+    return TableMetadata(
         name=name,
         uuid=uuid,
         table_uuid=uuid,
@@ -68,7 +74,8 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
         format_version=version,
         last_updated=from_millis(_whole(document["last-updated-ms"])),
         snapshots=snapshots,
-        refs=_refs(document),
+        refs=refs,
+        flaws=flaws,
         snapshot_log=_snapshot_log(document, shared),
         metadata_log=tuple(_text(e["metadata-file"]) for e in _listed(document, "metadata-log")),
         statistics=tuple(_statistics(document)),
@@ -78,10 +85,6 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
             for e in _listed(document, "metadata-log")
         },
     )
-    for ref in state.refs.values():
-        if ref.snapshot_id not in snapshots:
-            raise ValueError(f"ref {ref.name} names snapshot {ref.snapshot_id}, which is not there")
-    return state
 
 
 def _refuse_unsupported(
@@ -164,25 +167,36 @@ def _manifests(raw: Mapping[str, object], version: int) -> tuple[str, tuple[str,
     return manifest_list, inline
 
 
-def _refs(document: Mapping[str, object]) -> dict[str, SnapshotRef]:
+def _refs(
+    document: Mapping[str, object], snapshots: Collection[int]
+) -> tuple[dict[str, SnapshotRef], tuple[str, ...]]:
+    """Returns the refs, and what is wrong with some that can be read all the same.
+
+    A ref whose snapshot is not there keeps nothing, and is left out.
+    """
     listed = dict(document.get("refs") or {})  # type: ignore[call-overload]
     refs = {name: _ref(name, raw) for name, raw in listed.items()}
     current = document.get("current-snapshot-id")
-    if current is None:
-        return refs
-    if MAIN not in refs and current != -1:
+    if current is not None and MAIN not in refs and current != -1:
         refs[MAIN] = SnapshotRef(MAIN, _whole(current), is_branch=True)
-    if MAIN in refs and refs[MAIN].snapshot_id != current:
+    if current is not None and MAIN in refs and refs[MAIN].snapshot_id != current:
         raise ValueError(f"main is {refs[MAIN].snapshot_id}, current-snapshot-id is {current}")
-    return refs
+    if MAIN in refs and refs[MAIN].snapshot_id not in snapshots:
+        raise ValueError(f"main names snapshot {refs[MAIN].snapshot_id}, which is not there")
+    flaws = [
+        f"ref {ref.name} names snapshot {ref.snapshot_id}, which is not there"
+        for ref in refs.values()
+        if ref.snapshot_id not in snapshots
+    ]
+    if MAIN in refs and not refs[MAIN].is_branch:
+        flaws.append("main is a tag")
+    return {name: r for name, r in refs.items() if r.snapshot_id in snapshots}, tuple(flaws)
 
 
 def _ref(name: str, raw: Mapping[str, object]) -> SnapshotRef:
     kind = str(raw["type"]).lower()
     if kind not in ("branch", "tag"):
         raise ValueError(f"ref {name} is a {kind}")
-    if name == MAIN and kind != "branch":
-        raise ValueError("main is a tag")
     return SnapshotRef(
         name=name,
         snapshot_id=_whole(raw["snapshot-id"]),

@@ -109,6 +109,7 @@ class TableMetadata:
             (`app.catalog.registrations`). As parsed it is Iceberg's UUID, which copies share.
         table_uuid: Iceberg's UUID, as the file says it. Copies and second registrations have the
             same one, so nothing may hang on it but the lineage of metadata files.
+        flaws: What breaks the specification, and leaves no doubt about what the table refers to.
     """
 
     name: TableName
@@ -127,6 +128,7 @@ class TableMetadata:
     metadata_times: Mapping[str, datetime] = field(default_factory=dict)
     """From when each file of the metadata log was the current one."""
     table_uuid: str = ""
+    flaws: tuple[str, ...] = ()
 
     @property
     def heads(self) -> dict[str, int]:
