@@ -52,9 +52,9 @@ STOPPING = (
     ),
     Mutation(
         "stopping: a table that contradicts itself may need any file",
-        "app/observe/observe.py",
-        " and p.name not in doubted]",
-        "]",
+        "app/catalog/management.py",
+        "any(row.incomplete and row.status != CONTRADICTORY for row in rows)",
+        "any(row.incomplete for row in rows)",
         CONTRADICTORY,
     ),
     Mutation(

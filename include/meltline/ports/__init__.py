@@ -104,6 +104,8 @@ from meltline.ports.control.runs import (
     SwitchLedger,
 )
 from meltline.ports.control.tables import (
+    CONTRADICTORY,
+    UNREADABLE,
     ForeignOwnerLedger,
     ForeignOwnerReader,
     KnownTable,
@@ -182,8 +184,10 @@ from meltline.ports.stores import (
 from meltline.ports.sweep import Listing, Sweeper
 
 __all__ = [
+    "CONTRADICTORY",
     "NOT_REGISTERED",
     "SPANNING",
+    "UNREADABLE",
     "Approval",
     "ApprovalReader",
     "Archive",

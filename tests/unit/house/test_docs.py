@@ -294,7 +294,7 @@ def test_every_finding_of_doctor_is_named() -> None:
     found |= set(re.findall(r'Finding\("\w+", "(\w+)"', source))
     found |= set(re.findall(r'_refusals\("(\w+)"', source))
     obstacles = text(app / "observe" / "open_commits.py")
-    found |= set(re.findall(r'Obstacle\("(\w+)"', obstacles))
+    found |= set(re.findall(r'Obstacle\(\s*"(\w+)"', obstacles))
     found -= {"error", "warning", "info"}
     page = text(DOCS / "when-things-go-wrong.md")
     told = set(re.findall(r"^\| `(\w+)` \| (?:error|warning|info) \|", page, re.MULTILINE))

@@ -22,6 +22,7 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.policy import ENABLED
 from meltline.ports import (
+    CONTRADICTORY,
     Catalog,
     CatalogEditor,
     CatalogEntry,
@@ -191,7 +192,8 @@ def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> li
 def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     place = location_key(pointer.metadata_location)
     is_known = any(location_key(row.metadata_location) == place for row in rows)
-    return is_known and not any(row.incomplete for row in rows)
+    # What contradicts itself was read, and what it shares with whom is known.
+    return is_known and not any(row.incomplete and row.status != CONTRADICTORY for row in rows)
 
 
 def holding_back(
@@ -229,7 +231,7 @@ def vouched_for(
 
 
 def _was_never_read(store: ObjectReader, rows: Sequence[KnownTable], pointer: CatalogEntry) -> bool:
-    broken = any(row.name == pointer.name and row.status == "unreadable" for row in rows)
+    broken = any(row.name == pointer.name and row.is_skipped for row in rows)
     state = load_if_readable(store, pointer.name, pointer.metadata_location)
     unread = broken or state is None
     return unread and pointer in never_read(rows, [pointer])

@@ -188,7 +188,7 @@ def _is_all_known(context: ReadContext, history: StorageHistory, state: TableMet
     """
     group = Groups(context.control.registrations.sharing()).members(state.uuid)
     rows = context.control.registrations.all()
-    if any(row.uuid in group and row.status == "unreadable" for row in rows):
+    if any(row.uuid in group and row.is_skipped for row in rows):
         return False
     return _is_indexed(history, group) and not _has_come_since(context, history, group)
 

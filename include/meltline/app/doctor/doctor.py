@@ -48,7 +48,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.profiles import Profile
 from meltline.domain.safe_text import quote, quote_all
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogEntry
+from meltline.ports import UNREADABLE, CatalogEntry
 
 
 def examine(context: ReadContext) -> list[Finding]:
@@ -177,13 +177,15 @@ def _obstacles(config: Config, managed: Sequence[TableMetadata]) -> Iterable[Fin
 
 def _seen_before(context: ReadContext) -> Iterable[Finding]:
     for table in context.control.registrations.all():
-        if table.status == "unreadable":
+        if table.is_skipped:
             yield Finding(
                 "error",
                 "table_skipped",
                 str(table.name),
                 table.error,
-                "restore what is missing; until then nothing of its group is touched",
+                "restore what is missing; until then nothing of its group is touched"
+                if table.status == UNREADABLE
+                else "have its writer correct the totals; until then its group waits, and no other",
             )
     for absent in gone_tables(context):
         since = f"it left its catalog (noticed {format_instant(absent.row.observed_at)})"
@@ -204,7 +206,7 @@ def _words(
 ) -> Iterable[Finding]:
     """Tables that were never read and hold all purging back, and for which a person vouches."""
     rows, decisions = context.control.registrations.all(), context.control.decisions
-    broken = {row.name for row in rows if row.status == "unreadable"}
+    broken = {row.name for row in rows if row.is_skipped}
     unread = never_read(rows, [p for p in listed if p.name in broken or p.name not in readable])
     vouched = vouched_for(decisions, context.store, unread)
     names = sorted(str(pointer.name) for pointer in set(unread) - vouched)

@@ -134,7 +134,6 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
         catalogs,
         readable,
         skipped,
-        doubted=ingested.refused.keys() - ingested.unread,
         indexed=indexed | ingested.recorded,
         unchecked=ingested.unchecked,
         owners=owners,
@@ -168,7 +167,6 @@ def _observation(
     readable: Sequence[TableMetadata],
     skipped: Mapping[TableName, MeltlineError],
     *,
-    doubted: Collection[TableName],
     indexed: set[SnapshotKey],
     unchecked: tuple[str, ...],
     owners: OwnerIndex,
@@ -187,9 +185,7 @@ def _observation(
     reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
     reasons |= stale.unclear
     reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)
-    # What a table shares is known where all of it was read and contradicts itself. While something
-    # was not read it may need any file: `add_files` names files of any table.
-    unread = [p for p in catalogs.entries if p.name in skipped and p.name not in doubted]
+    unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
     fully_read = read_uuids - reasons.keys()

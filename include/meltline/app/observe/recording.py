@@ -18,7 +18,14 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.places import places_in
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
 from meltline.domain.retention.snapshot_observations import next_sightings
-from meltline.ports import CatalogListing, ControlLedger, KnownTable, RegistrationLedger
+from meltline.ports import (
+    CONTRADICTORY,
+    UNREADABLE,
+    CatalogListing,
+    ControlLedger,
+    KnownTable,
+    RegistrationLedger,
+)
 
 Sightings = dict[int, SnapshotObservation]
 
@@ -144,7 +151,8 @@ def record_registrations(
         incomplete = state.name in unread or (error is not None and key not in complete)
         rows[key] = replace(known_table(state, "live", now), incomplete=incomplete)
         if error:
-            rows[key] = _unreadable(rows[key], error, seen.get(key))
+            status = UNREADABLE if state.name in unread else CONTRADICTORY
+            rows[key] = _skipped(status, rows[key], error, seen.get(key))
     for table in previous:
         if (table.uuid, table.name) not in rows and _is_missed(table, listings):
             rows[table.uuid, table.name] = _missed(table, skipped.get(table.name), states, now)
@@ -166,7 +174,7 @@ def _missed(
     follows the table to its new name: metadata logs are cut one day.
     """
     if error and table.status != "gone":
-        return _unreadable(table, error, table)
+        return _skipped(UNREADABLE, table, error, table)
     later = (state for state in states if state.uuid == table.uuid and comes_of(state, table))
     if state := next(later, None):
         table = replace(table, metadata_location=state.metadata_location)
@@ -174,7 +182,9 @@ def _missed(
     return replace(table, status="gone", observed_at=noticed_at, error="")
 
 
-def _unreadable(table: KnownTable, error: MeltlineError, seen: KnownTable | None) -> KnownTable:
-    """The row of a table that cannot be read: it says when it was last seen as a whole."""
+def _skipped(
+    status: str, table: KnownTable, error: MeltlineError, seen: KnownTable | None
+) -> KnownTable:
+    """The row of a table with something wrong: it says when it was last seen as a whole."""
     observed_at = seen.observed_at if seen else table.observed_at
-    return replace(table, status="unreadable", observed_at=observed_at, error=error.message)
+    return replace(table, status=status, observed_at=observed_at, error=error.message)

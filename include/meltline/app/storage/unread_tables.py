@@ -77,4 +77,4 @@ def _broken(
     heads = {SnapshotKey(state.uuid, head) for head in state.heads.values()}
     if heads <= set(indexed):
         return None
-    return next((r for r in rows if r.name == state.name and r.status == "unreadable"), None)
+    return next((r for r in rows if r.name == state.name and r.is_skipped), None)

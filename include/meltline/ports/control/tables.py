@@ -10,6 +10,9 @@ from meltline.domain.deletion.withheld import Withheld
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
 
+UNREADABLE, CONTRADICTORY = "unreadable", "contradictory"
+"""A table of which something could not be read; one that was read wholly and contradicts itself."""
+
 
 @dataclass(frozen=True)
 class KnownTable:
@@ -17,10 +20,11 @@ class KnownTable:
 
     Attributes:
         uuid: The registration's id.
-        status: `live`, `unreadable` (error says why), `gone` from every catalog, or `let go`: its
-            retention as a dropped table has ended, and its registration was taken away.
+        status: `live`, `unreadable` or `contradictory` (error says why), `gone` from every
+            catalog, or `let go`: its retention as a dropped table has ended, and its registration
+            was taken away.
         observed_at: When it was last seen as a whole; of one that is gone, when that was noticed.
-        incomplete: Whether some of its references have never been read.
+        incomplete: Whether some of its references have never been recorded.
         table_uuid: Iceberg's UUID; other registrations may have the same.
         newest: Main's head when the table was last seen, as `id location of its list`; empty
             where it had none. It proves the lineage of a table whose log was cut meanwhile.
@@ -36,6 +40,11 @@ class KnownTable:
     incomplete: bool = False
     table_uuid: str = ""
     newest: str = ""
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether something is wrong with it, so that nothing of its group is touched."""
+        return self.status in (UNREADABLE, CONTRADICTORY)
 
 
 class RegistrationReader(Protocol):
