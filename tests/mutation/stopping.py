@@ -1,5 +1,7 @@
 """Deleting that stops in silence, or one table's error that ends more than itself."""
 
+# ruff: noqa: E501 - the lines are other files', as they stand there
+
 from tests.mutation.mutation import Mutation
 
 HEADS = ("tests/unit/plan/test_refused_heads.py",)
@@ -69,6 +71,48 @@ STOPPING = (
         "app/observe/open_commits.py",
         "    if state.flaws:\n",
         "    if not state.flaws and state.flaws:\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: the planner holds a trusted table's totals against it",
+        "app/observe/ingest.py",
+        "    if reading.state.uuid in trusted and reading.manifests:\n",
+        "    if reading.state.uuid in () and reading.manifests:\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: the gate's proof holds a trusted table's totals against it",
+        "app/gate/proof.py",
+        "        if uuid not in scan.errors and uuid not in trusted:\n",
+        "        if uuid not in scan.errors:\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: of a trusted table the two readers may differ",
+        "app/gate/plan_bases.py",
+        "        if stated != files or files < 0 or not (is_newer or by_index == (files, size)):\n",
+        "        if not is_trusted and (stated != files or by_index != (files, size)):\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: anything may be trusted",
+        "app/ground/owner_guards.py",
+        "    doubted = [row for row in found if row.status == CONTRADICTORY]\n",
+        "    doubted = found\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: trust outlives that the table was left alone",
+        "app/catalog/management.py",
+        "            for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):\n",
+        "            for kind in (GuardKind.OVERRIDDEN,):\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: trust covers a manifest that cannot be read",
+        "app/observe/ingest.py",
+        "    if bad := _unread(reading, outcomes):\n        return Verdict(checked=True, problem=bad.error)\n",
+        "    if (bad := _unread(reading, outcomes)) and reading.state.uuid not in trusted:\n        return Verdict(checked=True, problem=bad.error)\n",
         CONTRADICTORY,
     ),
 )

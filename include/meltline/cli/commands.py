@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "stop": "control.stop",
     "go": "control.go",
     "attach": "control.attach",
+    "trust": "control.trust",
     "detach": "control.detach",
     "abandon": "control.abandon",
     "init": "install.ledgers.init",

@@ -1,4 +1,4 @@
-"""Commands that decide: arm, disarm, stop, go, attach, detach, abandon."""
+"""Commands that decide: arm, disarm, stop, go, attach, trust, detach, abandon."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from meltline.app.catalog.management import described
 from meltline.app.catalog.management import detach as detach_tables
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.expire.abandon import abandon as abandon_plan
+from meltline.app.ground.owner_guards import trust as trust_manifests
 from meltline.app.safety.arming import arm as arm_catalog
 from meltline.app.safety.arming import disarm as disarm_catalog
 from meltline.app.safety.stop_switch import go as let_go_on
@@ -24,7 +25,8 @@ from meltline.cli.options import (
     wire,
 )
 from meltline.cli.output import answer
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.domain.safe_text import quote
 
 CatalogArgument = Annotated[str, typer.Argument(metavar="CATALOG", help="the hot catalog")]
 
@@ -119,6 +121,35 @@ def attach(
         attach_table(context, name, reason, despite_guard=despite_guard)
     document = {"table": name, "managed": True, "dry_run": dry_run}
     return answer(document, [f"{name}: attached."], as_json=as_json)
+
+
+def trust(
+    table: TableArgument,
+    reason: Annotated[
+        str,
+        typer.Option("--reason", metavar="TEXT", help="why its rows are right; it is recorded"),
+    ],
+    manifests: Annotated[
+        bool,
+        typer.Option("--manifests", help="what is trusted: manifests, not totals"),
+    ] = False,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> int:
+    """Trust a table's manifests though the totals of its snapshots contradict them."""
+    name = parse_table_name(table)
+    if not manifests:
+        raise UsageInvalid(
+            "what is trusted has to be said",
+            object=str(name),
+            expected="--manifests",
+            found="nothing",
+            next=f"`meltline trust {quote(name)} --manifests --reason TEXT`",
+        )
+    trust_manifests(wire(config).ledgers(), name, reason)
+    document = {"table": name, "trusted": "manifests", "reason": reason}
+    lines = [f"{name}: its totals count for nothing from now on; `meltline detach` takes it back."]
+    return answer(document, lines, as_json=as_json)
 
 
 def detach(

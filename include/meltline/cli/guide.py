@@ -29,6 +29,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "stop",
         "go",
         "attach",
+        "trust",
         "detach",
         "abandon",
         "clock",

@@ -1,11 +1,16 @@
 """Tables that were read wholly and contradict themselves: their group waits, the others go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from meltline.app.catalog.management import attach, detach
 from meltline.app.doctor.doctor import examine
+from meltline.app.ground.owner_guards import trust
+from meltline.domain.errors import UsageInvalid
+from meltline.ports import SnapshotKey
 from tests.lake.avro_files import list_bytes
 from tests.lake.lake import Lake, Table
 
@@ -87,6 +92,74 @@ def test_a_list_that_ends_after_its_header_may_have_named_any_file() -> None:
 def empty_list(lake: Lake, table: Table) -> bytes:
     """A list that names no manifest, sound as a file."""
     return list_bytes(table.version, [])
+
+
+@pytest.mark.parametrize("change", [miscounted, too_few])
+def test_a_person_who_trusts_its_manifests_has_it_expired_and_purged(
+    change: Callable[[Document], None],
+) -> None:
+    lake, odd, _ = a_lake(change)
+    nights(lake)
+    trust(lake.services(), odd.name, "our writer counts its own commit alone")
+    odd.overwrite("new")
+    odd.edit(change)  # every later commit counts as wrongly
+    for day in range(LAST_DAY, 2 * LAST_DAY, 5):
+        assert lake.on(day).run().exit_code == 0
+    assert len(odd.snapshots) == 1 and odd.data("o0") not in lake.paths()
+    (finding,) = [f for f in examine(lake.services()) if f.code == "manifests_trusted"]
+    assert finding.object == str(odd.name)
+
+
+def test_a_table_that_contradicts_nothing_is_not_to_be_trusted() -> None:
+    lake, _, well = a_lake(miscounted)
+    nights(lake)
+    with pytest.raises(UsageInvalid, match="cannot be trusted yet"):
+        trust(lake.services(), well.name, "why not")
+
+
+def test_a_torn_manifest_of_a_trusted_table_holds_it_back_as_ever() -> None:
+    lake, odd, _ = a_lake(miscounted)
+    nights(lake)
+    trust(lake.services(), odd.name, "our writer counts its own commit alone")
+    odd.overwrite("new")
+    lake.spoil(odd.manifests(odd.head)[0])
+    assert lake.on(LAST_DAY + 20).run().exit_code == 4
+    assert len(odd.snapshots) == 4
+
+
+def test_the_totals_count_again_once_the_table_was_detached() -> None:
+    lake, odd, _ = a_lake(miscounted)
+    nights(lake)
+    trust(lake.services(), odd.name, "our writer counts its own commit alone")
+    detach(lake.services(), [odd.name], "somebody else looks after it")
+    attach(lake.services(), odd.name)
+    assert lake.on(LAST_DAY + 20).run().exit_code == 4
+    assert len(odd.snapshots) == 3
+
+
+def test_a_gate_that_reads_other_files_than_the_index_refuses_a_trusted_table() -> None:
+    lake, odd, _ = a_lake(miscounted)
+    nights(lake)
+    trust(lake.services(), odd.name, "our writer counts its own commit alone")
+    services = lake.on(LAST_DAY).services()
+    files = services.files
+    wrong = replace(files, snapshots=WrongTotals(files.snapshots))
+    summary = lake.run(services=replace(services, files=wrong))
+    assert summary.exit_code == 3 and len(odd.snapshots) == 3
+
+
+@dataclass(frozen=True)
+class WrongTotals:
+    """An index that has other totals of every head than its files."""
+
+    inner: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
+        known: Mapping[SnapshotKey, tuple[int, int]] = self.inner.live_totals(heads)
+        return {key: (files + 1, size) for key, (files, size) in known.items()}
 
 
 def test_it_expires_as_ever_once_its_totals_are_right_again() -> None:

@@ -119,7 +119,7 @@ def _detach(
             raise
     vouched = _vouch(context, pointer.name, at, reason) if never_read else None
     if not dry_run:
-        _end_override(context, pointer.name)
+        _end_words(context, pointer.name)
         if vouched:
             raise_epoch(context, "detach")
             context.control.decisions.save_vouched([vouched])
@@ -127,11 +127,12 @@ def _detach(
     return DetachedTable(pointer.name, vouched)
 
 
-def _end_override(context: ReadContext, name: TableName) -> None:
-    """Has the owner's `gc.enabled=false` count again, once the table is attached again."""
+def _end_words(context: ReadContext, name: TableName) -> None:
+    """Has the owner's `gc.enabled=false` and the totals count again, once it is attached again."""
     for row in context.control.registrations.all():
         if row.name == name:
-            context.control.decisions.forget_guard(row.uuid, GuardKind.OVERRIDDEN)
+            for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):
+                context.control.decisions.forget_guard(row.uuid, kind)
 
 
 def _opted_out(

@@ -48,7 +48,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.profiles import Profile
 from meltline.domain.safe_text import quote, quote_all
 from meltline.domain.units import format_instant
-from meltline.ports import UNREADABLE, CatalogEntry
+from meltline.ports import UNREADABLE, CatalogEntry, GuardKind
 
 
 def examine(context: ReadContext) -> list[Finding]:
@@ -138,6 +138,7 @@ def _tables(context: ReadContext) -> list[Finding]:
         *withheld_findings(context, [table.state for table in tables if table.managed]),
         *version_findings(context.store, [state.metadata_location for state in states]),
         *_guarded(context, tables),
+        *_trusted(context),
         *foreign_findings(context.control.owners),
         *_without_clones(context.config.account.profile, states, sharing),
         *_who_else_deletes(states, sharing),
@@ -185,7 +186,9 @@ def _seen_before(context: ReadContext) -> Iterable[Finding]:
                 table.error,
                 "restore what is missing; until then nothing of its group is touched"
                 if table.status == UNREADABLE
-                else "have its writer correct the totals; until then its group waits, and no other",
+                else "have its writer correct the totals, or, where its rows are right, "
+                f"`meltline trust {quote(table.name)} --manifests --reason TEXT`; until then its "
+                "group waits, and no other",
             )
     for absent in gone_tables(context):
         since = f"it left its catalog (noticed {format_instant(absent.row.observed_at)})"
@@ -267,6 +270,21 @@ def _guarded(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[
     """Tables whose owners forbid deletions, with what that keeps."""
     for guard in guarded_tables(context, [table.state for table in tables]):
         yield Finding("info", "owner_guard", str(guard.name), guard.message, guard.fix)
+
+
+def _trusted(context: ReadContext) -> Iterable[Finding]:
+    names = {row.uuid: row.name for row in context.control.registrations.all()}
+    for record in context.control.decisions.guards():
+        if record.kind is GuardKind.TRUSTED and record.table_uuid in names:
+            name = names[record.table_uuid]
+            yield Finding(
+                "info",
+                "manifests_trusted",
+                str(name),
+                f"{record.who} trusts its manifests, and not its totals, since "
+                f"{format_instant(record.at)}: {record.reason}",
+                f"`meltline detach {quote(name)}` takes it back",
+            )
 
 
 def _without_clones(

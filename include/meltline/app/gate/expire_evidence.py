@@ -17,6 +17,7 @@ from meltline.app.gate.needed_snapshots import (
 from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
+from meltline.app.ground.owner_guards import trusted_tables
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.main_line import lost_drops
 from meltline.domain.chunks.sync import TrackedTable
@@ -58,6 +59,7 @@ class LedgerFacts:
     bases: Mapping[str, Base] = field(default_factory=dict)
     leases: Sequence[Lease] = ()
     vetoed: frozenset[str] = frozenset()
+    trusted: frozenset[str] = frozenset()
     tracked: Mapping[str, TrackedTable] = field(default_factory=dict)
     chunks: Mapping[str, Collection[Chunk]] = field(default_factory=dict)
 
@@ -82,6 +84,7 @@ class LedgerFacts:
             stated=_stated(sources, [plan.table for plan in plans]),
             bases=bases,
             leases=sources.leases.active(sources.clock.now()),
+            trusted=trusted_tables(sources.guards),
             vetoed=frozenset(veto.table_uuid for veto in sources.vetoes.all()),
             tracked=tracked,
             chunks={uuid: sources.chunks.of(uuid).values() for uuid in tracked},
@@ -191,7 +194,14 @@ def _table_measures(
         "drop_evidence_lost": () if ended else _text(facts.lost_drops(state, planned)),
         "planned_not_in_metadata": _text(planned - (state.snapshots.keys() & base.snapshots)),
         "head_totals_differ": [
-            *differing_heads(plan, base, state, around.proof.totals, facts.indexed)
+            *differing_heads(
+                plan,
+                base,
+                state,
+                around.proof.totals,
+                facts.indexed,
+                is_trusted=state.uuid in facts.trusted,
+            )
         ],
     }
 

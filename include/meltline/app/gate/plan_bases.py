@@ -78,18 +78,22 @@ def differing_heads(
     state: TableMetadata,
     totals: Mapping[SnapshotKey, Totals],
     indexed: Mapping[SnapshotKey, Totals],
+    *,
+    is_trusted: bool,
 ) -> Iterable[str]:
     """Heads whose live files differ between the files, the index and the snapshot's own totals.
 
     Of a snapshot that the base had, the index must know them; of a newer one, files and totals
-    must agree, and the index where it knows it.
+    must agree, and the index where it knows it. Of a table whose manifests a person trusts, what
+    the two readers have read must agree.
     """
     for head in sorted(base.checked_heads(plan, state)):
         key = SnapshotKey(plan.table_uuid, head)
         files, size = totals.get(key, (-1, -1))
         summary = state.snapshots[head].summary
         counts = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
-        stated = sum(map(int, counts)) if all(total.isdecimal() for total in counts) else files
+        is_told = not is_trusted and all(total.isdecimal() for total in counts)
+        stated = sum(map(int, counts)) if is_told else files
         by_index = indexed.get(key)
         is_newer = by_index is None and head not in base.snapshots
         if stated != files or files < 0 or not (is_newer or by_index == (files, size)):

@@ -12,6 +12,7 @@ from functools import cached_property
 from meltline.app.catalog.live_catalogs import LiveCatalogs, ledger_uuids
 from meltline.app.catalog.management import vouched_for
 from meltline.app.gate.sources import GateSources
+from meltline.app.ground.owner_guards import trusted_tables
 from meltline.app.observe.changed_lists import changed_lists
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.iceberg.locations import location_key
@@ -112,7 +113,7 @@ def prove(
     sources.progress(f"gate: proving against {len(remaining)} remaining snapshots")
     scan = sources.proofs.prove(list(remaining.values()), planned, since)
     totals = _live_totals(scan, remaining)
-    errors = _errors(world, scan, totals)
+    errors = _errors(world, scan, totals, trusted_tables(sources.guards))
     if unknown := _unknown(sources, world, scan, remaining):
         errors[""] = (*errors.get("", ()), *unknown)
     names = {state.uuid: str(state.name) for state in world.states}
@@ -174,7 +175,10 @@ def _live_totals(
 
 
 def _errors(
-    world: LiveCatalogs, scan: ProofResult, totals: Mapping[SnapshotKey, tuple[int, int]]
+    world: LiveCatalogs,
+    scan: ProofResult,
+    totals: Mapping[SnapshotKey, tuple[int, int]],
+    trusted: Collection[str],
 ) -> dict[str, tuple[str, ...]]:
     """Why something could not be read, or does not add up, by table UUID."""
     errors = {uuid: list(messages) for uuid, messages in world.unreadable.items()}
@@ -182,7 +186,7 @@ def _errors(
         errors.setdefault(uuid, []).extend(messages)
     # Where something could not be read, that is why it does not add up.
     for uuid, message in _cut_short(world, totals):
-        if uuid not in scan.errors:
+        if uuid not in scan.errors and uuid not in trusted:
             errors.setdefault(uuid, []).append(message)
     return {uuid: tuple(messages) for uuid, messages in errors.items()}
 

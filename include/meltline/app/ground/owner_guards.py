@@ -3,7 +3,8 @@
 `gc.enabled=false` is the format's only statement that others may need a table's files. Meltline
 sets it too, on tables that share files, and records that in the control ledger. A setting without
 such a record is the owner's: the table is only observed, until a person overrides it (decision
-052).
+052). The same records say whose manifests a person trusts although the totals contradict them
+(decision 004).
 """
 
 from collections.abc import Collection, Iterable
@@ -15,9 +16,10 @@ from meltline.app.services import ReadContext
 from meltline.domain.clock import Clock
 from meltline.domain.clone.clones import GC, OWNER_GC, owner_guard
 from meltline.domain.errors import UsageInvalid
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.safe_text import quote
-from meltline.ports import Decisions, GuardKind, GuardReader, GuardRecord
+from meltline.ports import CONTRADICTORY, Decisions, GuardKind, GuardReader, GuardRecord
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class OwnerGuards:
         return frozenset(state.uuid for state in states if self.of(state))
 
 
+def trusted_tables(guards: GuardReader) -> frozenset[str]:
+    """Tables whose manifests a person trusts, whatever their totals say, by UUID."""
+    return frozenset(r.table_uuid for r in guards.guards() if r.kind is GuardKind.TRUSTED)
+
+
 @dataclass(frozen=True)
 class GuardLog:
     """Records what happens to the guards of registrations."""
@@ -72,6 +79,34 @@ class GuardLog:
         """Records anything else."""
         record = GuardRecord(table_uuid, kind, self.who, reason, self.clock.now())
         self.decisions.save_guard(record)
+
+
+def trust(context: ReadContext, name: TableName, reason: str) -> None:
+    """Has the totals of a table's snapshots count for nothing; its manifests are still read twice.
+
+    Args:
+        context: Where that is recorded.
+        name: A table that a run has found to contradict itself.
+        reason: Why its manifests are right.
+
+    Raises:
+        UsageInvalid: There is no reason, or no run has found a contradiction.
+        MeltlineError: The epoch cannot be raised.
+    """
+    found = [row for row in context.control.registrations.all() if row.name == name]
+    doubted = [row for row in found if row.status == CONTRADICTORY]
+    if not doubted or not reason.strip():
+        raise UsageInvalid(
+            f"the manifests of {name} cannot be trusted yet",
+            object=str(name),
+            expected="a table that contradicts itself, and --reason TEXT: why its rows are right",
+            found="no reason" if doubted else "no contradiction that a run has met",
+            next="read the table with its engine; `meltline doctor` says what contradicts what",
+        )
+    raise_epoch(context, "trust")
+    for row in doubted:
+        GuardLog.of(context).save(row.uuid, GuardKind.TRUSTED, reason.strip())
+    audit(context, "trust", str(name), reason.strip(), "its totals count for nothing")
 
 
 def override(context: ReadContext, state: TableMetadata, reason: str) -> None:

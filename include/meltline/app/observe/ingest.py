@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.ground.owner_guards import trusted_tables
 from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.linear_history import TableLine, as_far_as_told, lines_that_moved
 from meltline.app.observe.manifest_lists import (
@@ -188,7 +189,8 @@ def _record(
     owners: OwnerIndex,
 ) -> Ingested:
     outcomes = read.outcomes
-    verdicts = _verdicts(listed, outcomes)
+    trusted = trusted_tables(context.control.decisions)
+    verdicts = _verdicts(listed, outcomes, trusted)
     for reading, verdict in verdicts:
         if verdict.problem:
             refused.setdefault(reading.state.name, _unreadable(reading, outcomes, verdict.problem))
@@ -242,25 +244,36 @@ def _note_places(
 
 
 def _verdicts(
-    listed: Iterable[ListedSnapshot], outcomes: Mapping[str, ManifestOutcome]
+    listed: Iterable[ListedSnapshot],
+    outcomes: Mapping[str, ManifestOutcome],
+    trusted: Collection[str],
 ) -> list[tuple[ListedSnapshot, Verdict]]:
-    """Each snapshot, the oldest first, and whether it was read completely."""
+    """Each snapshot, the oldest first, and whether it was read completely.
+
+    Args:
+        listed: The snapshots.
+        outcomes: What came of reading their manifests.
+        trusted: Tables whose totals are known to be wrong, by UUID.
+    """
     readings = sorted(listed, key=lambda reading: reading.snapshot.sequence_number)
     totals = {
         (reading.state.name, reading.snapshot.snapshot_id): Totals.of(reading.manifests, outcomes)
         for reading in readings
     }
-    return [(reading, _verdict(reading, outcomes, totals)) for reading in readings]
+    return [(reading, _verdict(reading, outcomes, totals, trusted)) for reading in readings]
 
 
 def _verdict(
     reading: ListedSnapshot,
     outcomes: Mapping[str, ManifestOutcome],
     totals: Mapping[tuple[TableName, int], Totals],
+    trusted: Collection[str],
 ) -> Verdict:
     """Whether a snapshot was read completely, as far as anything tells."""
     if bad := _unread(reading, outcomes):
         return Verdict(checked=True, problem=bad.error)
+    if reading.state.uuid in trusted and reading.manifests:
+        return Verdict(checked=True)
     name, snapshot = reading.state.name, reading.snapshot
     parent = totals.get((name, snapshot.parent_id or -1))
     return check_totals(snapshot, totals[name, snapshot.snapshot_id], parent)

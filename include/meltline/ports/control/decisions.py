@@ -57,20 +57,22 @@ class DisownedTime:
 
 
 class GuardKind(StrEnum):
-    """What happened to the `gc.enabled` of a registration.
+    """What is recorded of a guard of a registration: of its `gc.enabled`, or of its totals.
 
     `SET`: Meltline set it to false. `LIFTED`: it shared no file any more, and was not cloned since.
     `OVERRIDDEN`: a person decided that Meltline deletes in spite of the owner's setting.
+    `TRUSTED`: a person decided that its manifests are right and its totals are not.
     """
 
     SET = "set"
     LIFTED = "lifted"
     OVERRIDDEN = "overridden"
+    TRUSTED = "trusted"
 
 
 @dataclass(frozen=True)
 class GuardRecord:
-    """That something happened to the `gc.enabled` of a registration.
+    """That something happened to a guard of a registration.
 
     Attributes:
         table_uuid: The registration's id.
@@ -88,7 +90,7 @@ class GuardRecord:
 
 
 class GuardReader(Protocol):
-    """What happened to the `gc.enabled` of registrations."""
+    """What happened to the guards of registrations."""
 
     def guards(self) -> Sequence[GuardRecord]:
         """Every record that holds, by registration and kind."""
