@@ -28,6 +28,7 @@ from meltline.domain.iceberg.files import SWEPT, DepartureState
 from tests.lake.accounts import check_accounts, check_sweeps
 from tests.lake.gaps import Gap, with_gaps
 from tests.lake.lake import DAY, MINUTE, T0
+from tests.lives.miscounting import MiscountedLake, trust_the_miscounted
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.lives.recorded import RecordedLife, initialize, live, rule
 from tests.lives.strangers import STRANGE, UNLISTED, allow_the_gone
@@ -289,6 +290,36 @@ class StrangeLifecycles(RandomLifecycles):
             self.lake.run()
 
 
+class MiscountedLifecycles(RandomLifecycles):
+    """Lives in which an engine counts wrongly, and a person trusts its manifests in the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lake = MiscountedLake(other_catalogs=("theirs",))
+        self.engines = Engines(self.lake)
+
+    @rule(table=TABLE, number=NUMBER)
+    def an_engine_counts_wrongly(self, table: int, number: int) -> None:
+        """Its commit says that the table has as many files as it added, or far too many."""
+        self.pass_time(DAY)
+        tables = self.lake.tables()
+        if tables:
+            told = str(number if number % 2 else 0)
+            tables[table % len(tables)].append(
+                self.engines.new_file(), summary={"total-data-files": told}
+            )
+        self.lake.check()
+
+    @rule()
+    def a_person_trusts_it(self) -> None:
+        self.lake.look()
+        trust_the_miscounted(self.lake)
+
+    def night(self, services: RunContext | None = None) -> Summary:
+        summary = super().night(services)
+        return super().night() if trust_the_miscounted(self.lake) else summary
+
+
 class FollowedLifecycles(RandomLifecycles):
     """Lives in which readers fall behind: chance alone seldom has one stand for long enough."""
 
@@ -322,3 +353,9 @@ def test_lives_with_strangers_lose_nothing_of_theirs_and_go_on_purging() -> None
 def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
     for begin, lives in beginnings(few=2, many=15):
         live(FollowedLifecycles, lives=lives, moves=30, begin=begin)
+
+
+@pytest.mark.slow("random lives")
+def test_lives_with_engines_that_count_wrongly_keep_every_invariant_and_go_on_purging() -> None:
+    for begin, lives in beginnings(few=2, many=15):
+        live(MiscountedLifecycles, lives=lives, moves=30, begin=begin)
