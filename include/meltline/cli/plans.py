@@ -170,7 +170,7 @@ def _run_row(line: RunLine) -> list[str]:
         str(departed),
         str(purged),
         format_size(size),
-        str(line.outcome),
+        line.outcome_text,
     ]
 
 

@@ -126,6 +126,16 @@ def test_a_run_is_shown_with_its_plans_by_the_start_of_its_id() -> None:
         run_of(lake.control, "nigh")
 
 
+def test_a_run_that_did_something_and_left_a_table_out_is_done() -> None:
+    lake, busy, still = lake_of_two()
+    lake.spoil(still.metadata_location)
+    busy.overwrite("late")
+    nights(lake, 30)
+    (line,) = by_id(lake, limit=1).values()
+    assert line.as_json()["files_departed"] > 0
+    assert (line.outcome, line.outcome_text) == (Outcome.DONE, "done, 1 table left out")
+
+
 def test_a_run_that_nobody_saw_end_is_unfinished() -> None:
     lake, _, _ = lake_of_two()
     lake.control.runs.start(RunRecord("killed", T0, lake.clock.now() + DAY))

@@ -12,7 +12,7 @@ from meltline.app.plans.period import Period
 from meltline.app.plans.plan_log import JudgedPlan, judged
 from meltline.domain.deletion.plan import PlanKind, PlanState, PlanTotals
 from meltline.domain.iceberg.names import selected
-from meltline.domain.units import format_instant
+from meltline.domain.units import counted, format_instant
 from meltline.ports import ControlLedger, PlanReader, RunLog, RunRecord
 
 
@@ -82,7 +82,14 @@ class RunLine:
         open_states = {PlanState.PLANNED, PlanState.PASSED, PlanState.APPLYING}
         if self.run.ended_at is None or states & open_states:
             return Outcome.UNFINISHED
-        return Outcome.SKIPPED if self.skipped or self.notes else Outcome.DONE
+        is_quiet = PlanState.APPLIED not in states
+        return Outcome.SKIPPED if is_quiet and (self.skipped or self.notes) else Outcome.DONE
+
+    @property
+    def outcome_text(self) -> str:
+        """What it came to, and how many tables it left out, as `done, 1 table left out`."""
+        left_out = counted(len(self.skipped), "table")
+        return f"{self.outcome}, {left_out} left out" if self.skipped else str(self.outcome)
 
     def applied(self, kind: PlanKind) -> tuple[int, int]:
         """Files and bytes of its applied plans of a kind."""
