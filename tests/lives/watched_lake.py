@@ -81,7 +81,7 @@ class WatchedLake(Lake):
         lost: Files that other tools have deleted.
         ours: Files that lay with managed tables alone, or that these alone named, while needed.
         last_needed: When each file was last referred to by anything.
-        contents: What each file held when it was first there.
+        contents: What each file held when it was first there; forgotten once it has gone.
         strays: Files that writers left without committing them, and when.
         rewritten: Paths under which a new object was put, and when.
         sizes: What the objects under such a path have measured, the first one too.
@@ -364,10 +364,11 @@ class WatchedLake(Lake):
         missing = {path for path in needs if self.store.real_path(path) not in there}
         assert not missing, f"I-1: needed and gone: {sorted(missing)}"
         self._check_departures(needs)
-        for path in there:
-            content = self.store.read(path)
-            before = self.contents.setdefault(path, content)
+        contents = {path: self.store.read(path) for path in there}
+        for path, content in contents.items():
+            before = self.contents.get(path, content)
             assert content == before or path in self.spoilt, f"I-5: {path} has changed"
+        self.contents = {path: self.contents.get(path, now) for path, now in contents.items()}
         self.note_needs()
 
     def note_needs(self) -> None:

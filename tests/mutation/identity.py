@@ -6,6 +6,8 @@ from tests.mutation.mutation import Mutation
 
 COPIES = "tests/unit/catalog/test_copies.py"
 LISTS = "tests/unit/clone/test_shared_manifest_lists.py"
+EXTERNAL_DROPS = "tests/unit/catalog/test_external_drops.py"
+LETTING_GO = "tests/unit/drop/test_letting_go.py"
 OLDER = "tests/unit/drop/test_older_metadata.py"
 REPLACED = "tests/unit/purge/test_replaced_places.py"
 ENTRIES = "tests/unit/catalog/test_entries.py"
@@ -243,5 +245,26 @@ IDENTITY = (
         "    return comes_of(state, row) and not was_over\n",
         "    return comes_of(state, row)\n",
         (OLDER,),
+    ),
+    Mutation(
+        "a dropped table is kept in a state that it was set back from",
+        "app/drop/external_drops.py",
+        "    for at in _set_back_from(context.reader, files, last_seen):\n        del files[at]\n",
+        "",
+        (EXTERNAL_DROPS,),
+    ),
+    Mutation(
+        "what lies with a table that left its catalog unnoticed is nobody's",
+        "app/expire/plan_expiration.py",
+        "    tables = (*observation.tables, *observation.left_behind)\n    managed = {t.state.uuid for t in tables if t.managed}",
+        "    managed = {t.state.uuid for t in observation.tables if t.managed}",
+        (EXTERNAL_DROPS,),
+    ),
+    Mutation(
+        "a killed let go is finished though a table under a hold lies in the folder",
+        "app/drop/finalize.py",
+        "        if _lies_with_untouchable(observation, state):\n            continue\n",
+        "",
+        (LETTING_GO,),
     ),
 )

@@ -13,7 +13,8 @@ from meltline.domain.errors import NotDropped
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import DROPPED_NAMESPACE
 from meltline.domain.retention.policy import RETENTION
-from tests.lake.lake import DAY, T0, Lake
+from tests.lake.copies import earlier, fresh_lake, set_back
+from tests.lake.lake import DAY, T0, Lake, Table
 from tests.unit.drop.test_letting_go import MS, back, dropped, dropped_names, names, own, written
 
 
@@ -102,6 +103,55 @@ def test_of_two_metadata_files_that_may_be_the_last_both_are_kept_and_a_person_i
     assert "more than one" in found[0].message
     with pytest.raises(NotDropped):
         back(lake)
+
+
+def test_a_table_that_was_set_back_is_kept_in_its_last_state_and_not_in_one_that_it_left() -> None:
+    lake, table = written(fresh_lake())
+    last = table.snapshots
+    for name in ("one", "two"):
+        table.tag(name, table.head)
+    lake.run()
+    table.append("unseen")
+    table = set_back(table, earlier(table, 3))
+    lake.on(4).run()  # the metadata files between the two depart
+    table.drop()
+    lake.on(5).run()
+    (kept,) = dropped_names(lake)
+    assert Table(lake, kept).snapshots == last
+
+
+def test_a_late_commit_of_a_table_whose_log_was_cut_is_still_its_last_state() -> None:
+    lake, table = written(fresh_lake())
+    first = table.document["metadata-log"][0]["metadata-file"]
+    table.edit(lambda document: document.update({"metadata-log": document["metadata-log"][1:]}))
+    table.edit(lambda document: document.update({"metadata-log": document["metadata-log"][1:]}))
+    lake.on(4).run()
+    assert first in lake.waiting()
+    late = table.append("late")
+    lake.clock.moment += MS
+    table.drop()
+    lake.run()
+    assert back(lake).tables[0].snapshot_id == late
+
+
+def test_what_another_table_lets_go_in_the_folder_of_one_that_left_unnoticed_goes_with_it() -> None:
+    lake, table = written(Lake(other_catalogs=("theirs",)))
+    shared, second = table.data("f2"), lake.table("lake.air.second")
+    second.append(shared)
+    table.overwrite("last")
+    lake.run()
+    lake.on(12).run()  # only the second table needs it now
+    second.overwrite("own")
+    table.drop()
+    lake.catalogs["theirs"].unlistable = "no answer"
+    lake.on(24).run()
+    assert shared in lake.waiting()
+    lake.on(40).run()
+    assert shared in lake.paths()
+    lake.catalogs["theirs"].unlistable = ""
+    lake.on(41).run()
+    lake.on(42).run()
+    assert shared not in lake.paths()
 
 
 def test_where_the_chain_is_broken_everything_is_kept_and_a_person_is_asked() -> None:

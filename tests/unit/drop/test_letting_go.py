@@ -323,6 +323,23 @@ def test_a_run_that_is_killed_while_it_lets_go_is_finished_by_the_next(at: str) 
     assert own(lake) == set()
 
 
+def test_a_killed_let_go_is_not_finished_while_a_held_table_lies_in_the_folder() -> None:
+    lake, _ = dropped(Lake(unique=map("m{}".format, count()).__next__))
+    lake.on(11).run()
+    lake.table("t").append("mine")
+    process = Process(dies_at=1, after=True, about="catalog.unregister")
+    with pytest.raises(Killed):
+        lake.on(19).run(services=process.of(lake.services()))
+    assert names(lake) == {NAME}
+    lake.let_leases_end()
+    hold = add_hold(lake.services(), NAME, reason="audit")
+    lake.run()
+    remove_hold(lake.services(), hold.id, reason="over")
+    for day in (20, 29):
+        lake.on(day).run()
+    assert own(lake) == {path for path in lake.needed() if "/air/t/" in path}
+
+
 def test_a_table_stays_while_a_plan_of_it_is_begun_though_nothing_waits_any_more() -> None:
     lake, _ = dropped()
     lake.on(11).run()

@@ -7,7 +7,7 @@ file with its UUID whose log leads back to the one that was last observed, and t
 registration has. Where two files claim that, or none does, both are kept and a person is asked.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
@@ -30,14 +30,23 @@ from meltline.config.load import Config
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop
 from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
+from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.retention.policy import INFINITE, parse_days
-from meltline.ports import Catalog, CatalogEntry, CatalogListing, KnownTable, ObjectReader
+from meltline.ports import (
+    Catalog,
+    CatalogEntry,
+    CatalogListing,
+    KnownTable,
+    LedgerReader,
+    ObjectReader,
+)
 
 _SUFFIX = ".metadata.json"
+_DEPARTED = (DepartureState.FAILSAFE, DepartureState.DELETED)
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ def _look(
     if question := _out_of_reach(context.config, context.catalogs, row):
         return GoneTable(row, None, question)
     try:
-        candidates = last_states(context.store, rows, copies)
+        candidates = last_states(context, rows, copies)
     except MeltlineError as error:
         return GoneTable(row, None, f"its metadata folder cannot be listed: {error.message}")
     if len(candidates) != 1:
@@ -135,12 +144,12 @@ def _out_of_reach(config: Config, catalogs: Mapping[str, Catalog], row: KnownTab
 
 
 def last_states(
-    store: ObjectReader, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
+    context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
 ) -> list[TableMetadata]:
     """The metadata files that may be a table's last: one, where all is well.
 
     Args:
-        store: Where the table was.
+        context: The store where the table was, and what has departed there.
         rows: What is known of it, by each of its names.
         copies: Other registrations that have its UUID: what only they name is not its own.
 
@@ -150,11 +159,29 @@ def last_states(
     last_seen = {location_key(row.metadata_location) for row in rows}
     theirs = set[str]().union(*map(_line, copies)) - last_seen
     files = {
-        at: state for row in rows for at, state in _later_files(store, row) if at not in theirs
+        at: state
+        for row in rows
+        for at, state in _later_files(context.store, row)
+        if at not in theirs
     }
+    for at in _set_back_from(context.reader, files, last_seen):
+        del files[at]
     tips = _tips(files)
     # A newer file of this table that does not lead back is a chain that broke: nobody can tell.
     return tips if any(last_seen <= _past(state, files) for state in tips) else []
+
+
+def _set_back_from(
+    reader: LedgerReader, files: Mapping[str, TableMetadata], last_seen: Collection[str]
+) -> list[str]:
+    """Later states that name a metadata file which departed: their table went on without it."""
+    later = {at: state for at, state in files.items() if at not in last_seen}
+    paths = {
+        path for state in later.values() for path in (*state.metadata_log, state.metadata_location)
+    }
+    departures = reader.departures((), *sorted(paths)) if paths else ()
+    departed = {location_key(row.path) for row in departures if row.state in _DEPARTED}
+    return [at for at, state in later.items() if departed & _line(state)]
 
 
 def _tips(files: Mapping[str, TableMetadata]) -> list[TableMetadata]:

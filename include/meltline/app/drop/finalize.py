@@ -105,6 +105,8 @@ def _finish(
 ) -> Observation:
     """Goes on with tables that an earlier run has begun to let go. Returns what is there then."""
     for state in states:
+        if _lies_with_untouchable(observation, state):
+            continue
         listing = observation.listings[state.name.catalog]
         _depart_metadata(context, observation, observed_table(context, state, listing))
         observation = _without(observation, state)
@@ -172,9 +174,8 @@ def _let_go(context: RunContext, observation: Observation, table: ObservedTable)
     next run goes on from there.
     """
     state = table.state
-    owners = {o for file in side_files_of(state) for o in observation.owners.owners(file.path)}
-    if owners & untouchable(observation):
-        return False  # it lies with a table to leave alone; without its name nobody would delete it
+    if _lies_with_untouchable(observation, state):
+        return False
     try:
         with group_locks(context, [state.uuid], f"let go {state.name}"):
             registrar = context.registrars[state.name.catalog]
@@ -185,6 +186,12 @@ def _let_go(context: RunContext, observation: Observation, table: ObservedTable)
         context.progress(f"observe: {state.name} is not let go today: {stop.message}")
         return False
     return True
+
+
+def _lies_with_untouchable(observation: Observation, state: TableMetadata) -> bool:
+    """Whether a table to leave alone owns its metadata too: let go, nothing would delete that."""
+    owners = {o for file in side_files_of(state) for o in observation.owners.owners(file.path)}
+    return not owners.isdisjoint(untouchable(observation))
 
 
 def _depart_metadata(context: RunContext, observation: Observation, table: ObservedTable) -> None:

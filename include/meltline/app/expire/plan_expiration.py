@@ -187,8 +187,9 @@ def _assign(
     """Gives each departing file to one plan: its owner's if it is among them, else the first.
 
     Foreign files (owned by nobody, or by a table Meltline cannot manage), odd paths and what the
-    engine deletes itself are nobody's to delete. What lies with a table under a hold, or with one
-    that opted out, departs: nobody would find it again later. No purge takes it until that ends.
+    engine deletes itself are nobody's to delete. What lies with a table under a hold, with one that
+    opted out, or with one that left its catalog and is not kept yet, departs: nobody would find it
+    again later. No purge takes it until that ends.
     """
     planned = {target.state.uuid: target.state for target in reversed(targets)}
     owner_of = _departing_owners(observation)
@@ -215,7 +216,8 @@ def _departing_owners(
 ) -> Callable[[str, Collection[str]], str | None]:
     """Tells which of a departing file's owners lets it go; None where it is nobody's to delete."""
     out = {t.state.uuid for t in observation.tables if t.opted_out}
-    managed = {t.state.uuid for t in observation.tables if t.managed} | observation.let_go.keys()
+    tables = (*observation.tables, *observation.left_behind)
+    managed = {t.state.uuid for t in tables if t.managed} | observation.let_go.keys()
     passing = (observation.held | out) - observation.blocked.keys() - observation.ledger_uuids
     hands_off = untouchable(observation) - passing
 
