@@ -331,7 +331,7 @@ class Engines:
         if location not in there:
             return False
         try:
-            return self.lake.walk.of_table(location) <= there
+            return set(map(self.lake.store.real_path, self.lake.walk.of_table(location))) <= there
         except FileNotFoundError:  # an old state of a copy, with what nobody has copied
             return False
 
