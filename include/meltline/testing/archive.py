@@ -68,7 +68,7 @@ class MemoryArchive:
     ) -> Iterator[Mended]:
         """Copies anew what is not as it was recorded, or as its original is. See the port."""
         for file in originals if may_go_on() else ():
-            copy = _Copy(self._store, self._warehouse, self._book, mends=True)
+            copy = _Copy(self._store, self._warehouse, self._book, mends=True, is_alone=True)
             if copy.is_known(mirrored(file.path, self._warehouse)):
                 yield Mended(file.path)
                 continue
@@ -201,12 +201,18 @@ def _put_snapshot(
 
 @dataclass
 class _Copy:
-    """The files of one snapshot, copied."""
+    """The files of one snapshot, copied.
+
+    Attributes:
+        is_alone: Whether one file is copied, and what it names is taken as cold has it: the
+            originals may have been purged.
+    """
 
     store: MemoryStore
     warehouse: str
     book: CopyCache
     mends: bool
+    is_alone: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
     copied: list[str] = field(default_factory=list)
     rows: int = 0
@@ -215,7 +221,8 @@ class _Copy:
         """Copies a manifest list and all that it refers to; returns where the copy lies."""
         schema, metadata, rows = _read(self.store.read(path))
         for row in rows:
-            row["manifest_path"] = self.manifest(row["manifest_path"])
+            path_in_hot = row["manifest_path"]
+            row["manifest_path"] = self._in_cold(path_in_hot) or self.manifest(path_in_hot)
             row["manifest_length"] = self.sizes[row["manifest_path"]]
         return self._put(path, _avro(schema, metadata, rows))
 
@@ -229,7 +236,8 @@ class _Copy:
                 self.rows += file["record_count"]
             old = file["file_path"]
             size = file["file_size_in_bytes"]
-            file["file_path"] = self.file(old, size) if live else mirrored(old, self.warehouse)
+            copy = self._in_cold(old) or self.file(old, size) if live else ""
+            file["file_path"] = copy or mirrored(old, self.warehouse)
             if file.get("referenced_data_file"):
                 file["referenced_data_file"] = mirrored(
                     file["referenced_data_file"], self.warehouse
@@ -248,6 +256,15 @@ class _Copy:
         if prior and prior.from_source and prior.sha256 != sha256(content).hexdigest():
             raise ValueError(f"{path} does not have the bytes that were copied once")
         return self._put(path, content)
+
+    def _in_cold(self, path: str) -> str:
+        """Where cold has the copy of a file that the one names that is copied alone."""
+        place = mirrored(path, self.warehouse)
+        present = self._present(place) if self.is_alone else None
+        if present is None:
+            return ""
+        self.sizes[place] = len(present)
+        return place
 
     def _put(self, path: str, content: bytes) -> str:
         place = mirrored(path, self.warehouse)

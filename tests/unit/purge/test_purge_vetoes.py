@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.ground.tombstones import audit_cancelled
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
@@ -56,6 +58,17 @@ def test_the_next_run_turns_what_is_wanted_back_into_cancelled_departures() -> N
     assert [e.reason for e in lake.control.audit.entries() if e.action == "cancel departure"] == [
         "recover t"
     ]
+
+
+@pytest.mark.parametrize(("files", "last"), [(100, "f099"), (103, "and 3 more")])
+def test_the_audit_says_how_many_cancelled_departures_it_does_not_name(
+    files: int, last: str
+) -> None:
+    services = Lake().services()
+    audit_cancelled(AuditTrail.of(services), [f"f{n:03}" for n in range(files)], "needed")
+    (entry,) = [e for e in services.control.audit.entries() if e.action == "cancel departure"]
+    assert entry.object == f"{files} files"
+    assert entry.detail.splitlines()[99:][-1] == last
 
 
 def test_a_preview_leaves_out_what_is_wanted_back_and_settles_nothing() -> None:

@@ -12,6 +12,7 @@ from meltline.domain.units import format_size
 from meltline.ports import DepartureLog
 
 _SHOWN = 3
+_MOST_LINES = 100
 
 
 def next_departures(
@@ -47,7 +48,7 @@ def take_back(
 def audit_cancelled(trail: AuditTrail, paths: Sequence[str], why: str) -> None:
     """Records which files were taken back, and why (PX-13)."""
     subject = paths[0] if len(paths) == 1 else f"{len(paths)} files"
-    trail.add("cancel departure", subject, why, "\n".join(sorted(paths)[:100]))
+    trail.add("cancel departure", subject, why, _listed(sorted(paths)))
 
 
 def audit_deleted(trail: AuditTrail, done: Iterable[tuple[Plan, Sequence[PlannedFile]]]) -> None:
@@ -73,4 +74,10 @@ def audit_replaced(
     progress(f"purge: kept, as it is not what departed: {'; '.join(lines[:_SHOWN])}")
     subject = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} files"
     why = "it is not the file that departed"
-    trail.add("keep replaced file", subject, why, "\n".join(lines[:100]))
+    trail.add("keep replaced file", subject, why, _listed(lines))
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """The first lines, and how many more there are: an audit entry stays small."""
+    left_out = len(lines) - _MOST_LINES
+    return "\n".join([*lines[:_MOST_LINES], *([f"and {left_out} more"] if left_out > 0 else [])])
