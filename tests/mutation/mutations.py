@@ -7,6 +7,7 @@ from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.owners import OWNERS
 from tests.mutation.catalogs.places import PLACES
 from tests.mutation.catalogs.rest import REST
+from tests.mutation.catalogs.stopping import STOPPING
 from tests.mutation.catalogs.stores import STORES
 from tests.mutation.chunked.chunked import CHUNKED
 from tests.mutation.clusters import CLUSTERS
@@ -20,7 +21,6 @@ from tests.mutation.mutation import Mutation
 from tests.mutation.readers import READERS
 from tests.mutation.reasons import REASONS
 from tests.mutation.retention import RETENTION
-from tests.mutation.stopping import STOPPING
 from tests.mutation.writers import BUSY_TABLES, WRITERS
 
 KEEP = "tests/unit/retention/test_keep_set.py"

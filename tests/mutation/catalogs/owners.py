@@ -73,8 +73,8 @@ OWNERS = (
     Mutation(
         "an override outlives the detaching of its table",
         "app/catalog/management.py",
-        "            context.control.decisions.forget_guard(row.uuid, GuardKind.OVERRIDDEN)\n",
-        "            pass\n",
+        "            for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):\n",
+        "            for kind in (GuardKind.TRUSTED,):\n",
         GUARDS,
     ),
     Mutation(

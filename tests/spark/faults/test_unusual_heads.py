@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
+from meltline.adapters.spark.jvm import ENGINE_FAILURES
+from meltline.domain.deletion.refused_heads import load_refusal
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.iceberg.refused_heads import load_refusal
 from tests.seeds import SEED, examples
 from tests.spark.setups import walk
 from tests.spark.setups.warehouse import DAY, SPACE, TODAY, Warehouse, tables_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, java_exception
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, java_exception
 
 _CALLS = ("c\n", "i\n")  # methods and constructors; a lookup of a name raises nothing of Java's
 _RAISED = "xr"  # an error, by reference

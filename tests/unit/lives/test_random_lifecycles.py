@@ -28,13 +28,13 @@ from meltline.domain.iceberg.files import SWEPT, DepartureState
 from tests.lake.accounts import check_accounts, check_sweeps
 from tests.lake.gaps import Gap, with_gaps
 from tests.lake.lake import DAY, MINUTE, T0
-from tests.lives.miscounting import MiscountedLake, trust_the_miscounted
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
 from tests.lives.recorded import RecordedLife, initialize, live, rule
 from tests.lives.strangers import STRANGE, UNLISTED, allow_the_gone
 from tests.lives.watched_changes import expired_a_sharer
 from tests.lives.watched_lake import WatchedLake
 from tests.seeds import beginnings
+from tests.unit.lives.miscounted_lake import MiscountedLake, trust_the_miscounted
 
 INSIDE_A_LOOK = (Gap.LISTED, Gap.SIGHTED)
 GAPS = st.sampled_from([gap.name for gap in Gap if gap not in INSIDE_A_LOOK])

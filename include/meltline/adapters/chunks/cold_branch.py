@@ -8,7 +8,7 @@ from typing import Any
 
 from meltline.adapters.chunks.java_lists import JavaLists
 from meltline.adapters.chunks.predicates import iceberg_filter
-from meltline.adapters.spark.engine_failures import (
+from meltline.adapters.spark.jvm import (
     CONFLICT,
     ENGINE_FAILURES,
     kind_of,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from meltline.adapters.chunks.java_lists import JavaLists
 from meltline.adapters.chunks.predicates import iceberg_filter
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, kind_of, shown_failure
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, kind_of, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.chunks.layout import ChunkLayout

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.predicates import chunk_name, chunk_ordinal, ordinals
-from meltline.adapters.spark.engine_failures import (
+from meltline.adapters.spark.jvm import (
     CONFLICT,
     ENGINE_FAILURES,
     kind_of,

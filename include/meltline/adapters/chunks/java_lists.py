@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from meltline.adapters.spark.java_classes import JavaClasses
+from meltline.adapters.spark.jvm import JavaClasses
 
 _BETWEEN = "\0"  # no path has one, since no store and no file system takes it
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
 from meltline.adapters.chunks.predicates import few_ranges, within
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig

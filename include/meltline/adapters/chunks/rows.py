@@ -21,7 +21,7 @@ from meltline.adapters.chunks.predicates import (
     ordinals,
 )
 from meltline.adapters.chunks.row_hashes import row_hash, unsupported
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import Field, PinnedTables, column_of, fields_of
 from meltline.adapters.spark.session import file_io_settings
 from meltline.config.load import CatalogConfig

@@ -21,7 +21,7 @@ from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.index_tables.spark_scan import answer_by_spark
 from meltline.adapters.index_tables.table_now import TableNow
 from meltline.adapters.spark.first_tables import preparing
-from meltline.adapters.spark.java_classes import JavaClasses
+from meltline.adapters.spark.jvm import JavaClasses
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import quote_part
 

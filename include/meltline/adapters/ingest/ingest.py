@@ -32,7 +32,7 @@ from meltline.adapters.ingest.ingest_job import (
 from meltline.adapters.ingest.outcome_rows import outcome_of
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.spark_decoder import Step
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
+from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta

@@ -10,13 +10,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from meltline.adapters.spark.engine_failures import (
+from meltline.adapters.spark.jvm import (
     CONFLICT,
     ENGINE_FAILURES,
+    JavaClasses,
     kind_of,
     shown_failure,
 )
-from meltline.adapters.spark.java_classes import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.plan import Plan

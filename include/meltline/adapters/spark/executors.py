@@ -14,7 +14,7 @@ from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from meltline.adapters.object_store.local import LocalFiles
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
+from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.adapters.spark.package_archive import package_archive
 from meltline.domain.errors import ExecutorsUnfit
 from meltline.domain.places import is_local

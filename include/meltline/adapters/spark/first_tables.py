@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, java_exception, shown_failure
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, java_exception, shown_failure
 from meltline.domain.errors import SetupMissing
 
 _DEPTH = 20  # causes have causes; a circle of them would have no end

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from meltline.adapters.spark.java_classes import JavaClasses
+from meltline.adapters.spark.jvm import JavaClasses
 from meltline.adapters.spark.session import spark_catalog, spark_identifier
 from meltline.config.load import CatalogConfig
 from meltline.domain.iceberg.names import TableName

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.spark.java_classes import JavaClasses
+from meltline.adapters.spark.jvm import JavaClasses
 from meltline.adapters.spark.session import spark_identifier
 from meltline.adapters.spark.snapshot_reader import AS_JSON
 from meltline.config.load import CatalogConfig

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES, shown_failure
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.past import past_frame
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import StatementRefused

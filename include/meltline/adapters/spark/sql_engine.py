@@ -6,7 +6,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from meltline.adapters.spark.engine_failures import ENGINE_FAILURES
+from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
 from meltline.adapters.spark.snapshot_reader import collected, refused

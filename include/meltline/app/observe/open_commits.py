@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.deletion.refused_heads import BEGIN_ANEW, load_refusal
 from meltline.domain.deletion.short_logs import KEEP_VERSIONS, deletes_soon
-from meltline.domain.iceberg.refused_heads import BEGIN_ANEW, load_refusal
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import PlanReader
 

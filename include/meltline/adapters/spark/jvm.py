@@ -1,13 +1,15 @@
-"""Failures of Spark and Iceberg, as Py4J and PySpark raise them in this process.
+"""The JVM behind a session: its classes by name, and its failures as this process raises them.
 
 PySpark raises some Java exceptions, `IllegalArgumentException` among them, as classes of its own,
 and leaves the others to Py4J. Code that calls into the JVM catches both.
 """
 
+from functools import reduce
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from meltline.domain.discretion import discreet
 
@@ -50,3 +52,17 @@ def java_exception(failure: Exception) -> Any | None:
     """Returns what was raised in the JVM; None where the failure is of this process."""
     # Py4J names it `java_exception`, PySpark's own classes keep it as `_origin`.
     return getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
+
+
+class JavaClasses:
+    """Finds each class once: to find one takes a round trip for each part of its name."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark._jvm
+        self._found: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        """The class of a full name, such as `java.nio.ByteBuffer`."""
+        if name not in self._found:
+            self._found[name] = reduce(getattr, name.split("."), self._jvm)
+        return self._found[name]

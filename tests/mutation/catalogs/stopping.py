@@ -4,9 +4,9 @@
 
 from tests.mutation.mutation import Mutation
 
-HEADS = ("tests/unit/plan/test_refused_heads.py",)
-UNFINISHED = ("tests/unit/plan/test_unfinished_plans.py",)
-CONTRADICTORY = ("tests/unit/plan/test_contradictory_tables.py",)
+HEADS = ("tests/unit/stopping/test_refused_heads.py",)
+UNFINISHED = ("tests/unit/stopping/test_unfinished_plans.py",)
+CONTRADICTORY = ("tests/unit/stopping/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
 
 STOPPING = (
@@ -19,14 +19,14 @@ STOPPING = (
     ),
     Mutation(
         "stopping: clocks may not differ at all",
-        "domain/iceberg/refused_heads.py",
+        "domain/deletion/refused_heads.py",
         "timedelta(minutes=1)",
         "timedelta(minutes=0)",
         HEADS,
     ),
     Mutation(
         "stopping: only the newest head is looked at, and not the log behind it",
-        "domain/iceberg/refused_heads.py",
+        "domain/deletion/refused_heads.py",
         "pairwise([*times, state.last_updated])",
         "pairwise([*times[-1:], state.last_updated])",
         HEADS,
@@ -47,7 +47,7 @@ STOPPING = (
     ),
     Mutation(
         "stopping: what PySpark makes of Java's exceptions is not caught",
-        "adapters/spark/engine_failures.py",
+        "adapters/spark/jvm.py",
         "ENGINE_FAILURES = (Py4JError, PySparkException)",
         "ENGINE_FAILURES = (Py4JError,)",
         FAILURES,
