@@ -36,7 +36,7 @@ KEPT_DELETES = (
         PASS,
         "        if unseen.is_whole and not self._own.unknown(unseen.changes):\n",
         "        if False:\n",
-        KEPT,
+        COUNTED,
     ),
     Mutation(
         "kept: what nothing shows any more is taken for the moment before",
