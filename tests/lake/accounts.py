@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
+from meltline.app.run.summary import Summary
 from meltline.app.storage.file_status import Standing, standing_now
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.deletion.storage import Stage
 from tests.lake.lake import DAY
 from tests.lives.strangers import allow_the_gone
+from tests.lives.watched_changes import is_forbidden
 from tests.lives.watched_lake import WatchedLake
 
+ASKED_TOO_LATE = ("planned_contested is 0", "planned_guarded is 0")
 Key = TypeVar("Key", str, tuple[str, Stage])
 
 
@@ -33,6 +36,20 @@ def check_accounts(lake: WatchedLake) -> None:
     needs = needs.union(*(name.needs for name in lake.gone))
     waiting = {path for path, file in stages.items() if file.stage is Stage.FAILSAFE}
     assert not waiting & needs, f"I-2: needed and in failsafe: {sorted(waiting & needs)}"
+    forbidden = {
+        table.uuid
+        for table in lake.registered()
+        if is_forbidden(table.properties, overridden=table.uuid in lake.overridden)
+    }
+    forbidding = {path for path in waiting if stages[path].owner in forbidden}
+    assert not forbidding, f"in failsafe though the owner forbids it: {sorted(forbidding)}"
+
+
+def check_owners_were_asked(summary: Summary) -> None:
+    """A quiet run plans nothing of what others may own: its gate would refuse the rest with it."""
+    notes = [plan.note for plan in summary.plans.values()]
+    refused = [note for note in notes if any(fact in note for fact in ASKED_TOO_LATE)]
+    assert not refused, f"the gate alone asked who else owns files: {refused}"
 
 
 def _check_totals(lake: WatchedLake, standing: Standing) -> None:

@@ -37,6 +37,7 @@ FILES: Mapping[str, Tier] = {
     "unit/house/test_tiers.py": Tier.TEST,
     "unit/index/test_weighing.py": Tier.TEST,
     "unit/lives": Tier.TEST,
+    "unit/lives/test_kept_guards.py": Tier.ALL,
     "unit/manifests/test_avro_datums.py": Tier.TEST,
     "unit/manifests/test_damaged_files.py": Tier.TEST,
     "unit/manifests/test_evidence_reader.py": Tier.TEST,

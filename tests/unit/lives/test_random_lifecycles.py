@@ -25,7 +25,7 @@ from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import LockHeld
 from meltline.domain.iceberg.files import SWEPT, DepartureState
-from tests.lake.accounts import check_accounts, check_sweeps
+from tests.lake.accounts import check_accounts, check_owners_were_asked, check_sweeps
 from tests.lake.gaps import Gap, with_gaps
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.random_engines import OTHERS, PEOPLE, REFS, WRITES, Engines
@@ -105,6 +105,7 @@ class RandomLifecycles(RecordedLife):
     def run(self, span: timedelta) -> None:
         self.pass_time(span)
         summary = self.lake.run()
+        check_owners_were_asked(summary)
         if summary.exit_code == 0:
             check_accounts(self.lake)
 
@@ -287,7 +288,7 @@ class StrangeLifecycles(RandomLifecycles):
         for days in (4, 1, 8, 8):
             self.pass_time(days * DAY)
             self.lake.sweep()
-            self.lake.run()
+            check_owners_were_asked(self.lake.run())
 
 
 class MiscountedLifecycles(RandomLifecycles):
