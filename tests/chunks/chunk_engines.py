@@ -13,6 +13,7 @@ from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.settle import doubtful_chunks, settle_drops
 from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.chunks.policies import PolicyType
+from meltline.domain.chunks.sync import DROP_PLAN
 from meltline.domain.errors import (
     CommitConflict,
     InvalidHorizons,
@@ -187,7 +188,21 @@ class ChunkEngines:
 
     def rollback(self, table: ChunkTable, number: int) -> None:
         """What came after is over; of what had left hot by then cold has what it has."""
-        known = [s for s in table.snapshots if s in self.lake.accepted.at]
+        self._point(table, table.snapshots, number)
+
+    def undo_drop(self, table: ChunkTable, number: int) -> None:
+        """Main goes back to before a drop of ours."""
+        snapshots = table.document["snapshots"]
+        drops = [one for one in snapshots if DROP_PLAN in one["summary"]]
+        self._point(table, [drop["parent-snapshot-id"] for drop in drops], number)
+
+    def return_to(self, table: ChunkTable, number: int) -> None:
+        """Main is set to a snapshot by its id."""
+        self._point(table, [number], 0)
+
+    def _point(self, table: ChunkTable, targets: Iterable[int], number: int) -> None:
+        """Sets main to one of some snapshots of which everybody knows what it accepted."""
+        known = [to for to in targets if to in table.snapshots and to in self.lake.accepted.at]
         if not known:
             return
         to = chosen(known, number)
@@ -232,6 +247,13 @@ class ChunkEngines:
         table.edit(_without_main)
         # What cold alone has belongs to hot's rows as before, unless hot has all of it by now.
         parents[table.append_rows(*rows)] = None if is_whole else before
+
+    def replace_types(self, table: ChunkTable) -> None:
+        """`CREATE OR REPLACE TABLE AS SELECT` of what hot has, with a column of another type."""
+        rows = table.rows_now()
+        table.edit(_without_main)
+        table.edit(_with_schema(lambda fields, _: [_retyped(f) for f in fields]))
+        table.append_rows(*rows)
 
     def empty_days(self, table: ChunkTable, number: int) -> set[Row]:
         """Another tool empties chunks that have most of the rows. Returns the rows that went."""
@@ -347,6 +369,12 @@ class ChunkEngines:
 def _without_main(document: dict[str, Any]) -> None:
     document.get("refs", {}).pop("main", None)
     document["current-snapshot-id"] = -1
+
+
+def _retyped(field: dict[str, Any]) -> dict[str, Any]:
+    """The column of values with a type that its former values cannot become."""
+    other = "double" if field["type"] == "long" else "long"
+    return {**field, "type": other} if field["id"] == VALUE else field
 
 
 def _long(id: int, name: str) -> dict[str, Any]:

@@ -10,20 +10,22 @@ from hypothesis.stateful import invariant
 
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.reading.complete_rows import complete_rows
+from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun, run_chunks
+from meltline.app.chunks.settle import doubtful_chunks
 from meltline.app.doctor.init import init
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.chunks.sync import MIXED_FILES, Deletes, SyncState
-from meltline.domain.errors import LockHeld, MeltlineError, SyncRefused
+from meltline.domain.errors import LedgerOutOfStep, LockHeld, MeltlineError, NotChunked, SyncRefused
 from meltline.testing.chunks.rows import chunk_of
 from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
 from tests.chunks.chunk_tables import ID
-from tests.chunks.chunked_lake import ChunkedLake
+from tests.chunks.chunked_lake import Accepted, ChunkedLake
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.kills import Killed
 from tests.lives.recorded import RecordedLife, initialize, rule
@@ -173,6 +175,35 @@ class ChunkLives(RecordedLife):
 
         self._run(self._beside(moment, second))
 
+    @rule(replaced=NUMBER)
+    def main_is_replaced_as_a_run_dies(self, replaced: int) -> None:
+        """Between the commit of a drop and the note of it in the ledger."""
+        self._replicate(self.lake.services())
+        with suppress(Killed):
+            self._run(self._process(("dropper", 1), after=True).of(self.lake.services()))
+        self.lake.let_leases_end()
+        self.happens([("replace_table", 3 * replaced)], MINUTE)
+
+    @rule(number=NUMBER, is_seen=st.booleans())
+    def a_drop_is_undone_and_its_history_expires(self, number: int, is_seen: bool) -> None:
+        """Nobody is asked about what a run has seen; else nobody guesses."""
+        self._replicate(self.lake.services())  # what it has read by now is not kept in hot
+        self.happens([("undo_drop", number), ("append", number)], MINUTE)
+        if is_seen:
+            self.lake.run()
+        asked = self._asked()
+        self.happens([("expire_history", 0)], MINUTE)
+        news = self._asked() - asked
+        assert not (is_seen and news), f"asked about {sorted(news)}, and a run has seen them"
+
+    def _asked(self) -> set[str]:
+        """The chunks that wait for a person's answer."""
+        table = self.lake.hot
+        with suppress(NotChunked):
+            lines = doubtful_chunks(self.lake.services(), table.name) if table else ()
+            return {line.chunk for line in lines}
+        return set()
+
     @rule(moment=READING, is_run=st.booleans(), is_fresh=st.booleans(), back=st.booleans())
     def all_rows_are_read_while_others_act(
         self, moment: tuple[str, int], is_run: bool, is_fresh: bool, back: bool
@@ -268,10 +299,12 @@ class ChunkLives(RecordedLife):
                 return
             before = synced.metadata_location
         lake = second_lake(self.lake)
-        lake.uuid = self.lake.uuid
+        lake.uuid, lake.former = self.lake.uuid, self.lake.former
         init(lake.services(), adopt=True)
-        engines = ChunkEngines(lake)
-        for action in ("sync", "append", "tier_and_drop"):
+        engines, table = ChunkEngines(lake), lake.hot
+        with suppress(LedgerOutOfStep):
+            assert not (table and start_sync(lake.services(), table.name)), "it is not refused"
+        for action in ("append", "tier_and_drop"):
             with suppress(MeltlineError):
                 engines.act(action, number)
         self._replicate(lake.services(), "mirror")
@@ -280,6 +313,26 @@ class ChunkLives(RecordedLife):
         with lake.cold_owner() as now:
             assert now is not None and now.metadata_location == before, "it wrote to cold"
         see_cold_of(self.lake, lake)
+
+    @rule(number=NUMBER)
+    def hot_is_replaced_with_other_types(self, number: int) -> None:
+        """Cold stays as it is, and the table goes on under another name there."""
+        lake = self.lake
+        self._replicate(lake.services(), "mirror")
+        if (table := lake.hot) is None or lake.rolled_up.rollups() or not lake.has_caught_up():
+            return
+        assert lake.sync is not None
+        former, location = lake.sync.cold, lake.cold.location(lake.sync.cold)
+        self.engines.replace_types(table)
+        if number % 2:
+            self._run(lake.services())
+        assert self._replicate(lake.services()), "cold got rows of another type"
+        assert lake.cold.location(former) == location, "a pass that refuses has written to cold"
+        lake.former[former] = location
+        lake.accepted, lake.in_cold = Accepted(set(table.rows_now())), set()
+        start_sync(lake.services(), table.name, f"rows.again{len(lake.former)}")
+        assert not self._replicate(lake.services()), "it does not go on under another name"
+        lake.check()
 
     def _run(
         self, services: RunContext, days: int = 0, steps: Sequence[Step] = _ON_COLD_AS_IT_IS
@@ -369,3 +422,14 @@ class ReopenedChunkLives(ChunkLives):
         """A compaction mixes late rows with dropped ones, and hot changes before the next pass."""
         self.happens([*upkeep, *changes], MINUTE)
         self._replicate(self.lake.services(), "mirror")
+
+    @rule(number=NUMBER, line=LINES, after=st.booleans())
+    def main_returns_to_a_drop(self, number: int, line: tuple[str, int], after: bool) -> None:
+        """It was undone, and the copy of what is back may have died on its way."""
+        head = self.lake.hot.head if self.lake.hot else -1
+        self.happens([("undo_drop", number)], MINUTE)
+        self._replicate(self.lake.services())
+        self.happens([("sync", 0)], MINUTE)
+        self.replicate_is_killed(line=line, after=after)
+        self.happens([("return_to", head)], MINUTE)
+        self._replicate(self.lake.services())

@@ -26,6 +26,7 @@ from meltline.domain.deletion.limits import ChunkSettings
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.metadata_parser import parse_table
+from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import ChunkDropper, DropOutcome, DropRequest
 from meltline.testing.chunks import complete_rows_of
 from meltline.testing.chunks.commits import load_rows
@@ -74,6 +75,8 @@ class ChunkedLake(WatchedLake):
         in_cold: The rows that cold had at the last look.
         rolled_up: What rollups should say.
         uuid: The table, by whatever name.
+        former: What cold has of it from before it was replaced with other types, each table with
+            its metadata file.
         answers: How often all rows were read, and from where, or why they were not.
     """
 
@@ -81,6 +84,7 @@ class ChunkedLake(WatchedLake):
     forced: frozenset[str] = frozenset()
     in_cold: set[Row] = field(default_factory=set)
     uuid: str = ""
+    former: dict[TableName, str] = field(default_factory=dict)
     drops: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     rolled_up: RollupOracle = field(init=False)
@@ -122,6 +126,7 @@ class ChunkedLake(WatchedLake):
             entries = self.cold.listing().entries
             tables = [ChunkTable(self, entry.name) for entry in entries]
             synced = [t for t in tables if t.document["properties"].get(SYNC_OF) == self.uuid]
+            synced = [table for table in synced if table.name not in self.former]
             yield next((table for table in synced if table.head > 0), None)
         finally:
             del self.catalogs["ice"]
@@ -142,6 +147,8 @@ class ChunkedLake(WatchedLake):
     def cold_rows(self) -> list[Row]:
         """What cold has of it, whatever else lies there."""
         for entry in self.cold.listing().entries:
+            if entry.name in self.former:
+                continue
             _, table = load_rows({"ice": self.cold}, self.store, entry.name)
             if table.document["properties"].get(SYNC_OF) == self.uuid:
                 head = table.document["refs"].get("main")
@@ -190,6 +197,18 @@ class ChunkedLake(WatchedLake):
             is_undone = drop.snapshot_id not in self.rolled_up.line(table.head)
         return DropAnswer.UNDONE if is_undone else DropAnswer.IN_FORCE
 
+    def is_shown(self, table: ChunkTable, name: str) -> bool:
+        """Whether main's history shows how the last drop of a chunk stands."""
+        drop, document = self.chunks()[name].last_drop, table.document
+        parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in document["snapshots"]}
+
+        def line(head: int | None) -> Iterator[int]:
+            while head in parents:
+                yield head
+                head = parents[head]
+
+        return drop is not None and not {*line(drop.snapshot_id)}.isdisjoint(line(table.head))
+
     def has_caught_up(self) -> bool:
         """Whether cold has all that hot did, as far as everybody says."""
         sync, table = self.sync, self.hot
@@ -213,6 +232,8 @@ class ChunkedLake(WatchedLake):
 
     def check_rows(self) -> None:
         accepted, hot, cold = self.accepted, self.hot_rows(), self.cold_rows()
+        for name, location in self.former.items():
+            assert self.cold.location(name) == location, f"{name} is no part of the table any more"
         if (table := self.hot) is None:
             return  # dropped: what is left of it goes when its retention is over
         accepted.took(table.head)
@@ -320,6 +341,8 @@ class ChunkedLake(WatchedLake):
             assert +told == counts.get(name, Counter()), f"{name}: {told}, not {counts.get(name)}"
             # A compaction into longer partitions may reach into it, and brings no row of it.
             assert chunk.is_resident or not chunk.files, f"{name} is called dropped, and has files"
+            asked = chunk.status is ChunkStatus.UNKNOWN and self.is_shown(table, name)
+            assert not asked, f"{name} is called unknown, and history shows its last drop"
             tiered = chunk.status is ChunkStatus.TIERED
             assert not tiered or chunk.tiered_at, f"{name} was never proved"
         assert counts.keys() <= self.chunks().keys()

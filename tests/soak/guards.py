@@ -8,6 +8,8 @@ on the sound one. Exits 1 when the median hunt of a guard needs more lives than 
 
 import argparse
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -79,8 +81,11 @@ def lives_until_one_fails(kind: type[RecordedLife], begin: int, most: int, recor
     return most
 
 
-def hunt(guard: Mutation, begin: int, most: int) -> int:
-    """Returns how many lives it takes to find the missing guard; `most` + 1 where none has."""
+def hunt(guard: Mutation, begin: int, most: int, keep: Path | None = None) -> int:
+    """Returns how many lives it takes to find the missing guard; `most` + 1 where none has.
+
+    The life that has found it is written into a folder to `keep` it in.
+    """
     kind, lived = KINDS[GUARDS[guard.name]], 0
     with tempfile.TemporaryDirectory(prefix="hunt-") as name:
         folder = Path(name)
@@ -88,6 +93,9 @@ def hunt(guard: Mutation, begin: int, most: int) -> int:
         while lived < most:
             lived += _lives_on(package, guard, begin, most - lived, recording)
             if recording.exists() and not failure(kind, read_moves(recording)):
+                if keep is not None:
+                    keep.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(recording, keep / f"{re.sub(r'\W+', '_', guard.name)}-{begin}.json")
                 return lived
             recording.unlink(missing_ok=True)  # it fails with the guard, too
             begin += 1
@@ -112,6 +120,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--hunts", type=int, default=5)
     parser.add_argument("--most", type=int, default=2000)
     parser.add_argument("--begin", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a folder for the lives that find a guard")
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--recording", type=Path)
     given = parser.parse_args(words)
@@ -124,7 +133,7 @@ def main(words: list[str]) -> int:
         if guard.name not in GUARDS or not all(word in guard.name for word in given.words):
             continue
         begins = range(given.begin, given.begin + given.hunts)
-        found = [hunt(guard, begin * 1000, given.most) for begin in begins]
+        found = [hunt(guard, begin * 1000, given.most, given.keep) for begin in begins]
         median = statistics.median(found)
         is_late |= median > given.most
         print(f"{guard.name:<75} median {median:>6.0f} of {sorted(found)}", flush=True)

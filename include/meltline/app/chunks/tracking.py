@@ -242,6 +242,7 @@ def _after(
     snapshot = hot.state.snapshots[change.snapshot_id]
     for name in plan.chunks if plan else ():
         before = after[name]
+        is_noted = any(d.snapshot_id == snapshot.snapshot_id for d in before.drops)
         drop = ChunkDrop(
             snapshot.snapshot_id,
             snapshot.sequence_number,
@@ -256,7 +257,7 @@ def _after(
             drop_plan=plan.id if plan else "",
             dropped_rows=chunks[name].rows,
             dropped_bytes=chunks[name].bytes,
-            drops=(*after[name].drops, drop),
+            drops=before.drops if is_noted else (*before.drops, drop),
         )
     return after
 

@@ -22,8 +22,8 @@ class MainLine:
     Attributes:
         snapshots: Main's head and its ancestors, newest first.
         left_behind: Drops whose commit is known and comes from this line, which left it out.
-        beside: Commits that say they are drops of ours and have nothing to do with this line, each
-            with those that it comes from: main was replaced.
+        beside: Commits that say they are drops of ours and are not on this line, each with those
+            that it comes from: main was rolled back or replaced.
         is_judged: Whether the line has the snapshot at which the ledger recorded drops last.
     """
 
@@ -45,18 +45,18 @@ class MainLine:
         """
         head = state.current_snapshot_id
         line = {} if head is None else {s.snapshot_id: s for s in state.ancestry(head)}
-        fork_drops = frozenset(
-            drop.snapshot_id
-            for drop in drops
-            if any(s.snapshot_id in line for s in state.ancestry(drop.snapshot_id))
-        )
-        others = {
+        beside = {
             id: frozenset(earlier.snapshot_id for earlier in state.ancestry(id))
             for id, snapshot in state.snapshots.items()
             if DROP_PLAN in snapshot.summary and id not in line
         }
-        beside = {id: of for id, of in others.items() if of.isdisjoint(line)}
-        return cls(line, fork_drops - line.keys(), judged in line, beside)
+        left = {id for id, of in beside.items() if not of.isdisjoint(line)}
+        fork_drops = {
+            drop.snapshot_id
+            for drop in drops
+            if any(s.snapshot_id in line for s in state.ancestry(drop.snapshot_id))
+        }
+        return cls(line, frozenset((left | fork_drops) - line.keys()), judged in line, beside)
 
     def standing(self, drop: ChunkDrop) -> Standing:
         """Tells how a drop stands on this line."""
@@ -72,13 +72,13 @@ class MainLine:
         """Commits that say they are drops of ours, and that no walk has met yet.
 
         A walk goes over the line. It never meets those that came after its end, where main was
-        replaced since.
+        rolled back or replaced since.
         """
         recorded, end = {drop.snapshot_id for drop in drops}, walked.snapshot_id if walked else None
         ahead = takewhile(lambda id: id != end, self.snapshots)
         news = {id for id in ahead if DROP_PLAN in self.snapshots[id].summary}
-        replaced = {id for id, of in self.beside.items() if end is None or end in of}
-        return (news | replaced) - recorded
+        left_out = {id for id, of in self.beside.items() if end is None or end in of}
+        return (news | left_out) - recorded
 
     def _began_before(self, drop: ChunkDrop) -> bool:
         """Whether the line shows a commit older than a drop; in format 1 nothing has a number."""

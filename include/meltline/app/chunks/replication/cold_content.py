@@ -9,6 +9,7 @@ from meltline.app.chunks.replication.refusals import diverged
 from meltline.app.chunks.replication.synced_table import SyncedTable
 from meltline.app.chunks.tracking import Tracking
 from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.cold.sides import EVERYTHING, Sides
 from meltline.domain.chunks.layout import ChunkFile
@@ -130,10 +131,19 @@ class ColdContent:
         known = {name: base for name, base in self.sides.bases.items() if base != EVERYTHING}
         return {**unknown, **known}
 
+    def word(self, chunk: Chunk) -> int | None:
+        """What cold says up to now that it alone has of a chunk that hot has; else as noted."""
+        is_cold = chunk.was_dropped
+        return chunk.cold_base if is_cold else self._told.get(chunk.name, chunk.cold_base)
+
     def _is_known(self, name: str) -> bool:
-        """Whether the ledger has the very word that cold has about a chunk that hot has."""
+        """Whether the ledger has the very word that cold has about a chunk that hot has.
+
+        It may be about an earlier drop than the last one that was prepared.
+        """
         chunk = self.tracking.chunks.get(name)
-        return chunk is not None and chunk.cold_base == self._told[name]
+        bases = [chunk.cold_base, *(drop.base for drop in chunk.drops)] if chunk else []
+        return self._told[name] in bases
 
     def leaving(self, replaced: frozenset[str] | None, alone: Collection[str]) -> LeavingFiles:
         """The files that leave where chunks are replaced.

@@ -143,18 +143,22 @@ class KeptChunks:
             for chunk in tracking.chunks.values()
             if chunk.was_dropped and chunk.only_copy_base is None and chunk.drops
         ]
+        if not chunks:
+            return tracking
         noted = {chunk.name: chunk.with_base(newest) for chunk in chunks}
         if not all(self.context.control.chunks.move([(c, noted[c.name]) for c in chunks])):
             raise self._diverged("a chunk was written while it was noted what cold has")
         return replace(tracking, chunks={**tracking.chunks, **noted})
 
-    def forget_undone(self, tracking: Tracking) -> None:
+    def forget_undone(self, cold: ColdContent) -> None:
         """Forgets what cold alone had after drops that are undone: it is about to get all of hot's.
 
-        Not before: until then cold has what it had, and main may be set to such a drop again.
+        Not before: until then cold has what it had, and main may be set to such a drop again. If
+        the pass dies before cold has it, cold's word is still known to be about such a drop.
         """
-        chunks = [c for c in tracking.chunks.values() if c.without_undone_bases != c]
-        if not all(self.context.control.chunks.move([(c, c.without_undone_bases) for c in chunks])):
+        chunks = [c for c in cold.tracking.chunks.values() if c.without_undone_bases != c]
+        moves = [(c, replace(c.without_undone_bases, cold_base=cold.word(c))) for c in chunks]
+        if not all(self.context.control.chunks.move(moves)):
             raise self._diverged("a chunk was written while cold got all of hot's rows")
 
     def take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:

@@ -99,6 +99,7 @@ class Pass:
         self.compared = require_recorded_rows(context, self.sync, synced, chunks.values(), rows)
         noted = record_rows(context, synced, tracking.table.layout, chunks, rows)
         tracking = replace(tracking, chunks={**tracking.chunks, **noted})
+        tracking = self._keeper.with_bases(tracking, synced.newest)
         head = tracking.head
         if head is None:
             return Replicated(name, self._ended(None, None))
@@ -173,7 +174,6 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if unknown := cold.unknown_drops():
             tracking = self._keeper.take_up(tracking, unknown)
-        tracking = self._keeper.with_bases(tracking, synced.newest)
         tracking, synced = self._keep_unseen(tracking, synced)
         cold = ColdContent(self.context, self.sync, synced, tracking)
         request = self._replacing(cold, head, None)
@@ -182,7 +182,7 @@ class Pass:
 
         def prove(snapshot_id: int) -> None:
             require_equal(self.context, request, proven, snapshot_id)
-            self._keeper.forget_undone(tracking)
+            self._keeper.forget_undone(cold)
 
         return self._carried_out(StagedCopy(request, cold, prove))
 
