@@ -95,7 +95,8 @@ def hunt(guard: Mutation, begin: int, most: int, keep: Path | None = None) -> in
             if recording.exists() and not failure(kind, read_moves(recording)):
                 if keep is not None:
                     keep.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(recording, keep / f"{re.sub(r'\W+', '_', guard.name)}-{begin}.json")
+                    name = "_".join(re.findall(r"\w+", guard.name))
+                    shutil.copy(recording, keep / f"{name}-{begin}.json")
                 return lived
             recording.unlink(missing_ok=True)  # it fails with the guard, too
             begin += 1

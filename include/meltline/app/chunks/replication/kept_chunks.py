@@ -136,15 +136,14 @@ class KeptChunks:
             f"has cold delete them{', and keep all that it has of mixed ones' if is_told else ''}",
         )
 
+    def without_base(self, tracking: Tracking) -> list[Chunk]:
+        """Dropped chunks of which nobody has noted up to where cold has the only copy."""
+        dropped = [chunk for chunk in tracking.chunks.values() if chunk.was_dropped]
+        return [chunk for chunk in dropped if chunk.only_copy_base is None and chunk.drops]
+
     def with_bases(self, tracking: Tracking, newest: int) -> Tracking:
         """Notes what cold has by now as the only copy of dropped chunks, where nobody has yet."""
-        chunks = [
-            chunk
-            for chunk in tracking.chunks.values()
-            if chunk.was_dropped and chunk.only_copy_base is None and chunk.drops
-        ]
-        if not chunks:
-            return tracking
+        chunks = self.without_base(tracking)
         noted = {chunk.name: chunk.with_base(newest) for chunk in chunks}
         if not all(self.context.control.chunks.move([(c, noted[c.name]) for c in chunks])):
             raise self._diverged("a chunk was written while it was noted what cold has")

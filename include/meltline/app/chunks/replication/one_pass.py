@@ -42,6 +42,7 @@ from meltline.domain.chunks.sync import (
 )
 from meltline.domain.errors import MeltlineError, SyncRefused
 from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.units import counted
 from meltline.ports import CopyOutcome, CopyRequest
 
 
@@ -99,14 +100,15 @@ class Pass:
         self.compared = require_recorded_rows(context, self.sync, synced, chunks.values(), rows)
         noted = record_rows(context, synced, tracking.table.layout, chunks, rows)
         tracking = replace(tracking, chunks={**tracking.chunks, **noted})
-        tracking = self._keeper.with_bases(tracking, synced.newest)
-        head = tracking.head
+        head, committed = tracking.head, self.sync.committed
         if head is None:
             return Replicated(name, self._ended(None, None))
-        committed = self.sync.committed
         if committed is None:
             outcome = self._copy_all(tracking, synced, head)
             return Replicated(name, self._ended(head, outcome), 1, outcome.rows, changes=1)
+        if forgotten := self._keeper.without_base(tracking):
+            again = f"main has come again to drops of {counted(len(forgotten), 'chunk')}"
+            raise self._diverged(f"{again}, without which cold got all of hot's rows")
         since = self.hot.since(committed.snapshot_id)
         if since is None:
             raise self._diverged(f"cold is at {committed.snapshot_id}, which main does not know")
@@ -174,6 +176,7 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if unknown := cold.unknown_drops():
             tracking = self._keeper.take_up(tracking, unknown)
+        tracking = self._keeper.with_bases(tracking, synced.newest)
         tracking, synced = self._keep_unseen(tracking, synced)
         cold = ColdContent(self.context, self.sync, synced, tracking)
         request = self._replacing(cold, head, None)
