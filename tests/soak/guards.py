@@ -8,7 +8,6 @@ on the sound one. Exits 1 when the median hunt of a guard needs more lives than 
 
 import argparse
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -95,8 +94,7 @@ def hunt(guard: Mutation, begin: int, most: int, keep: Path | None = None) -> in
             if recording.exists() and not failure(kind, read_moves(recording)):
                 if keep is not None:
                     keep.mkdir(parents=True, exist_ok=True)
-                    name = "_".join(re.findall(r"\w+", guard.name))
-                    shutil.copy(recording, keep / f"{name}-{begin}.json")
+                    shutil.copy(recording, keep / f"{'-'.join(guard.name.split())}-{begin}.json")
                 return lived
             recording.unlink(missing_ok=True)  # it fails with the guard, too
             begin += 1
