@@ -49,13 +49,12 @@ GUARDS: Mapping[str, str] = {
     "drops: a commit of ours that a replaced main leaves out was never made": "ChunkLives",
     "drops: what cold has is noted anew before it has been brought to what hot has":
         "ReopenedChunkLives",
+    "chunks: whatever type a column has, cold gets it": "ChunkLives",
     "counts: a pass counts on whatever cold has": "ChunkLives",
     "checksums: a pass compares none": "ChunkLives",
     "cold: a sync is declared to a table that another installation writes": "ChunkLives",
     "cold's upkeep: late files are not recorded": "ReopenedChunkLives",
     "cold's upkeep: a mixed file counts as what was dropped": "ReopenedChunkLives",
-    "sides: all that cold has of a dropped chunk is late where no base is noted":
-        "ReopenedChunkLives",
     "kept: what came before the delete is not copied first": "ChunkLives",
     "kept: a word that cannot be carried out is recorded": "ChunkLives",
 }  # fmt: skip

@@ -132,9 +132,9 @@ class ColdContent:
         return {**unknown, **known}
 
     def word(self, chunk: Chunk) -> int | None:
-        """What cold says up to now that it alone has of a chunk that hot has; else as noted."""
-        is_cold = chunk.was_dropped
-        return chunk.cold_base if is_cold else self._told.get(chunk.name, chunk.cold_base)
+        """Cold's word about a chunk that hot has whole; of others, and without one, as noted."""
+        noted = chunk.cold_base
+        return noted if chunk.was_dropped else self._told.get(chunk.name, noted)
 
     def _is_known(self, name: str) -> bool:
         """Whether the ledger has the very word that cold has about a chunk that hot has.
