@@ -436,3 +436,5 @@ class ReopenedChunkLives(ChunkLives):
         self.replicate_is_killed(line=line, after=after)
         self.happens([("return_to", head)], MINUTE)
         self._replicate(self.lake.services())
+        self.happens([("sync", 0)], MINUTE)
+        self._replicate(self.lake.services())

@@ -98,7 +98,7 @@ COLD_UPKEEP = (
     Mutation(
         "sides: what cold had at an undone drop is the only copy after it got all of hot's rows",
         "app/chunks/replication/one_pass.py",
-        "            self._keeper.forget_undone(tracking)\n", "",
+        "            self._keeper.forget_undone(cold)\n", "",
         (f"{KEPT}[main_returns_to_a_delete_that_a_person_had_cold_keep]",),
     ),
     Mutation(
