@@ -19,6 +19,14 @@ from tests.mutation.mutation import Mutation
 from tests.unit.lives.test_kept_lives import LIVES
 
 KEPT_LIVES: Mapping[str, str] = {
+    "drops: an observation records nothing":
+        "a_run_saw_a_rollback_over_a_drop_before_another_tool_expired_its_history",
+    "drops: what cold has is noted anew before it has been brought to what hot has":
+        "main_returns_to_a_drop_while_a_copy_without_it_died",
+    "cold: a sync is declared to a table that another installation writes":
+        "a_copied_lake_declares_a_sync_to_the_cold_of_its_original",
+    "chunks: whatever type a column has, cold gets it":
+        "a_table_is_replaced_with_other_types_after_chunks_were_dropped",
     "a table whose owner forbids deletions is managed":
         "the_owner_of_a_table_sets_gc_enabled_to_false",
     "gc.enabled=false is always Meltline's own":
