@@ -28,7 +28,12 @@ from tests.lives.restored_ledgers import RestoredLedgers
 from tests.lives.shrinking import Move, shrunk
 from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.unit.lives.test_random_archives import RandomArchives
-from tests.unit.lives.test_random_lifecycles import RandomLifecycles, StrangeLifecycles
+from tests.unit.lives.test_random_lifecycles import (
+    MiscountedLifecycles,
+    RandomLifecycles,
+    StrangeLifecycles,
+    UnsharedMiscounts,
+)
 from tests.unit.lives.test_random_rest import RestLifecycles
 
 KINDS = (
@@ -45,6 +50,8 @@ KINDS = (
     ReopenedChunkLives,
     RollupLives,
     StrangeLifecycles,
+    MiscountedLifecycles,
+    UnsharedMiscounts,
 )
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}
