@@ -26,6 +26,7 @@ def in_cold(lake: ChunkLake, statement: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.slow("a drop, an update and a compaction in cold, and passes after each")
 def test_an_update_in_cold_is_found_and_a_compaction_is_none(lake: ChunkLake, mode: str) -> None:
     table = f"updated_{mode}".replace("-", "_")
     lake.synced(table, *OLD, *YOUNG, type=PolicyType.TIERED_RETENTION)

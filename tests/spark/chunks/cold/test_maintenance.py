@@ -56,6 +56,7 @@ def maintain(lake: ChunkLake, table: str, *, starting_number: bool = True) -> No
 
 
 @pytest.mark.parametrize("starting_number", [True, False])
+@pytest.mark.slow("cold is compacted and expired between passes")
 def test_late_rows_are_there_once_and_deleted_ones_stay_deleted(
     lake: ChunkLake, starting_number: bool
 ) -> None:

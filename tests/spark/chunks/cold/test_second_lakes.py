@@ -54,6 +54,7 @@ def archived(lake: ChunkLake) -> list[str]:
     )
 
 
+@pytest.mark.slow("a lake is copied, and both hand over")
 def test_an_archive_takes_no_history_of_a_copied_lake(tmp_path: Path) -> None:
     first = ChunkLake.empty(tmp_path / "first")
     with first.w.yaml.open("a") as config:

@@ -46,6 +46,7 @@ def require_a_question(lake: ChunkLake, table: str) -> None:
     assert done.error is not None and "chunks settle" in done.error.next
 
 
+@pytest.mark.slow("a drop, a rollback, an expiration and an answer")
 def test_a_rollback_that_nobody_saw_before_its_history_expired_is_a_question(
     lake: ChunkLake,
 ) -> None:
