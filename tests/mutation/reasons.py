@@ -14,7 +14,7 @@ ORPHANS = ("tests/unit/purge/test_young_orphans.py",)
 REASONS = (
     Mutation(
         "reasons: totals that do not add up stand beside what cannot be read", "app/gate/proof.py",
-        "        if uuid not in scan.errors and uuid not in trusted:\n", "        if uuid not in trusted:\n", TRUE,
+        "        if uuid not in scan.errors:\n", "        if uuid:\n", TRUE,
     ),
     Mutation(
         "reasons: a note tells consequences as if they were causes", "app/gate/gate.py",

@@ -66,8 +66,8 @@ OWNERS = (
     Mutation(
         "an adopted ledger keeps overrides of owners' settings",
         "app/doctor/init.py",
-        "        control.decisions.forget_guard(record.table_uuid, GuardKind.OVERRIDDEN)\n",
-        "        pass\n",
+        "        for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):\n            control",
+        "        for kind in (GuardKind.TRUSTED,):\n            control",
         GUARDS,
     ),
     Mutation(

@@ -83,8 +83,15 @@ STOPPING = (
     Mutation(
         "stopping: the gate's proof holds a trusted table's totals against it",
         "app/gate/proof.py",
-        "        if uuid not in scan.errors and uuid not in trusted:\n",
-        "        if uuid not in scan.errors:\n",
+        " or (state.uuid in trusted and scan.manifests[key]):\n",
+        ":\n",
+        CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: the gate trusts a list that ends after its header",
+        "app/gate/proof.py",
+        "(state.uuid in trusted and scan.manifests[key]):\n",
+        "state.uuid in trusted:\n",
         CONTRADICTORY,
     ),
     Mutation(

@@ -8,7 +8,10 @@ import pytest
 
 from meltline.app.catalog.management import attach, detach
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.owner_guards import trust
+from meltline.app.doctor.init import init
+from meltline.app.ground.owner_guards import trust, trusted_tables
+from meltline.app.run.gate_step import run_gate
+from meltline.app.run.lifecycle import Run
 from meltline.domain.errors import UsageInvalid
 from meltline.ports import SnapshotKey
 from tests.lake.avro_files import list_bytes
@@ -125,6 +128,28 @@ def test_a_torn_manifest_of_a_trusted_table_holds_it_back_as_ever() -> None:
     lake.spoil(odd.manifests(odd.head)[0])
     assert lake.on(LAST_DAY + 20).run().exit_code == 4
     assert len(odd.snapshots) == 4
+
+
+def test_a_gate_refuses_a_trusted_table_whose_new_list_ends_after_its_header() -> None:
+    lake, odd, _ = a_lake(miscounted)
+    nights(lake)
+    trust(lake.services(), odd.name, "our writer counts its own commit alone")
+    services = lake.on(LAST_DAY).services()
+    planned = [p.plan for p in Run(services, lake.request()).plan_expiration()]
+    odd.append("late")
+    lake.spoil(odd.snapshot(odd.head)["manifest-list"], list_bytes(odd.version, []))
+    ((plan, verdict),) = run_gate(services, planned)
+    assert plan.table == odd.name and verdict.failed_on("unreadable")
+
+
+def test_an_adopted_lake_has_to_be_told_anew_what_is_trusted() -> None:
+    lake, odd, _ = a_lake(miscounted)
+    nights(lake)
+    trust(lake.services(), odd.name, "our writer counts its own commit alone")
+    assert trusted_tables(lake.control.decisions)
+    lake.control.database.set_generation(9)
+    init(lake.services(), adopt=True)
+    assert not trusted_tables(lake.control.decisions)
 
 
 def test_the_totals_count_again_once_the_table_was_detached() -> None:

@@ -21,7 +21,6 @@ AS_JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
 """How Spark writes rows as JSON; it leaves out fractions of a millisecond unless it is told."""
-_SHOWN = 500  # characters of what Spark says
 
 
 class SparkSnapshotReader:

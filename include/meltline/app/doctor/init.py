@@ -177,7 +177,8 @@ def _forget_permissions(
     for table in words:
         control.decisions.forget_vouched(table)
     for record in control.decisions.guards():
-        control.decisions.forget_guard(record.table_uuid, GuardKind.OVERRIDDEN)
+        for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):
+            control.decisions.forget_guard(record.table_uuid, kind)
     return Adopted(
         unknown_since,
         properties.get(EPOCH, ""),
