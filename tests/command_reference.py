@@ -26,7 +26,7 @@ failure. Progress goes to stderr. `PLAN` is an id, the start of one, or `last`.
 | 1 | failed |
 | 2 | bad usage or configuration |
 | 3 | refused by a gate or a guard |
-| 4 | some tables were skipped, or a name matched none |
+| 4 | some tables were skipped, a name matched none, or purging has stopped in the whole lake |
 
 When several apply, the first of 1, 3, 4.
 """

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "plans": "plans.plans",
     "storage": "storage.storage",
     "explain": "explain.explain",
+    "status": "run.status.status",
     "doctor": "doctor.doctor",
     "tag": "tables.refs.tag",
     "untag": "tables.refs.untag",

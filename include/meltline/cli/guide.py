@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Start here": ("init", "doctor", "run", "storage", "explain"),
+    "Start here": ("init", "doctor", "run", "status", "storage", "explain"),
     "Look back": ("runs", "plans", "show", "audit"),
     "A run, step by step": ("observe", "plan", "gate", "apply", "sweep"),
     "Say what is kept": ("policy", "tag", "untag", "tags", "hold", "consumer", "lease"),

@@ -78,6 +78,7 @@ class Config:
         deep: Where permanent copies go; empty where they go nowhere. `deep_storage_class` is of
             what class they are on S3.
         local_access: Who may read and write what Meltline writes on local disk.
+        metrics_file: Where the metrics go, for monitoring; None: nowhere.
         storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
         stores: Which names of stores are one place, and which are different ones.
     """
@@ -99,6 +100,7 @@ class Config:
     deep: str = ""
     deep_storage_class: str = ""
     local_access: Access = Access.OWNER
+    metrics_file: Path | None = None
     storage_roots: tuple[str, ...] = ()
     stores: StoreNames = field(default_factory=StoreNames)
 
@@ -195,6 +197,7 @@ def _config(path: Path, model: ConfigFile) -> Config:
         deep=model.deep,
         deep_storage_class=model.deep_storage_class,
         local_access=Access(model.local_access),
+        metrics_file=path.parent / model.metrics_file if model.metrics_file else None,
         storage_roots=tuple(model.storage_roots),
         stores=StoreNames.of(model.same, model.different),
     )

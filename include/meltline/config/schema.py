@@ -268,6 +268,9 @@ class ConfigFile(Section):
     local_access: Literal["owner", "group"] = Field(
         "owner", description="Who may read and write what Meltline writes on local disk."
     )
+    metrics_file: str = Field(
+        "", description="Where metrics for Prometheus go, such as /var/lib/metrics/meltline.prom."
+    )
     storage_roots: list[str] = Field(
         [], description="Where tables lie beside the warehouses; elsewhere nothing is deleted."
     )

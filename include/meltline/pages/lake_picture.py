@@ -116,7 +116,7 @@ def _coming(totals: Totals, shown: frozenset[str]) -> dict[date, int]:
     today = totals.at.date()
     coming = {today + timedelta(days=ahead): 0 for ahead in range(COMING_DAYS)}
     for (uuid, day), size in totals.holdings.due.items():
-        name = totals.names.get(uuid)
-        if name is not None and str(name) in shown and day in coming:
-            coming[day] += size
+        name, shown_day = totals.names.get(uuid), max(day, today)
+        if name is not None and str(name) in shown and shown_day in coming:
+            coming[shown_day] += size
     return coming

@@ -52,7 +52,7 @@ class UsageTotals:
         lent: Owners, each with a table that refers to a file of theirs now.
         known_paths: Of the paths that were asked for, those that were weighed.
         due: Bytes in failsafe by owner and the day in UTC on which they are due, as far as that is
-            asked for; what was due before stands under the day of the question.
+            asked for; what is overdue is under the day before the question.
     """
 
     owned: Mapping[tuple[str, Stage], int] = field(default_factory=dict)

@@ -247,10 +247,12 @@ def _departed(rows: pa.Table, at: datetime, due_by: datetime | None) -> tuple[li
 
 
 def _due_days(due: pa.ChunkedArray, at: datetime, due_by: datetime) -> pa.ChunkedArray:
-    """Days since 1970 on which files are due, from that instant on; null for later ones."""
+    """Days since 1970 on which files are due; the day before `at` if overdue, null if later."""
     first, last = (pa.scalar(moment, _TIME).cast(pa.int64()) for moment in (at, due_by))
+    before = pa.scalar(at - _DAY, _TIME).cast(pa.int64())
     micros = due.cast(pa.int64())
-    days = pc.divide(pc.max_element_wise(micros, first, skip_nulls=False), _DAY // _MICROSECOND)
+    is_overdue = pc.less_equal(micros, first)
+    days = pc.divide(pc.if_else(is_overdue, before, micros), _DAY // _MICROSECOND)
     return pc.if_else(
         pc.less_equal(micros, last), days.cast(pa.int32()), pa.scalar(None, pa.int32())
     )

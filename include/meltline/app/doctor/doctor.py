@@ -39,6 +39,7 @@ from meltline.app.retention.writers import writer_advice
 from meltline.app.safety.foreign_findings import foreign_findings
 from meltline.app.safety.roots import withheld_findings
 from meltline.app.services import ReadContext
+from meltline.app.status.status_findings import stopped_findings
 from meltline.app.storage.guarded_tables import guarded_tables
 from meltline.config.load import Config
 from meltline.domain.clone.clones import is_guarded
@@ -101,6 +102,7 @@ def _ledger(context: ReadContext) -> Iterable[Finding]:
             "`meltline go`",
         )
     yield from _not_armed(ArmingCheck.of(context))
+    yield from stopped_findings(context)
 
 
 def _not_armed(check: ArmingCheck) -> Iterable[Finding]:

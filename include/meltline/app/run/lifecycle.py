@@ -13,8 +13,6 @@ from meltline.app.archive.archive_snapshots import (
 from meltline.app.archive.cold_mending import mend_copies
 from meltline.app.catalog.dropped import dropped_tables, is_let_go
 from meltline.app.catalog.tables import Foreseen, read_tables
-from meltline.app.clone.gc_guard import lift_ended_guards
-from meltline.app.clone.shares import update_auto_shares
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import ExpireResult, apply_expirations, would_depart
 from meltline.app.expire.plan_expiration import plan_expiration
@@ -33,17 +31,17 @@ from meltline.app.run.gate_step import run_gate
 from meltline.app.run.judgement import judge
 from meltline.app.run.not_armed import not_armed
 from meltline.app.run.quiet_window import QuietWindow
+from meltline.app.run.report_step import report_purging, report_storage
 from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext, SweepServices
-from meltline.app.storage.report import StorageHistory, record_storage
 from meltline.concurrency import use_threads
 from meltline.counted import Counted
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
-from meltline.domain.errors import CatalogUnlistable, LockHeld, PlanStale
+from meltline.domain.errors import LockHeld, PlanStale
 from meltline.domain.iceberg.files import Departure
 from meltline.domain.iceberg.names import TableName, selected
 
@@ -243,17 +241,9 @@ class Run:
         return results
 
     def report(self) -> None:
-        """Records today's storage, updates shares, and keeps the ledger's own tables small."""
+        """Records today's storage, says whether purging works, and keeps the ledger small."""
         context = self.context
-        try:
-            history = StorageHistory(context)
-        except CatalogUnlistable as unlisted:
-            context.progress(f"report: no totals for today: {unlisted.message}")
-        else:
-            totals = history.at(None)
-            record_storage(context, history, totals)
-            lift_ended_guards(context, history, totals)
-            update_auto_shares(context)
+        report_purging(context, self.request, self.summary, report_storage(context))
         who, lease = f"{context.who} upkeep", timedelta(minutes=10)
         try:
             with context.control.locks.take(_UPKEEP, who, wait=timedelta(0), lease=lease):

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meltline.app.status.recorded import PURGING
+from meltline.domain.deletion.purge_status import HaltReason
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_files, format_size
 
@@ -57,11 +59,27 @@ _DEEDS = (
 def recap(document: Mapping[str, Any]) -> list[str]:
     """The sentence about the whole run, and those about its tables.
 
-    Where nobody has armed the catalog, the first says what was left undone.
+    Where nobody has armed the catalog, the first says what was left undone. Where purging has
+    stopped, the first begins with that.
 
     Args:
         document: Of a run or a step, as `run --json` prints it.
     """
+    first, *more = _sentences(document)
+    return ["; ".join([*_stopped(document), first]), *more]
+
+
+def _stopped(document: Mapping[str, Any]) -> Iterator[str]:
+    """Why purging has stopped in the whole lake; that nobody has armed it has a line of its own."""
+    halts = document.get(PURGING, {}).get("halts", ())
+    halts = [halt for halt in halts if halt["reason"] != HaltReason.NOT_ARMED]
+    for halt in halts:
+        yield f"purging has stopped since {halt['since']}: {halt['why']}; next: {halt['next']}"
+    if not halts and (blocked := document.get("purge_blocked")):
+        yield f"purging has stopped: {blocked}"
+
+
+def _sentences(document: Mapping[str, Any]) -> list[str]:
     tables: Sequence[Mapping[str, Any]] = document.get("tables", ())
     unarmed = [line] if (line := not_armed_line(document)) else []
     if document.get("dry_run"):

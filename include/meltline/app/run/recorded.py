@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from meltline.app.run.steps import CHUNK_STEPS, STEPS, SWEEP, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
+from meltline.app.status.metrics import metrics_of_failures
 from meltline.ports import RunLog, RunRecord
 
 
@@ -39,7 +41,8 @@ def run_recorded(
     record = RunRecord(request.run_id, request.as_of, context.clock.now())
     if not request.dry_run:
         context.control.runs.start(record)
-    summary = (visitor or Run(context, request)).visit(steps)
+    with nullcontext() if request.dry_run else metrics_of_failures(context):
+        summary = (visitor or Run(context, request)).visit(steps)
     if not request.dry_run:
         document, ended = json.dumps(summary.as_json()), context.clock.now()
         context.control.runs.finish(replace(record, ended_at=ended, summary=document))

@@ -21,8 +21,10 @@ from meltline.app.run.run_document import (
     with_recap,
 )
 from meltline.app.run.selection import guard_notices, selection_notes
+from meltline.app.status.recorded import PURGING, as_document
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.deletion.purge_status import PurgeStatus
 from meltline.domain.errors import (
     ApprovalMissing,
     ApprovalRejected,
@@ -56,6 +58,8 @@ class Summary:
         not_armed: What is left undone since the catalog is not armed; None where it is.
         approvals: A line for each plan that waits for a person's word, by its id.
         deferred: A line for each chunk that is left alone, with the reason.
+        purge_blocked: Why nothing may be deleted anywhere, as the run observed it.
+        purging: Whether purging works in the whole lake, as the report found it.
     """
 
     run_id: str
@@ -71,6 +75,8 @@ class Summary:
     not_armed: NotArmedCounts | None = None
     approvals: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     deferred: list[Mapping[str, Any]] = field(default_factory=list)
+    purge_blocked: str = ""
+    purging: PurgeStatus | None = None
 
     def _change(self, table: TableName, **changes: Any) -> None:
         name = str(table)
@@ -102,6 +108,7 @@ class Summary:
         self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
         self.notices += guard_notices(observation, globs)
         self.notes += selection_notes(observation, globs)
+        self.purge_blocked = observation.purge_blocked
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
 
@@ -242,7 +249,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 failed, 3 refused or waiting for approval, 4 some tables skipped.
+        """0 done, 1 failed, 3 refused or waiting, 4 some tables skipped or purging has stopped.
 
         The first of 1, 3, 4 that applies.
         """
@@ -251,7 +258,8 @@ class Summary:
             return 1
         if self.approvals or any(table.refused for table in tables):
             return 3
-        return 4 if any(table.skipped for table in tables) or self.notes else 0
+        is_partial = self.notes or (self.purging and self.purging.defects)
+        return 4 if is_partial or any(table.skipped for table in tables) else 0
 
     def as_json(self) -> dict[str, Any]:
         """The document of `run --json`."""
@@ -267,6 +275,8 @@ class Summary:
                 **({"not_armed": asdict(self.not_armed)} if self.not_armed else {}),
                 **({"approvals": list(self.approvals.values())} if self.approvals else {}),
                 **({"deferred": self.deferred} if self.deferred else {}),
+                **({"purge_blocked": self.purge_blocked} if self.purge_blocked else {}),
+                **({PURGING: as_document(self.purging)} if self.purging else {}),
                 **({"batches": [asdict(batch) for batch in self.batches]} if self.batches else {}),
                 **({"sweep": self.sweep} if self.sweep else {}),
             }

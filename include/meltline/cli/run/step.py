@@ -16,6 +16,7 @@ from meltline.app.run.steps import CHUNK_STEPS, Role, Step, step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import OPTIONS, RunRequest
 from meltline.app.services import SweepServices
+from meltline.app.status.metrics import metrics_of_failures
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError
@@ -54,7 +55,8 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
     if run.dry_run:
         return _summary(doing, context, run, options).as_json()
     runs.start(record)
-    summary = _summary(doing, context, run, options)
+    with metrics_of_failures(context):
+        summary = _summary(doing, context, run, options)
     if not options.batch:
         ended = replace(record, ended_at=wiring.clock.now())
         keep_summary(runs, ended, doing, summary, is_last=options.last)

@@ -1,0 +1,80 @@
+"""What the reports of earlier runs recorded of purging, as it is in the documents of the run log.
+
+`purge_status` reads it: a cause that was there before has the time at which it was first noticed.
+It needs no table of its own, for the run log keeps the document of every run.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from meltline.domain.deletion.purge_status import DueBytes, HaltReason, PurgeStatus
+from meltline.domain.json_values import plain
+from meltline.domain.units import parse_instant
+from meltline.ports import RunLog, RunRecord
+
+PURGING = "purging"
+"""Of a run's document: the state of purging, as its report found it."""
+
+_DEPTHS = (20, 200, 2000)  # newest runs: a site replicates far more often than it reports
+
+
+@dataclass(frozen=True)
+class RecordedStatus:
+    """The newest state of purging that a report recorded.
+
+    Attributes:
+        at: When; None where no report has recorded any.
+        since: When each cause was first noticed.
+        why: The sentence of each cause.
+        failed_since: When the first run began that came after it and has no end.
+    """
+
+    at: datetime | None = None
+    last_success: datetime | None = None
+    due: DueBytes = field(default_factory=DueBytes)
+    since: Mapping[HaltReason, datetime] = field(default_factory=dict)
+    why: Mapping[HaltReason, str] = field(default_factory=dict)
+    failed_since: datetime | None = None
+
+
+def as_document(status: PurgeStatus) -> dict[str, Any]:
+    """The state as a run's document and `status --json` have it."""
+    document: dict[str, Any] = plain(status)
+    return {**document, "armed": status.is_armed, "stopped": status.has_stopped}
+
+
+def recorded_status(runs: RunLog) -> RecordedStatus:
+    """Reads the newest state that a report recorded, with what came after it."""
+    for depth in _DEPTHS:
+        newest = runs.newest(depth)
+        for number, run in enumerate(newest):
+            if f'"{PURGING}"' in run.summary and (document := json.loads(run.summary).get(PURGING)):
+                return _read(document, newest[:number])
+        if len(newest) < depth:
+            return _read({}, newest)
+    return RecordedStatus()
+
+
+def _read(document: Mapping[str, Any], later: Sequence[RunRecord]) -> RecordedStatus:
+    unended = [run.started_at for run in later if run.ended_at is None]
+    due, halts = document.get("due") or {}, document.get("halts", ())
+    next_day = due.get("next_day")
+    return RecordedStatus(
+        at=_instant(document.get("at")),
+        last_success=_instant(document.get("last_success")),
+        due=DueBytes(
+            due.get("overdue", 0),
+            date.fromisoformat(next_day) if next_day else None,
+            due.get("next_bytes", 0),
+        ),
+        since={HaltReason(halt["reason"]): parse_instant(halt["since"]) for halt in halts},
+        why={HaltReason(halt["reason"]): halt["why"] for halt in halts},
+        failed_since=min(unended, default=None),
+    )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return parse_instant(text) if text else None

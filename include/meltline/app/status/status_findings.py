@@ -1,0 +1,23 @@
+"""Doctor's finding that purging has stopped in the whole lake."""
+
+from collections.abc import Iterator
+
+from meltline.app.ground.findings import Finding
+from meltline.app.services import ReadContext
+from meltline.app.status.purge_status import purge_status
+from meltline.domain.units import format_instant
+
+
+def stopped_findings(context: ReadContext) -> Iterator[Finding]:
+    """Yields each cause for which nothing is deleted anywhere.
+
+    A person's decision is none: `stopped` and `not_armed` are findings of their own.
+    """
+    for halt in purge_status(context).defects:
+        yield Finding(
+            "error",
+            "purging_stopped",
+            str(halt.reason),
+            f"nothing is deleted in the whole lake since {format_instant(halt.since)}: {halt.why}",
+            halt.next,
+        )

@@ -1,0 +1,108 @@
+"""Purging as a whole: whether it has stopped in the lake, since when and why, and what waits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+from meltline.domain.deletion.withheld import Why
+
+
+class HaltReason(StrEnum):
+    """A cause for which nothing is deleted in the whole lake; a label of the metrics."""
+
+    STOPPED = "stopped"
+    NOT_ARMED = "not_armed"
+    LEDGER = "ledger_refused"
+    CLOCK = "clock_refused"
+    CATALOG = "catalog_unlistable"
+    TABLES = "tables_unread"
+    REFUSED = "plans_refused"
+    NO_RUN = "no_good_run"
+
+
+@dataclass(frozen=True)
+class Halt:
+    """One cause for which purging has stopped.
+
+    Attributes:
+        why: What is in the way, in a sentence without a full stop.
+        next: What a person does about it.
+        since: When it was first noticed.
+    """
+
+    reason: HaltReason
+    why: str
+    next: str
+    since: datetime
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person's decision stops purging: `meltline stop`, or a catalog not armed."""
+        return self.reason in (HaltReason.STOPPED, HaltReason.NOT_ARMED)
+
+
+@dataclass(frozen=True)
+class DueBytes:
+    """Bytes in failsafe by when they may be deleted.
+
+    Attributes:
+        overdue: Past their day, and still there.
+        next_day: The next day in UTC on which some are due; None where none is in the next weeks.
+        next_bytes: How many are due on that day.
+    """
+
+    overdue: int = 0
+    next_day: date | None = None
+    next_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Purges that wait for a person's approval."""
+
+    plans: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PurgeStatus:
+    """The state of purging in the whole lake at one moment.
+
+    Attributes:
+        at: When it was read.
+        last_success: When the last good run ended: it came to its end, and no table failed.
+        halts: Why nothing is deleted anywhere; empty while purging works.
+        due: As the last report found it.
+        held_back: Bytes that nothing refers to and that are kept, by reason.
+        tables: How many there are, by state.
+        plans_refused: Plans that a gate refused and that are still refused.
+        stage_bytes: By stage, as the last report stored them.
+        chunks_unknown: Chunks of which it is unknown whether their drop was undone.
+    """
+
+    at: datetime
+    last_success: datetime | None = None
+    halts: Sequence[Halt] = ()
+    due: DueBytes = field(default_factory=DueBytes)
+    held_back: Mapping[Why, int] = field(default_factory=dict)
+    waiting: Waiting = field(default_factory=Waiting)
+    tables: Mapping[str, int] = field(default_factory=dict)
+    plans_refused: int = 0
+    stage_bytes: Mapping[str, int] = field(default_factory=dict)
+    chunks_unknown: int = 0
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether nothing is deleted in the whole lake."""
+        return bool(self.halts)
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether scheduled runs may destroy."""
+        return all(halt.reason is not HaltReason.NOT_ARMED for halt in self.halts)
+
+    @property
+    def defects(self) -> Sequence[Halt]:
+        """The causes that are not a person's decision."""
+        return [halt for halt in self.halts if not halt.is_chosen]
