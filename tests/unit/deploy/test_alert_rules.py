@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from meltline.app.status.metrics import metrics_of
-from meltline.domain.deletion.purge_status import HaltReason, PurgeStatus
+from meltline.domain.purging.purge_status import HaltReason, PurgeStatus
 from tests.lake.lake import T0
 from tests.unit.deploy.compose_file import ROOT
 

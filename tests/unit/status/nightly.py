@@ -9,7 +9,7 @@ from meltline.app.run.recorded import run_recorded
 from meltline.app.run.summary import Summary
 from meltline.app.services import RunContext
 from meltline.app.status.purge_status import purge_status
-from meltline.domain.deletion.purge_status import HaltReason, PurgeStatus
+from meltline.domain.purging.purge_status import HaltReason, PurgeStatus
 from tests.lake.lake import DAY, T0, Lake, Table
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from meltline.app.status.metrics import text_of, write_metrics
-from meltline.domain.deletion.purge_status import HaltReason, PurgeStatus
 from meltline.domain.deletion.withheld import Why, Withheld
 from meltline.domain.errors import StoreRefused
+from meltline.domain.purging.purge_status import HaltReason, PurgeStatus
 from tests.lake.lake import T0, Lake
 from tests.unit.status.nightly import NightlyLake
 

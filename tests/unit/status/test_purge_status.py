@@ -10,8 +10,8 @@ from meltline.app.ground.findings import Finding
 from meltline.app.safety.arming import arm, disarm
 from meltline.app.safety.stop_switch import go, stop
 from meltline.domain.deletion.plan import PlanKind, PlanState
-from meltline.domain.deletion.purge_status import HaltReason
 from meltline.domain.errors import CatalogUnlistable
+from meltline.domain.purging.purge_status import HaltReason
 from tests.lake.lake import ROOMY, Lake
 from tests.unit.status.nightly import NightlyLake
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meltline.app.status.recorded import PURGING
-from meltline.domain.deletion.purge_status import HaltReason
+from meltline.domain.purging.purge_status import HaltReason
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_files, format_size
 

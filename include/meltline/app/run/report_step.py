@@ -15,8 +15,8 @@ from meltline.app.status.metrics import write_metrics
 from meltline.app.status.purge_status import Reported, purge_status
 from meltline.app.storage.report import StorageHistory, Totals, record_storage
 from meltline.domain.deletion.plan import PlanState
-from meltline.domain.deletion.purge_status import DueBytes
 from meltline.domain.errors import CatalogUnlistable, RunNotFound, StoreRefused
+from meltline.domain.purging.purge_status import DueBytes
 
 _AHEAD = timedelta(days=31)  # how far it is asked what comes due
 

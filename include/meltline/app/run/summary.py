@@ -24,7 +24,6 @@ from meltline.app.run.selection import guard_notices, selection_notes
 from meltline.app.status.recorded import PURGING, as_document
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
-from meltline.domain.deletion.purge_status import PurgeStatus
 from meltline.domain.errors import (
     ApprovalMissing,
     ApprovalRejected,
@@ -40,6 +39,7 @@ from meltline.domain.errors import (
     SyncRefused,
 )
 from meltline.domain.iceberg.names import TableName, selected
+from meltline.domain.purging.purge_status import PurgeStatus
 from meltline.domain.units import format_instant
 from meltline.ports import Incident
 

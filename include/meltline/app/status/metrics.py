@@ -12,9 +12,9 @@ from pathlib import Path
 
 from meltline.app.services import ReadContext
 from meltline.app.status.purge_status import purge_status
-from meltline.domain.deletion.purge_status import HaltReason, PurgeStatus
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import StoreRefused
+from meltline.domain.purging.purge_status import HaltReason, PurgeStatus
 
 _MODE = 0o644  # read by the monitoring's own user
 

@@ -19,16 +19,16 @@ from meltline.app.services import ReadContext
 from meltline.app.status.recorded import RecordedStatus, recorded_status
 from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
-from meltline.domain.deletion.purge_status import (
+from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.deletion.withheld import Why
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.purging.purge_status import (
     DueBytes,
     Halt,
     HaltReason,
     PurgeStatus,
     Waiting,
 )
-from meltline.domain.deletion.storage import StorageRow
-from meltline.domain.deletion.withheld import Why
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.units import counted, format_instant
 from meltline.ports import ControlLedger, PlaceReader
 

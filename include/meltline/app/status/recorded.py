@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from meltline.domain.deletion.purge_status import DueBytes, HaltReason, PurgeStatus
 from meltline.domain.json_values import plain
+from meltline.domain.purging.purge_status import DueBytes, HaltReason, PurgeStatus
 from meltline.domain.units import parse_instant
 from meltline.ports import RunLog, RunRecord
 

@@ -6,7 +6,7 @@ from meltline.app.status.purge_status import purge_status
 from meltline.app.status.recorded import as_document
 from meltline.cli.options import AsJson, ConfigPath, ready
 from meltline.cli.output import answer, shown_instant
-from meltline.domain.deletion.purge_status import PurgeStatus
+from meltline.domain.purging.purge_status import PurgeStatus
 from meltline.domain.units import counted, format_instant, format_size
 
 

@@ -1,0 +1,1 @@
+"""Purging as a whole, over all tables of the lake."""
