@@ -8,6 +8,8 @@ HEADS = ("tests/unit/stopping/test_refused_heads.py",)
 UNFINISHED = ("tests/unit/stopping/test_unfinished_plans.py",)
 CONTRADICTORY = ("tests/unit/stopping/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
+STATUS = ("tests/unit/status/test_purge_status.py",)
+METRICS = ("tests/unit/status/test_metrics.py",)
 
 STOPPING = (
     Mutation(
@@ -121,5 +123,68 @@ STOPPING = (
         "    if bad := _unread(reading, outcomes):\n        return Verdict(checked=True, problem=bad.error)\n",
         "    if (bad := _unread(reading, outcomes)) and reading.state.uuid not in trusted:\n        return Verdict(checked=True, problem=bad.error)\n",
         CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: a cause that was there the night before counts from today",
+        "app/status/purge_status.py",
+        "        return self.recorded.since.get(reason) or failed or self.now\n",
+        "        return failed or self.now\n",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: a run over some tables counts as a good run of the lake",
+        "app/run/report_step.py",
+        "    is_good = not (request.tables or _has_failed(context, summary, before))\n",
+        "    is_good = not _has_failed(context, summary, before)\n",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: one night's question about a purge is a stop of the lake",
+        "app/status/purge_status.py",
+        "self.now - plan.created_at > _A_NIGHT]",
+        "self.now - plan.created_at >= 0 * _A_NIGHT]",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: purges of other tables do not count",
+        "app/status/purge_status.py",
+        "        if since is None or self._has_purged(since):\n",
+        "        if since is None:\n",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: a lake without a good run is silent about it",
+        "app/status/purge_status.py",
+        "        if self.now - since > _SILENT:\n",
+        "        if self.now - since > 100 * _SILENT:\n",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: what is overdue counts as due today",
+        "adapters/file_index/storage_usage.py",
+        "pc.if_else(is_overdue, before, micros)",
+        "pc.if_else(is_overdue, first, micros)",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: a run's first sentence is silent about what stops purging",
+        "app/run/recap.py",
+        '    return ["; ".join([*_stopped(document), first]), *more]\n',
+        "    return [first, *more]\n",
+        STATUS,
+    ),
+    Mutation(
+        "stopping: a run that fails writes no metrics",
+        "app/status/metrics.py",
+        "        if file := context.config.metrics_file:\n            with",
+        '        if file := context.config.metrics_file and "":\n            with',
+        METRICS,
+    ),
+    Mutation(
+        "stopping: an alert whose cause is over has no sample to end by",
+        "app/status/metrics.py",
+        "for reason in HaltReason},",
+        "for reason in halted},",
+        METRICS,
     ),
 )
