@@ -116,8 +116,8 @@ COMMANDS = [
     ("cold", "status"),
     ("runs", "--day", "2026-01-01", "--state", "done"),
     ("plans", "--state", "applied,refused", "--kind", "purge"),
-    ("doctor",),
     ("status",),
+    ("doctor",),
 ]
 
 SCRIPT = """
