@@ -12,6 +12,9 @@ from typing import Any
 
 from meltline.orchestration.request import LIFECYCLE
 
+METRICS_TOKEN = "MELTLINE_METRICS_TOKEN"
+"""Environment variable of the API server: what a monitoring shows to read the metrics."""
+
 _Message = MutableMapping[str, Any]
 
 
@@ -29,7 +32,7 @@ class LatePages:
         """The FastAPI application."""
         from meltline.pages.site import site  # noqa: PLC0415 - FastAPI and Jinja
 
-        return site(ledgers_of_request, _require_reader())
+        return site(ledgers_of_request, _require_reader(), os.environ.get(METRICS_TOKEN, ""))
 
 
 def _require_reader() -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from meltline.domain.errors import (
 from meltline.pages.rendering import style_sheet
 from meltline.pages.routes import plans, runs, storage
 from meltline.pages.routes.answers import OpenLedgers, document, page
+from meltline.pages.routes.metrics import metrics_router
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +47,17 @@ _STATUS: tuple[tuple[type[MeltlineError], int], ...] = (
 )
 
 
-def site(open_ledgers: OpenLedgers, require_reader: Callable[..., Any]) -> FastAPI:
+def site(
+    open_ledgers: OpenLedgers, require_reader: Callable[..., Any], metrics_token: str = ""
+) -> FastAPI:
     """The application.
 
     Args:
         open_ledgers: Opens what a request reads.
         require_reader: A dependency that refuses, by an HTTPException, whoever may not read. It
             stands before every path, known or not: what FastAPI serves by itself is left out.
+        metrics_token: Whoever shows it reads the metrics, without being a reader of the pages.
+            Empty: nobody does.
     """
     app = FastAPI(
         title="Meltline",
@@ -65,6 +70,8 @@ def site(open_ledgers: OpenLedgers, require_reader: Callable[..., Any]) -> FastA
     app.add_exception_handler(MeltlineError, _refused)
     app.add_exception_handler(Exception, _unforeseen)
     app.state.open_ledgers = open_ledgers
+    if metrics_token:
+        app.include_router(metrics_router(metrics_token))
     guarded = APIRouter(dependencies=[Depends(require_reader)])
     for router in ROUTERS:
         guarded.include_router(router)

@@ -10,6 +10,7 @@ CONTRADICTORY = ("tests/unit/stopping/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
+METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
     Mutation(
@@ -186,5 +187,19 @@ STOPPING = (
         "for reason in HaltReason},",
         "for reason in halted},",
         METRICS,
+    ),
+    Mutation(
+        "stopping: any token reads the metrics over HTTP",
+        "pages/routes/metrics.py",
+        "if shown is None or not compare_digest(shown.credentials.encode(), token.encode()):",
+        "if shown is None:",
+        METRICS_PAGE,
+    ),
+    Mutation(
+        "stopping: the metrics are there without a token",
+        "pages/site.py",
+        "    if metrics_token:\n",
+        "    if metrics_token or app:\n",
+        METRICS_PAGE,
     ),
 )
