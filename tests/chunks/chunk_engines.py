@@ -213,16 +213,13 @@ class ChunkEngines:
         accepted.rows = set(accepted.at[to]) & {*table.rows_now(), *cold}
         accepted.back |= accepted.rows - before
         accepted.at[to] = frozenset(accepted.rows)
-        accepted.unsure = (accepted.unsure | cold) - accepted.rows
 
     def expire_partition(self, table: ChunkTable, number: int) -> None:
         """Another tool takes a chunk's files; what becomes of cold's copy a person may decide."""
         if chunks := sorted(table.chunks_now()):
             before = set(table.rows_now())
             table.delete_chunks(chosen(chunks, number))
-            gone = before - set(table.rows_now())
-            self.lake.accepted.rows -= gone
-            self.lake.accepted.unsure |= gone
+            self.lake.accepted.rows -= before - set(table.rows_now())
 
     def expire_history(self, table: ChunkTable, number: int) -> None:
         """Another tool leaves what refs name, and nothing of how main came to be."""
@@ -239,11 +236,15 @@ class ChunkEngines:
         rows, before, parents = table.rows_now(), table.head, self.lake.rolled_up.parents
         is_whole = number % 2 == 0 and not self.lake.rolled_up.rollups()
         if is_whole:
-            rows, unsure = sorted(self.lake.accepted.rows), self.lake.accepted.unsure
-            self.lake.in_cold = set(self.lake.cold_rows())
-            self.lake.accepted.unsure = (unsure | self.lake.in_cold) - set(rows)
+            rows, self.lake.in_cold = sorted(self.lake.accepted.rows), set(self.lake.cold_rows())
         if not rows:
             return
+        line = set(self.lake.rolled_up.line(before))
+        self.lake.accepted.untold |= {
+            name
+            for name, chunk in self.lake.chunks().items()
+            if any(drop.snapshot_id not in line for drop in chunk.drops)
+        }
         table.edit(_without_main)
         # What cold alone has belongs to hot's rows as before, unless hot has all of it by now.
         parents[table.append_rows(*rows)] = None if is_whole else before

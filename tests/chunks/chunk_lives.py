@@ -244,24 +244,16 @@ class ChunkLives(RecordedLife):
         self.lake.check()
         if not self.lake.has_caught_up():
             return
-        accepted, sync = self.lake.accepted, self.lake.sync
-        kept = set(sync.kept_deletes) if sync else set[int]()
-        earlier, rows = set(accepted.at), set(accepted.rows)
+        accepted = self.lake.accepted
         self.happens(before, MINUTE)
         table = self.lake.hot
         if table is None or not table.rows_now():
             return
-        since = (accepted.at[id] for id in accepted.at.keys() - earlier)
-        deleted = rows.union(*since) - accepted.rows
         gone = self.engines.empty_days(table, number)
         errors = self._replicate(self.lake.services(), "keep")
         sync = self.lake.sync
-        if sync is not None and set(sync.kept_deletes) - kept - {table.head}:
-            accepted.unsure |= deleted  # many small ones that emptied chunks are kept as well
-        is_kept = sync is not None and table.head in sync.kept_deletes
-        if errors or not is_kept:  # small ones are mirrored
+        if errors or sync is None or table.head not in sync.kept_deletes:  # small: mirrored
             accepted.rows -= gone
-            accepted.unsure |= gone
         accepted.took(table.head)
         self.lake.check()
         self.kept += not errors
@@ -354,11 +346,11 @@ class ChunkLives(RecordedLife):
         aside = [row for row in table.rows_now() if chunk_of(lake.layout, row) in names]
         if aside:
             table.put([dict(row)[ID] for row in aside])
-        accepted.unsure |= set(lake.cold_rows()) - accepted.rows  # it keeps all that it has
+        accepted.forgone |= set(lake.cold_rows()) - accepted.rows  # it keeps all that it has
         self._replicate(lake.services(), "keep")
         if lake.sync and lake.sync.state is SyncState.FAILED:  # of others history tells no more
-            accepted.unsure |= set(lake.cold_rows()) - set(table.rows_now())
-            accepted.rows -= accepted.unsure
+            accepted.forgone |= set(lake.cold_rows()) - set(table.rows_now())
+            accepted.rows -= accepted.forgone
             self._replicate(lake.services(), "mirror")
         if missing := set(aside) - set(lake.cold_rows()):
             table.append_rows(*sorted(missing))

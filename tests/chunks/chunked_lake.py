@@ -7,7 +7,7 @@ rows, none of them twice.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,18 +44,18 @@ class Accepted:
     Attributes:
         rows: Those of now.
         at: Those of each commit: hot may be rolled back to it.
-        unsure: Rows that another tool has taken out of hot; cold may keep those of chunks that it
-            alone has rows of, by the ledger, and no others.
+        kept: Deletes that cold keeps by a person's word, and whose rows are accepted again.
         forgone: Rows of which cold has what it has, because somebody has let them go unproved.
-        untold: Chunks whose drops nobody could tell any more once another tool had expired history.
-            Where hot has no row of one, cold answers, also for what a user had deleted.
+        untold: Chunks whose drops nobody could tell any more once another tool had expired history,
+            or had replaced a main that was back before them. Where hot has no row of one, cold
+            answers, also for what a user had deleted.
         back: Rows that a rollback has brought back to hot. A pass that was under way may have read
             before it that they went: cold loses them, and gets them again.
     """
 
     rows: set[Row] = field(default_factory=set)
     at: dict[int, frozenset[Row]] = field(default_factory=dict)
-    unsure: set[Row] = field(default_factory=set)
+    kept: set[int] = field(default_factory=set)
     forgone: set[Row] = field(default_factory=set)
     untold: set[str] = field(default_factory=set)
     back: set[Row] = field(default_factory=set)
@@ -63,6 +63,15 @@ class Accepted:
     def took(self, snapshot_id: int) -> None:
         """A commit stands as it is now."""
         self.at.setdefault(snapshot_id, frozenset(self.rows))
+
+    def kept_again(
+        self, delete: int, rows: set[Row], line: Callable[[int], Collection[int]]
+    ) -> None:
+        """Cold keeps what a delete took from hot: so it is in all that comes after it."""
+        self.kept.add(delete)
+        self.rows |= rows
+        after = [id for id in self.at if delete in line(id)]
+        self.at |= {id: self.at[id] | rows for id in after}
 
 
 @dataclass
@@ -256,17 +265,34 @@ class ChunkedLake(WatchedLake):
         """Rows of which it depends on the ledger whether cold has them."""
         accepted, layout = self.accepted, self.layout
         over = set(cold) - accepted.rows if accepted.untold else set[Row]()
-        return accepted.unsure | {row for row in over if chunk_of(layout, row) in accepted.untold}
+        return {row for row in over if chunk_of(layout, row) in accepted.untold}
+
+    def kept_again(self) -> dict[int, set[Row]]:
+        """Rows that each delete of main's took from hot which cold keeps since the last look."""
+        table, sync = self.hot, self.sync
+        if table is None or sync is None:
+            return {}
+        line = self.rolled_up.line(table.head)
+        parents = {
+            s["snapshot-id"]: s.get("parent-snapshot-id") for s in table.document["snapshots"]
+        }
+        return {
+            id: set(table.rows.rows_at(parent)) - set(table.rows.rows_at(id))
+            for id in set(sync.kept_deletes).intersection(line) - self.accepted.kept
+            if (parent := parents.get(id)) in parents
+        }
 
     def _check_copy(self, cold: Iterable[Row]) -> None:
         """Cold has everything once, and nothing else; deletes by others were decided by now."""
         accepted, rows = self.accepted, list(cold)
+        for id, back in self.kept_again().items():
+            accepted.kept_again(id, back, self.rolled_up.line)
         kept = self.doubtful(rows) & set(rows)
         alone = {name for name, chunk in self.chunks().items() if chunk.was_dropped}
         held = {row for row in kept if chunk_of(self.layout, row) not in alone}
         assert not held, f"cold keeps rows of chunks that hot has whole: {sorted(held)}"
         accepted.rows |= kept
-        accepted.unsure, accepted.untold = set(), set()
+        accepted.untold = set()
         # Replication reads what was appended from history: it may save what was dropped unproved.
         odd = set(rows) - accepted.rows - accepted.forgone
         assert not odd, f"cold has rows that are over: {sorted(odd)}"
@@ -313,6 +339,7 @@ class ChunkedLake(WatchedLake):
         rows = Counter(complete_rows_of(read, self.store))
         accepted, expected = self.accepted, self.accepted.rows
         may_be = accepted.rows | self.doubtful(self.cold_rows()) | accepted.forgone
+        may_be = may_be.union(*self.kept_again().values())
         if read.hot.snapshot_id != (self.hot.head if self.hot else None):  # main has gone on since
             then = accepted.at.get(read.hot.snapshot_id or -1, frozenset())
             expected, may_be = expected & then, may_be | then

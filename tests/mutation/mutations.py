@@ -54,6 +54,11 @@ MUTATIONS = (
         "        yield _ref_reason(ref), (ref.snapshot_id,)\n", "        pass\n", (KEEP,),
     ),
     Mutation(
+        "a snapshot off main counts from where the log begins, though the log names it",
+        "domain/retention/snapshot_observations.py",
+        "            return max(ends)\n", "            return log[0].at\n", (KEEP,),
+    ),
+    Mutation(
         "the window is forgotten", "domain/retention/retained_snapshots.py",
         "        (KeepReason.WINDOW, _in_window(request, ends)),\n", "", (KEEP, CHAIN),
     ),

@@ -25,6 +25,10 @@ ROLLUPS = (
         "        tuple(without(touched, frozen)), tuple(frozen)", "        tuple(touched), tuple(frozen)", DOMAIN,
     ),
     Mutation(
+        "rollups: rows without a time that are newer make no chunk wait", WAITS,
+        "    if since is None or None in written or not own.is_as_left:\n", "    if since is None or not own.is_as_left:\n", REFRESH,
+    ),
+    Mutation(
         "rollups: only times that are gone are frozen, and not their buckets", ROLLUP,
         "    frozen = width.whole(dropped)\n", "    frozen = list(dropped)\n", DOMAIN,
     ),

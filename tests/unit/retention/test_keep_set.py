@@ -204,6 +204,15 @@ def test_a_branch_that_came_back_counts_as_a_branch() -> None:
     assert "B1" in story.drop_ref("again").observe(day=99).kept(day=100, window=5)
 
 
+def test_a_snapshot_that_a_rollback_brought_back_counts_from_when_main_left_it_again() -> None:
+    story = daily(4).rollback_to("S3", day=5).expired_elsewhere("S4")
+    story.rollback_to("S2", day=20).commit("S5", day=21).rollback_to("S2", day=22)
+    story.observe(day=23).expired_elsewhere("S5").observe(day=24)
+    assert story.names(entry.snapshot_id for entry in story.log) == {"S2"}
+    assert "S3" in story.kept(day=29, window=10)
+    assert "S3" not in story.kept(day=31, window=10)
+
+
 def test_a_branch_past_its_age_goes_and_its_head_stays_readable_for_the_window() -> None:
     story = daily(1).branch("b", max_ref_age_ms=millis(10)).commit("B1", day=2, branch="b")
     story.observe(day=12).commit("S2", day=13)

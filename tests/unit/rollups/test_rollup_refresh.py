@@ -196,6 +196,17 @@ def test_a_chunk_waits_for_a_rollup_that_somebody_else_has_written_to(rolled: Ro
     assert {d.reason for d in planned.deferred} == {Deferral.ROLLUP_DIRTY}
 
 
+def test_every_chunk_waits_while_rows_without_a_time_are_newer_than_the_rollup(
+    rolled: RolledUp,
+) -> None:
+    rolled.append(reading(80, None))
+    planned = rolled.plan()
+    assert planned.plan is None
+    assert Deferral.ROLLUP_DIRTY in {d.reason for d in planned.deferred}
+    rolled.refresh()
+    rolled.drop()
+
+
 def test_a_bucket_that_is_longer_than_its_chunks_waits_for_the_last_of_them() -> None:
     rolled = RolledUp()
     rolled.declare("monthly")

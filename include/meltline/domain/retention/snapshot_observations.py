@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import pairwise
 
 from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
@@ -46,8 +47,13 @@ def _off_branch_since(
     """Since when a snapshot is on no branch, where that is known."""
     log = state.snapshot_log
     if was.unreferenced_since is None:
-        older = bool(log) and state.snapshots[snapshot_id].committed_at < log[0].at
-        return log[0].at if older and not was.was_on_branch else None
+        if was.was_on_branch or not log:
+            return None
+        # A rollback may have made it main's head again, long after its commit.
+        if ends := [last.at for entry, last in pairwise(log) if entry.snapshot_id == snapshot_id]:
+            return max(ends)
+        older = state.snapshots[snapshot_id].committed_at < log[0].at
+        return log[0].at if older and log[-1].snapshot_id != snapshot_id else None
     if log and last_look is not None and last_look < log[0].at:
         # The log was cleared since: what main was between that look and its first entry, nobody
         # knows. (Our own commits cut it too, but never later than the look before them.)

@@ -8,7 +8,7 @@ import pytest
 
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
-from meltline.domain.errors import NameConflict, UsageInvalid
+from meltline.domain.errors import NameConflict, TableNotFound, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import VALUE, ChunkTable, chunk_table, reading
@@ -120,8 +120,14 @@ def test_a_replaced_table_goes_on_under_another_name_and_the_old_rows_stay_where
     assert sorted(complete_rows_of(read, tiers.lake.store)) == sorted(tiers.lake.hot_rows())
 
 
-def test_a_table_that_was_not_replaced_keeps_its_name_in_cold() -> None:
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_table_that_was_not_replaced_keeps_its_name_in_cold(is_stopped: bool) -> None:
     tiers = Tiers()
-    stop_sync(tiers.lake.services(), tiers.hot.name)
+    if is_stopped:
+        stop_sync(tiers.lake.services(), tiers.hot.name)
+    before = tiers.lake.sync
     with pytest.raises(UsageInvalid, match="the only rows"):
         start_sync(tiers.lake.services(), tiers.hot.name, "rows.anew")
+    assert tiers.lake.sync == before
+    with pytest.raises(TableNotFound):
+        tiers.lake.cold.location(TableName("ice", ("rows",), "anew"))

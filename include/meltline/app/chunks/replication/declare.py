@@ -98,15 +98,16 @@ def start_sync(
         now = context.clock.now()
         first = TableSync(hot.state.uuid, table, name, 1, SyncState.COPYING, now)
         goes_on = before is not None and (not cold or name == before.cold)
+        if before is not None and not goes_on:
+            _require_replaced(context, hot, before, name)
         claim_synced(context, hot, before if before and goes_on else first)
         tracked_or_new(context, hot, wish or LayoutWish())
-        if before is not None and before.state in (SyncState.STREAMING, SyncState.COPYING):
-            return before
         if before is None:
             sync = first
             context.control.syncs.save(None, sync)
+        elif goes_on and before.state in (SyncState.STREAMING, SyncState.COPYING):
+            return before
         elif not goes_on:
-            _require_replaced(context, hot, before, name)
             # What the ledger knows of dropped chunks is about the former table.
             context.control.chunks.forget(hot.state.uuid)
             begin_tracking(context, hot, declared_layout(hot, LayoutWish()))

@@ -58,10 +58,11 @@ def _reasons(
     frozen = width.whole(c.range for c in every.values() if c.was_dropped and c.range)
     open_chunks = [c for c in chunks if c.range and without([c.range], frozen)]
     since = hot.since(own.snapshot_id) if own.was_refreshed else None
-    if since is None or not own.is_as_left:
-        return {c.name: "it has to be refreshed as a whole" for c in open_chunks}
-    later = {None, *(snapshot.snapshot_id for snapshot in since)}
+    later = {None, *(snapshot.snapshot_id for snapshot in since or ())}
     written = [c.range for c in every.values() if c.last_write_snapshot in later]
+    # A chunk of rows without a time may have rows of any bucket: the gate takes it like that, too.
+    if since is None or None in written or not own.is_as_left:
+        return {c.name: "it has to be refreshed as a whole" for c in open_chunks}
     dirty = width.whole(times for times in (*written, *rollup.invalidated) if times)
     dirty = without(dirty, frozen)
     reasons = {
