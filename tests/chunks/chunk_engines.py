@@ -11,7 +11,7 @@ from typing import Any
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.chunks.settle import doubtful_chunks, settle_drops
-from meltline.domain.chunks.chunk import ChunkStatus
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import DROP_PLAN
 from meltline.domain.errors import (
@@ -213,6 +213,8 @@ class ChunkEngines:
         accepted.rows = set(accepted.at[to]) & {*table.rows_now(), *cold}
         accepted.back |= accepted.rows - before
         accepted.at[to] = frozenset(accepted.rows)
+        line = set(self.lake.rolled_up.line(to))
+        accepted.untold |= self._chunks_with(lambda d: d.snapshot_id in line and d.base is None)
 
     def expire_partition(self, table: ChunkTable, number: int) -> None:
         """Another tool takes a chunk's files; what becomes of cold's copy a person may decide."""
@@ -223,11 +225,15 @@ class ChunkEngines:
 
     def expire_history(self, table: ChunkTable, number: int) -> None:
         """Another tool leaves what refs name, and nothing of how main came to be."""
-        chunks = self.lake.chunks().items()
-        self.lake.accepted.untold |= {name for name, chunk in chunks if chunk.drops}
+        self.lake.accepted.untold |= self._chunks_with(lambda _: True)
         named = {ref["snapshot-id"] for ref in table.refs.values()}
         if free := set(table.snapshots) - named:
             table.expire_elsewhere(*free)
+
+    def _chunks_with(self, is_meant: Callable[[ChunkDrop], bool]) -> set[str]:
+        """Chunks with a drop of some kind, by the ledger."""
+        chunks = self.lake.chunks().items()
+        return {name for name, chunk in chunks if any(map(is_meant, chunk.drops))}
 
     def replace_table(self, table: ChunkTable, number: int) -> None:
         """`CREATE OR REPLACE TABLE AS SELECT` of what hot has, or of all rows there are."""
@@ -240,19 +246,15 @@ class ChunkEngines:
         if not rows:
             return
         line = set(self.lake.rolled_up.line(before))
-        self.lake.accepted.untold |= {
-            name
-            for name, chunk in self.lake.chunks().items()
-            if any(drop.snapshot_id not in line for drop in chunk.drops)
-        }
-        table.edit(_without_main)
+        self.lake.accepted.untold |= self._chunks_with(lambda d: d.snapshot_id not in line)
+        table.leave_main()
         # What cold alone has belongs to hot's rows as before, unless hot has all of it by now.
         parents[table.append_rows(*rows)] = None if is_whole else before
 
     def replace_types(self, table: ChunkTable) -> None:
         """`CREATE OR REPLACE TABLE AS SELECT` of what hot has, with a column of another type."""
         rows = table.rows_now()
-        table.edit(_without_main)
+        table.leave_main()
         table.edit(_with_schema(lambda fields, _: [_retyped(f) for f in fields]))
         table.append_rows(*rows)
 
@@ -365,11 +367,6 @@ class ChunkEngines:
         table = self.lake.hot
         chunks = sorted(by_chunk(table.rows_now(), self.lake.layout)) if table else []
         return chosen(chunks, number) if chunks else ""
-
-
-def _without_main(document: dict[str, Any]) -> None:
-    document.get("refs", {}).pop("main", None)
-    document["current-snapshot-id"] = -1
 
 
 def _retyped(field: dict[str, Any]) -> dict[str, Any]:

@@ -246,6 +246,11 @@ class ChunkTable(Table):
         ]
         return self.replace(remove=gone, operation="delete")
 
+    def leave_main(self) -> None:
+        """`CREATE OR REPLACE TABLE`: what is appended next begins a line of its own."""
+        self.edit(lambda document: document.get("refs", {}).pop("main", None))
+        self.edit(lambda document: document.update({"current-snapshot-id": -1}))
+
     def chunks_now(self) -> dict[str, set[Row]]:
         """What a query of main finds, by chunk."""
         return by_chunk(self.rows_now())

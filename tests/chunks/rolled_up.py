@@ -325,6 +325,8 @@ class RollupOracle:
     def line(self, head: int | None) -> list[int]:
         """A snapshot and those that it comes from, expired ones too."""
         line = []
+        if head not in self.parents:
+            self._note_parents()
         while head is not None:
             line.append(head)
             head = self.parents.get(head)

@@ -214,4 +214,18 @@ DROP_STANDINGS = (
         "c.without_undone_bases",
         (f"{KEPT}[two_drops_of_a_chunk_are_undone_and_the_copy_of_what_is_back_dies]",),
     ),
+    Mutation(
+        "main is back between two drops, and the base of the later one counts for nothing",
+        "domain/chunks/main_line.py",
+        "    if last is None or last.base is not None or _later_base(stood, last) is None:\n",
+        "    if last is None or last.base is not None or stood:\n",
+        LAKE,
+    ),
+    Mutation(
+        "who says that an earlier drop is in force leaves it without a base",
+        "domain/chunks/main_line.py",
+        "    base = _later_base(chunk, last) if last.base is None else last.base\n",
+        "    base = last.base\n",
+        LAKE,
+    ),
 )  # fmt: skip

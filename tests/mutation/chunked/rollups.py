@@ -13,6 +13,7 @@ LOOK = "app/chunks/rollups/look.py"
 REFRESHING = "app/chunks/rollups/refresh.py"
 OWN = "app/chunks/rollups/rollup_table.py"
 WAITS = "app/chunks/rollups/waits.py"
+UNKNOWN = ("tests/unit/rollups/test_unknown_drops.py",)
 ROLLUP = "domain/chunks/rollup.py"
 ENGINE = "testing/chunks/rollup_engine.py"
 STABLE = "grammar/stable_queries.py"
@@ -27,6 +28,14 @@ ROLLUPS = (
     Mutation(
         "rollups: rows without a time that are newer make no chunk wait", WAITS,
         "    if since is None or None in written or not own.is_as_left:\n", "    if since is None or not own.is_as_left:\n", REFRESH,
+    ),
+    Mutation(
+        "rollups: a drop that is noted freezes nothing before the walk", "app/chunks/late_data.py",
+        "if c.was_dropped or c.last_drop)", "if c.was_dropped)", UNKNOWN,
+    ),
+    Mutation(
+        "rollups: a drop that main was replaced without freezes nothing before it is noted", "app/chunks/late_data.py",
+        "for name, chunk in beside if with_standings(chunk, line).last_drop)", "for name, chunk in beside if not name)", UNKNOWN,
     ),
     Mutation(
         "rollups: only times that are gone are frozen, and not their buckets", ROLLUP,
@@ -129,7 +138,7 @@ ROLLUPS = (
     ),
     Mutation(
         "rollups: the planner trusts a rollup that others have written to", WAITS,
-        "    if since is None or not own.is_as_left:\n", "    if since is None:\n", REFRESH,
+        "    if since is None or None in written or not own.is_as_left:\n", "    if since is None or None in written:\n", REFRESH,
     ),
     Mutation(
         "rollups: a chunk goes before its bucket is over", WAITS,

@@ -60,8 +60,7 @@ def roll_back(tiers: Tiers, before: int) -> None:
 
 def replace_table(tiers: Tiers, rows: Sequence[Row]) -> None:
     """`CREATE OR REPLACE TABLE AS SELECT`: a new line of the same table."""
-    tiers.hot.edit(lambda document: document["refs"].pop("main"))
-    tiers.hot.edit(lambda document: document.update({"current-snapshot-id": -1}))
+    tiers.hot.leave_main()
     tiers.hot.append_rows(*rows)
 
 
@@ -371,3 +370,40 @@ def test_a_drop_that_only_cold_tells_of_is_undone_by_no_rollback_without_a_quest
     settle_drops(tiers.lake.services(), tiers.hot.name, DropAnswer.UNDONE, "")
     assert tiers.replicate().error is None
     assert tiers.ids() == view(tiers) == EVERYTHING
+
+
+# --- main between two drops -----------------------------------------------------------------------
+
+
+def between_two_drops() -> Tiers:
+    """Main is back at a late row between two drops of day 0; cold was copied after both."""
+    tiers, before = dropped()
+    tiers.hot.append_rows(reading(40, 0))
+    between = tiers.hot.head
+    assert tiers.replicate().error is None
+    assert tiers.run("again")[day_name(0)] == "dropped"
+    after = tiers.hot.head
+    for head in (before, after):
+        tiers.hot.rollback(head)
+        assert tiers.fail_and_begin_anew().error is None
+    tiers.hot.rollback(between)
+    return tiers
+
+
+def test_nobody_can_tell_what_cold_had_before_a_drop_that_main_left_again() -> None:
+    """Cold was copied anew after the later drop: what it has is of both together."""
+    tiers = between_two_drops()
+    assert "chunks settle" in refused(tiers)
+    assert tiers.replicate().sync.reason == "DIVERGED"
+    assert tiers.anew().sync.reason == "UNKNOWN_DROP"
+    assert settle_drops(
+        tiers.lake.services(), tiers.hot.name, DropAnswer.IN_FORCE, "seen", [day_name(0)]
+    )
+    assert tiers.anew().error is None
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 40]
+
+
+def test_where_hot_has_no_row_cold_answers_for_both_drops() -> None:
+    tiers = between_two_drops()
+    tiers.hot.delete_chunks(day_name(0))
+    assert view(tiers) == EVERYTHING

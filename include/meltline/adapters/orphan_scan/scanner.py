@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -14,6 +13,7 @@ from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.object_store.folder_listing import FolderLister
 from meltline.adapters.orphan_scan.anti_join import SweepRows
 from meltline.adapters.orphan_scan.listing import CUT_ABOVE, Note, Part, list_parts, sift_inventory
+from meltline.adapters.spark.jvm import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.session import spark_identifier
 from meltline.config.load import CatalogConfig
 from meltline.domain.deletion.foreign_owners import marker_above
@@ -200,8 +200,8 @@ class SparkSweeper:
             rows = self._open(inventory)
             wrong = _wrong_columns(rows)
             at = self._written_at(inventory, rows)
-        except PySparkException as refused:
-            raise _refused(inventory, refused.getMessage() or type(refused).__name__) from None
+        except ENGINE_FAILURES as failure:
+            raise _refused(inventory, shown_failure(failure)) from failure
         if wrong or at is None:
             raise _refused(inventory, wrong or "nothing in it")
         size, modified = F.col("size").cast("bigint"), F.col("modified").cast("timestamp")

@@ -1,7 +1,8 @@
 """Reading the rows of one snapshot with Spark, as JSON values."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -31,10 +32,8 @@ class SparkSnapshotReader:
         self._catalogs = catalogs
 
     def read(self, view: PastView, limit: int | None) -> ReadRows:
-        try:
+        with refusing(str(view.table)):
             return collected(past_frame(self._spark, self._catalogs, view), limit)
-        except ENGINE_FAILURES as error:
-            raise refused(str(view.table), error) from error
 
 
 def collected(frame: DataFrame, limit: int | None = None) -> ReadRows:
@@ -60,12 +59,20 @@ def _number(text: str) -> float | str:
     return number if Decimal(repr(number)) == Decimal(text) else text
 
 
-def refused(object: str, error: Exception) -> StatementRefused:
-    """What Spark said, without its plans and traces."""
-    return StatementRefused(
-        "Spark cannot carry it out",
-        object=object,
-        expected="a statement that Spark can carry out",
-        found=shown_failure(error),
-        next="change the statement; what was done so far is in the tables' histories",
-    )
+@contextmanager
+def refusing(object: str) -> Iterator[None]:
+    """Raises what goes wrong in Spark as a refusal, without its plans and traces.
+
+    Raises:
+        StatementRefused: Of that object.
+    """
+    try:
+        yield
+    except ENGINE_FAILURES as failure:
+        raise StatementRefused(
+            "Spark cannot carry it out",
+            object=object,
+            expected="a statement that Spark can carry out",
+            found=shown_failure(failure),
+            next="change the statement; what was done so far is in the tables' histories",
+        ) from failure

@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.adapters.spark.past import past_frame
 from meltline.adapters.spark.session import spark_catalog
-from meltline.adapters.spark.snapshot_reader import collected, refused
+from meltline.adapters.spark.snapshot_reader import collected, refusing
 from meltline.config.load import CatalogConfig, Config
 from meltline.domain.chunks.complete import CompleteRead
 from meltline.domain.iceberg.names import quoted, split_name
@@ -52,15 +52,16 @@ class SparkSqlEngine:
             except ENGINE_FAILURES as error:  # what crosses the JVM would lose its kind
                 failed.append(error)
 
-        try:
-            for name, view in views.items():
-                self.rows(view).createOrReplaceTempView(name)
-            self._marked(carry_out, statement_id)
-        finally:
-            for name in views:  # a plan that was made of it keeps what it needs
-                self._spark.catalog.dropTempView(name)
-        if failed:
-            raise refused(_shown(text), failed[0]) from failed[0]
+        with refusing(_shown(text)):
+            try:
+                for name, view in views.items():
+                    self.rows(view).createOrReplaceTempView(name)
+                self._marked(carry_out, statement_id)
+            finally:
+                for name in views:  # a plan that was made of it keeps what it needs
+                    self._spark.catalog.dropTempView(name)
+            if failed:
+                raise failed[0]
         return frames[0]
 
     def rows(self, view: TableView) -> DataFrame:
@@ -69,14 +70,14 @@ class SparkSqlEngine:
         return past_frame(self._spark, self._catalogs, view)
 
     def knows(self, name: Sequence[str]) -> bool:
-        return self._spark.catalog.tableExists(".".join(map(quoted, name)))
+        table = ".".join(map(quoted, name))
+        with refusing(table):
+            return self._spark.catalog.tableExists(table)
 
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
         assert isinstance(frame, DataFrame)
-        try:
+        with refusing("its rows"):
             return collected(frame, limit)
-        except ENGINE_FAILURES as error:
-            raise refused("its rows", error) from error
 
     def frame(self, read: ReadRows) -> DataFrame:
         """Rows that did not come from Spark, as its own kind of answer."""
@@ -86,10 +87,8 @@ class SparkSqlEngine:
         return self._spark.createDataFrame(list(read.rows), schema)
 
     def _run(self, text: str) -> None:
-        try:
+        with refusing(_shown(text)):
             self._spark.sql(text)
-        except ENGINE_FAILURES as error:
-            raise refused(_shown(text), error) from error
 
     def _marked(self, work: Callable[[], None], statement_id: str) -> None:
         """Works with the id in the summaries of all commits of this thread.

@@ -6,8 +6,10 @@ from datetime import datetime
 
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import HotTable
+from meltline.app.observe.own_drops import UnrecordedDrops
 from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
+from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import CommitConflict, LateDataRejected, PlanNotFound
@@ -43,14 +45,28 @@ def dropped_on(context: ReadSources, state: TableMetadata) -> Dropped | None:
         state: The table, loaded before.
     """
     for tracked in context.control.chunks.tracked([state.uuid]):
-        names = _recorded(context, state.uuid) | _unrecorded(context, state, tracked)
+        names = (
+            _recorded(context, state.uuid)
+            | _unrecorded(context, state, tracked)
+            | _left_out(context, state, tracked)
+        )
         return (_by_present_name(context, state, tracked.layout), names) if names else None
     return None
 
 
 def _recorded(context: ReadSources, table_uuid: str) -> frozenset[str]:
     chunks = context.control.chunks.of(table_uuid)
-    return frozenset(name for name, chunk in chunks.items() if chunk.was_dropped)
+    # A drop may be noted before the walk that gives the chunk its status.
+    return frozenset(name for name, c in chunks.items() if c.was_dropped or c.last_drop)
+
+
+def _left_out(context: ReadSources, state: TableMetadata, tracked: TrackedTable) -> frozenset[str]:
+    """By commits that main was replaced without, where nothing shows that it came before them."""
+    chunks = context.control.chunks.of(state.uuid)
+    drops = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
+    line = MainLine.of(state, tracked.judged, drops_of(chunks.values()))
+    beside = drops.beside(state).items()
+    return frozenset(name for name, chunk in beside if with_standings(chunk, line).last_drop)
 
 
 def _unrecorded(

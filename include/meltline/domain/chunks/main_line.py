@@ -92,9 +92,24 @@ def drops_of(chunks: Iterable[Chunk]) -> list[ChunkDrop]:
 
 
 def with_standings(chunk: Chunk, line: MainLine) -> Chunk:
-    """Records how the chunk's drops stand on a line."""
+    """Records how the chunk's drops stand on a line.
+
+    Main may be back between two drops, of which cold was copied anew after the later one: then
+    cold's base is of both together, and nobody can tell what hot had of it between them.
+    """
     drops = tuple(replace(drop, standing=line.standing(drop)) for drop in chunk.drops)
-    return replace(chunk, drops=drops)
+    stood = replace(chunk, drops=drops)
+    last = stood.last_drop
+    if last is None or last.base is not None or _later_base(stood, last) is None:
+        return stood
+    unknown = replace(last, standing=Standing.UNKNOWN)
+    return replace(stood, drops=tuple(unknown if drop == last else drop for drop in drops))
+
+
+def _later_base(chunk: Chunk, drop: ChunkDrop) -> int | None:
+    """The newest base of the drops that came after one; None where none has a base."""
+    later = chunk.drops[chunk.drops.index(drop) + 1 :]
+    return max((each.base for each in later if each.base is not None), default=None)
 
 
 def on_line(chunk: Chunk, line: MainLine, since: ChunkDrop | None = None) -> Chunk:
@@ -138,7 +153,8 @@ def answered(chunk: Chunk, standing: Standing) -> Chunk:
     last = chunk.last_drop
     if last is None or last.standing is not Standing.UNKNOWN:
         return chunk
-    after = replace(last, standing=standing)
+    base = _later_base(chunk, last) if last.base is None else last.base
+    after = replace(last, standing=standing, base=base)
     if standing is Standing.UNDONE:
         after = replace(after, rows=None, digest=None)
     return replace(chunk, drops=tuple(after if drop == last else drop for drop in chunk.drops))

@@ -65,8 +65,8 @@ def unknown_drops(table: TableName, chunks: Collection[str]) -> SyncRefused:
     names = sorted(chunks)
     return refusal(
         Deferral.UNKNOWN_DROP,
-        f"{counted(len(names), 'chunk')} of {table}: hot and cold have rows, and the history that "
-        "showed whether main comes from the drop has expired",
+        f"{counted(len(names), 'chunk')} of {table}: hot and cold have rows, and nothing shows any "
+        "more whether the drop is in force on main",
         object=str(table),
         expected="drops that main's history, or the ledger, shows to be in force or undone",
         found=", ".join(names[:_SHOWN]) + ("" if len(names) <= _SHOWN else " …"),
