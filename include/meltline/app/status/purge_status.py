@@ -30,11 +30,11 @@ from meltline.domain.purging.purge_status import (
     Waiting,
 )
 from meltline.domain.units import counted, format_instant
-from meltline.ports import ControlLedger, PlaceReader
+from meltline.ports import CONTRADICTORY, UNREADABLE, ControlLedger, PlaceReader
 
 _SILENT = timedelta(days=3)  # nights without a good run: one may fail, and be mended in the day
 _A_NIGHT = timedelta(hours=20)  # a plan that has waited for longer has met two runs
-_STATES = ("live", "unreadable", UNOBSERVED, *ENDED)
+_STATES = ("live", UNREADABLE, CONTRADICTORY, UNOBSERVED, *ENDED)
 _STAGES = {
     "active": "active_bytes",
     "historical": "historical_bytes",

@@ -1,0 +1,71 @@
+"""The metrics file on nights on which one unusual table once stopped all purging in silence.
+
+Each stage is a row of the list of such tables: L1 to L11.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from meltline.domain.purging.purge_status import HaltReason
+from tests.lake.lake import Table
+from tests.unit.status.nightly import NightlyLake
+from tests.unit.stopping.test_contradictory_tables import main_is_a_tag, miscounted, too_few
+from tests.unit.stopping.test_refused_heads import committed_late
+
+Samples = Mapping[tuple[str, str], float]
+LAST_NIGHT = 24  # windows of 7 days and failsafes of 7 days are over
+
+
+def counts_wrongly(odd: Table) -> None:
+    """L1: totals that are the commit's own."""
+    odd.edit(miscounted)
+
+
+def counted_wrongly_once(odd: Table) -> None:
+    """L2: one commit has left all later totals wrong."""
+    odd.edit(too_few)
+
+
+def main_became_a_tag(odd: Table) -> None:
+    """L3: which the specification forbids, and readers take."""
+    odd.edit(main_is_a_tag)
+
+
+def refused_by_java(odd: Table) -> None:
+    """L10: a head that was committed with a time before its log's."""
+    committed_late(odd, timedelta(minutes=2))
+
+
+def nights_after(stage: Callable[[Table], None], file: Path) -> Samples:
+    """What the file says after some weeks with a table of some kind beside a sound one."""
+    nightly = NightlyLake(file)
+    odd = nightly.lake.table("odd")
+    for part in "abc":
+        odd.append(part)
+    stage(odd)
+    nightly.nights(*range(1, LAST_NIGHT))
+    return nightly.samples()
+
+
+@pytest.mark.parametrize(
+    ("stage", "state"),
+    [
+        (counts_wrongly, "contradictory"),
+        (counted_wrongly_once, "contradictory"),
+        (main_became_a_tag, "live"),
+        (refused_by_java, "live"),
+    ],
+)
+def test_one_unusual_table_is_counted_and_purging_goes_on(
+    stage: Callable[[Table], None], state: str, tmp_path: Path
+) -> None:
+    samples = nights_after(stage, tmp_path / "metrics.prom")
+    sound, odd = (1, 1) if state != "live" else (2, 2)
+    assert samples["meltline_tables", "live"] == sound
+    assert samples["meltline_tables", state] == odd
+    assert {samples["meltline_purge_stopped", str(reason)] for reason in HaltReason} == {0}
+    assert samples["meltline_overdue_bytes", ""] == 0
+    assert samples["meltline_stage_bytes", "deleted"] > 0
