@@ -202,4 +202,11 @@ STOPPING = (
         "    if metrics_token or app:\n",
         METRICS_PAGE,
     ),
+    Mutation(
+        "stopping: a report in a process of its own forgets what earlier steps met",
+        "app/run/report_step.py",
+        '    blocked = summary.purge_blocked or before.get("purge_blocked", "")\n',
+        "    blocked = summary.purge_blocked\n",
+        STATUS,
+    ),
 )

@@ -1,6 +1,6 @@
 """One fact: whether purging works in the whole lake, since when it does not, and why."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +9,28 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.ground.findings import Finding
 from meltline.app.safety.arming import arm, disarm
 from meltline.app.safety.stop_switch import go, stop
-from meltline.domain.deletion.plan import PlanKind, PlanState
-from meltline.domain.errors import CatalogUnlistable
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.errors import CatalogUnlistable, HeadChanged
 from meltline.domain.purging.purge_status import HaltReason
+from meltline.ports import CommitOutcome, Committer
 from tests.lake.lake import ROOMY, Lake
 from tests.unit.status.nightly import NightlyLake
+
+
+@dataclass
+class WrongCommitter:
+    """An expiration after which a head shows something else."""
+
+    committer: Committer
+
+    def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
+        raise HeadChanged("main shows something else", object=str(plan.table))
+
+    def confirm(self, plan: Plan) -> CommitOutcome | None:
+        return self.committer.confirm(plan)
+
+    def withdraw(self, plan: Plan) -> bool:
+        return self.committer.withdraw(plan)
 
 
 @pytest.fixture
@@ -54,6 +71,30 @@ def test_a_table_that_nobody_can_read_stops_purging_from_the_night_that_met_it(
     nightly.lake.mend(dark.metadata_location, content)
     assert nightly.night(6).exit_code == 0
     assert nightly.halts() == {} and finding(nightly) is None
+
+
+def test_a_report_in_a_process_of_its_own_knows_what_the_steps_before_it_met(
+    nightly: NightlyLake,
+) -> None:
+    document = nightly.stepwise(1)
+    assert nightly.status().last_success == nightly.lake.clock.now()
+    assert "purging" not in document or not document["purging"].get("halts")
+    nightly.lake.spoil(nightly.lake.table("lake.dark.t").metadata_location)
+    document = nightly.stepwise(2)
+    assert nightly.halts() == {HaltReason.TABLES: 2}
+    assert document["recap"][0].startswith("purging has stopped since 2026-01-03T00:00:00Z: ")
+    assert "lake.dark.t" in document["recap"][0]
+    assert nightly.samples()["meltline_purge_stopped", "tables_unread"] == 1
+
+
+def test_a_failed_step_of_another_process_makes_no_good_run(nightly: NightlyLake) -> None:
+    nightly.nights(*range(1, 12))
+    before = nightly.status().last_success
+    document = nightly.stepwise(12, WrongCommitter(nightly.services().committer))
+    assert [table["table"] for table in document["tables"] if table["failed"]] == ["lake.air.busy"]
+    assert nightly.status().last_success == before
+    nightly.stepwise(13)
+    assert nightly.status().last_success == nightly.lake.clock.now()
 
 
 def test_a_catalog_that_cannot_be_listed_stops_purging_and_keeps_its_first_time(
