@@ -266,7 +266,7 @@ def test_what_waits_is_told_by_the_day_on_which_it_is_due() -> None:
 
     rows = [
         row(PATHS[0], "failsafe", 0.5),
-        row(PATHS[1], "failsafe", -2),  # overdue: the next run takes it
+        row(PATHS[1], "failsafe", -2),  # overdue: it stands under the day before
         row(PATHS[2], "failsafe", 4, owner="b"),
         row(PATHS[3], "failsafe", 4),
         row(PATHS[4], "failsafe", 4),
@@ -283,9 +283,10 @@ def test_what_waits_is_told_by_the_day_on_which_it_is_due() -> None:
         weighing = UsageQuery(NOW, OWNERS, {}, used, due_by=due_by)
         entries, manifests = columns([], ENTRY_COLUMNS), columns([], MANIFEST_COLUMNS)
         totals = weigh(weighing, entries.to_batches(), manifests, departed, at_once)
-        first, later = date(2026, 3, 1), date(2026, 3, 5)
+        before, first, later = date(2026, 2, 28), date(2026, 3, 1), date(2026, 3, 5)
         assert totals.due == {
-            ("a", first): size(PATHS[0]) + size(PATHS[1]),
+            ("a", before): size(PATHS[1]),
+            ("a", first): size(PATHS[0]),
             ("b", later): size(PATHS[2]),
             ("a", later): size(PATHS[3]) + size(PATHS[4]),
         }
