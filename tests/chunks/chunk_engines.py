@@ -245,7 +245,7 @@ class ChunkEngines:
             rows, self.lake.in_cold = sorted(self.lake.accepted.rows), set(self.lake.cold_rows())
         if not rows:
             return
-        line = set(self.lake.rolled_up.line(before))
+        line = set() if is_whole else set(self.lake.rolled_up.line(before))
         self.lake.accepted.untold |= self._chunks_with(lambda d: d.snapshot_id not in line)
         table.leave_main()
         # What cold alone has belongs to hot's rows as before, unless hot has all of it by now.

@@ -47,8 +47,8 @@ class Accepted:
         kept: Deletes that cold keeps by a person's word, and whose rows are accepted again.
         forgone: Rows of which cold has what it has, because somebody has let them go unproved.
         untold: Chunks of whose drops nobody could tell any more what they took, once another tool
-            had expired history, had replaced a main that was back before them, or had set main to
-            them again after cold was copied without them. Where hot has no row of one, cold
+            had expired history, had replaced main by one that does not come from them, or had set
+            it to them again after cold was copied without them. Where hot has no row of one, cold
             answers, also for what a user had deleted.
         back: Rows that a rollback has brought back to hot. A pass that was under way may have read
             before it that they went: cold loses them, and gets them again.
