@@ -228,4 +228,11 @@ DROP_STANDINGS = (
         "    base = last.base\n",
         LAKE,
     ),
+    Mutation(
+        "a walk takes what is recorded of drops for that of its own line",
+        "app/chunks/tracking.py",
+        "        table = replace(table, walked=head)\n",
+        "        table = replace(table, walked=head)\n    table = replace(table, judged=hot.state.current_snapshot_id)\n",
+        LAKE,
+    ),
 )  # fmt: skip

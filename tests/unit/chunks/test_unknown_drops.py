@@ -407,3 +407,20 @@ def test_where_hot_has_no_row_cold_answers_for_both_drops() -> None:
     tiers = between_two_drops()
     tiers.hot.delete_chunks(day_name(0))
     assert view(tiers) == EVERYTHING
+
+
+def test_main_returns_to_where_the_ledger_has_walked_and_its_history_has_expired() -> None:
+    """What is recorded of the drop is of the line that main was on meanwhile."""
+    tiers, before = dropped()
+    tiers.hot.append_rows(reading(50, 5))
+    walked = tiers.hot.head
+    assert tiers.replicate().error is None
+    tiers.hot.tag("kept", walked)
+    roll_back(tiers, before)
+    assert tiers.replicate().sync.reason == "DIVERGED"
+    assert {drop.standing for drop in tiers.lake.chunks()[day_name(0)].drops} == {"undone"}
+    history_expires(tiers)
+    tiers.hot.rollback(walked)
+    assert tiers.run("walks on")[day_name(0)] == "dropped"
+    assert tiers.anew().error is None
+    assert tiers.ids() == view(tiers) == [*EVERYTHING, 50]

@@ -113,7 +113,7 @@ def track(
             return Tracking(hot, tracked, chunks, diverged=_left_the_line(hot, walked))
         return retrack(context, hot, tracked, chunks, generation=0, dry_run=dry_run)
     generation = sync.generation if sync else 0
-    table = replace(tracked, table=hot.state.name, judged=hot.state.current_snapshot_id)
+    table = replace(tracked, table=hot.state.name)
     first = (walked.place if walked else 0) + 1
     after = dict(chunks)
     changes = changes_of(context.chunk_files, layout, since, first)
@@ -124,9 +124,11 @@ def track(
     if since:
         head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
         table = replace(table, walked=head)
+    # What is recorded of drops may be of another line than the one that was walked.
     for name, chunk in _as_main_says(context, hot, table, after).items():
         if chunk.drops != after[name].drops or not chunk.is_told:
             after[name] = resettled(chunk)
+    table = replace(table, judged=hot.state.current_snapshot_id)
     changed = [chunk for name, chunk in after.items() if chunks.get(name) != chunk]
     if not dry_run and (changed or table != tracked):
         ledger.advance(tracked, table, changed)
