@@ -73,8 +73,8 @@ OWNERS = (
     Mutation(
         "an override outlives the detaching of its table",
         "app/catalog/management.py",
-        "            for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):\n",
-        "            for kind in (GuardKind.TRUSTED,):\n",
+        "        _end_words(context, pointer.name, GuardKind.OVERRIDDEN, GuardKind.TRUSTED)\n",
+        "        _end_words(context, pointer.name, GuardKind.TRUSTED)\n",
         GUARDS,
     ),
     Mutation(

@@ -8,11 +8,33 @@ HEADS = ("tests/unit/stopping/test_refused_heads.py",)
 UNFINISHED = ("tests/unit/stopping/test_unfinished_plans.py",)
 CONTRADICTORY = ("tests/unit/stopping/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
+DETACHED = ("tests/unit/stopping/test_detached_tables.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
+    Mutation(
+        "stopping: a table that is detached with a reason is an alarm each night",
+        "app/run/summary.py",
+        "            if selected(name, globs) and name not in observation.detached:\n",
+        "            if selected(name, globs):\n",
+        DETACHED,
+    ),
+    Mutation(
+        "stopping: detaching without a reason ends the alarm, too",
+        "app/catalog/management.py",
+        "        if reason.strip():\n            _record",
+        "        if True:\n            _record",
+        DETACHED,
+    ),
+    Mutation(
+        "stopping: attaching a table leaves its alarm off",
+        "app/catalog/management.py",
+        "    was_detached = _end_words(context, name, GuardKind.DETACHED)\n",
+        "    was_detached = True\n",
+        DETACHED,
+    ),
     Mutation(
         "stopping: a head that Iceberg refuses is planned like any other",
         "app/observe/open_commits.py",

@@ -26,7 +26,9 @@ from meltline.ports import (
     Catalog,
     CatalogEditor,
     CatalogEntry,
+    Decisions,
     GuardKind,
+    GuardRecord,
     KnownTable,
     ObjectReader,
     VouchedFile,
@@ -62,6 +64,7 @@ def attach(
         MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
         UsageInvalid: The owner's setting cannot be overridden, or there is no reason.
     """
+    was_detached = _end_words(context, name, GuardKind.DETACHED)
     was_vouched = context.control.decisions.forget_vouched(name)
     if was_vouched:
         raise_epoch(context, "attach")
@@ -70,7 +73,7 @@ def attach(
     try:
         state = load_state(context.store, name, pointer.metadata_location)
     except MeltlineError:
-        if was_vouched:
+        if was_vouched or was_detached:
             return
         raise
     if despite_guard:
@@ -119,7 +122,10 @@ def _detach(
             raise
     vouched = _vouch(context, pointer.name, at, reason) if never_read else None
     if not dry_run:
-        _end_words(context, pointer.name)
+        # Once it is attached again, the owner's `gc.enabled=false` and the totals count again.
+        _end_words(context, pointer.name, GuardKind.OVERRIDDEN, GuardKind.TRUSTED)
+        if reason.strip():
+            _record_detached(context, pointer.name, reason.strip())
         if vouched:
             raise_epoch(context, "detach")
             context.control.decisions.save_vouched([vouched])
@@ -127,12 +133,24 @@ def _detach(
     return DetachedTable(pointer.name, vouched)
 
 
-def _end_words(context: ReadContext, name: TableName) -> None:
-    """Has the owner's `gc.enabled=false` and the totals count again, once it is attached again."""
+def _end_words(context: ReadContext, name: TableName, *kinds: GuardKind) -> bool:
+    """Forgets a table's records of some kinds; returns whether it had one."""
+    decisions = context.control.decisions
+    uuids = {row.uuid for row in context.control.registrations.all() if row.name == name}
+    records = [r for r in decisions.guards() if r.table_uuid in uuids and r.kind in kinds]
+    for record in records:
+        decisions.forget_guard(record.table_uuid, record.kind)
+    return bool(records)
+
+
+def _record_detached(context: ReadContext, name: TableName, reason: str) -> None:
+    """Records the reason under each registration that has the name today."""
+    decisions, now = context.control.decisions, context.clock.now()
     for row in context.control.registrations.all():
-        if row.name == name:
-            for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):
-                context.control.decisions.forget_guard(row.uuid, kind)
+        if row.name == name and row.status not in ENDED:
+            decisions.save_guard(
+                GuardRecord(row.uuid, GuardKind.DETACHED, context.who, reason, now)
+            )
 
 
 def _opted_out(
@@ -229,6 +247,29 @@ def vouched_for(
         if (word := words.get((pointer.name, pointer.metadata_location)))
         and (word.size, word.sha256) == _fingerprint(store, pointer.metadata_location)
     }
+
+
+def detached_with_reason(
+    decisions: Decisions,
+    store: ObjectReader,
+    rows: Iterable[KnownTable],
+    unread: Sequence[CatalogEntry],
+) -> Mapping[TableName, str]:
+    """Of tables that are left out, those that a person has detached with a reason, and the reason.
+
+    Args:
+        decisions: Where the reasons are.
+        store: Where the tables' metadata lies.
+        rows: What the ledger knows.
+        unread: What catalogs have of tables that are left out.
+    """
+    given = {r.table_uuid: r.reason for r in decisions.guards() if r.kind is GuardKind.DETACHED}
+    standing = (row for row in rows if row.status not in ENDED)
+    detached = {row.name: given[row.uuid] for row in standing if row.uuid in given}
+    vouched = {pointer.name for pointer in vouched_for(decisions, store, unread)}
+    words = {word.table: word.reason for word in decisions.vouched() if word.table in vouched}
+    names = {pointer.name for pointer in unread}
+    return {name: why for name, why in {**detached, **words}.items() if name in names}
 
 
 def _was_never_read(store: ObjectReader, rows: Sequence[KnownTable], pointer: CatalogEntry) -> bool:

@@ -1,11 +1,12 @@
 """Doctor: everything that keeps a table out, holds a run back, or endangers files."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
 
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
-from meltline.app.catalog.management import described, never_read, vouched_for
+from meltline.app.catalog.management import described, detached_with_reason, never_read, vouched_for
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import (
@@ -123,10 +124,11 @@ def _tables(context: ReadContext) -> list[Finding]:
     tables = observed_tables(context, states, listed.listings)
     retentions = keep_sets(context, tables, now)
     sharing = may_share(context.control.registrations, context.control.decisions, states)
+    rows = context.control.registrations.all()
+    detached = detached_with_reason(context.control.decisions, context.store, rows, entries)
     return [
         *_catalogs(context.config, listed, context.catalogs[context.config.hot].hindrance),
-        *(_error("table_unreadable", e) for e in loaded if isinstance(e, MeltlineError)),
-        *_seen_before(context),
+        *_without_alarm(_left_out(loaded, context), detached),
         *_words(context, entries, {state.name for state in states}),
         *_policies(retentions, now),
         *consumer_findings(context, retentions),
@@ -176,6 +178,26 @@ def _obstacles(config: Config, managed: Sequence[TableMetadata]) -> Iterable[Fin
     names = {state.uuid: str(state.name) for state in managed}
     for uuid, obstacle in obstacles(config.catalogs, managed).items():
         yield Finding("warning", obstacle.code, names[uuid], obstacle.reason, obstacle.fix)
+
+
+def _left_out(
+    loaded: Iterable[TableMetadata | MeltlineError], context: ReadContext
+) -> Iterable[Finding]:
+    yield from (_error("table_unreadable", e) for e in loaded if isinstance(e, MeltlineError))
+    yield from _seen_before(context)
+
+
+def _without_alarm(
+    findings: Iterable[Finding], detached: Mapping[TableName, str]
+) -> Iterable[Finding]:
+    """Makes findings about tables that a person has detached with a reason information."""
+    reasons = {str(name): reason for name, reason in detached.items()}
+    for finding in findings:
+        if reason := reasons.get(finding.object):
+            message = f"{finding.message}; it is detached: {reason}"
+            yield replace(finding, level="info", message=message)
+        else:
+            yield finding
 
 
 def _seen_before(context: ReadContext) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
-from meltline.app.catalog.management import holding_back
+from meltline.app.catalog.management import detached_with_reason, holding_back
 from meltline.app.catalog.metadata import Loaded, metadata_of, remembered_states
 from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_tables
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
@@ -62,6 +62,7 @@ class Observation:
         left_behind: Last states of names that tables have left and that none goes on from.
         read: Tables whose references are all known as they are today, by UUID.
         obstacles: What keeps snapshots of a table from being expired, by UUID.
+        detached: Those of `skipped` that a person has detached, and the reason.
     """
 
     at: datetime
@@ -81,6 +82,7 @@ class Observation:
     left_behind: tuple[ObservedTable, ...] = ()
     read: frozenset[str] = frozenset()
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
+    detached: Mapping[TableName, str] = field(default_factory=dict)
 
     @cached_property
     def held(self) -> frozenset[str]:
@@ -211,6 +213,7 @@ def _observation(
         left_behind=stale.tables,
         read=frozenset(fully_read),
         obstacles=obstacles(context.config.catalogs, readable),
+        detached=detached_with_reason(context.control.decisions, context.store, tables, unread),
     )
 
 

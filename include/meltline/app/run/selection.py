@@ -37,6 +37,14 @@ def guard_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[
         )
 
 
+def detached_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
+    """Tables that cannot be managed and that a person has detached: information, no failure."""
+    for name, reason in sorted(observation.detached.items()):
+        if selected(name, globs):
+            error = observation.skipped[name]
+            yield f"{name} is detached ({reason}): {error.message} ({error.found})"
+
+
 def _meant(glob: str, names: Iterable[TableName]) -> str:
     alike = similar(glob.replace("*", ""), names)
     return f"; did you mean {' or '.join(map(str, alike))}?" if alike else ""

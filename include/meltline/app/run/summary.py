@@ -20,7 +20,7 @@ from meltline.app.run.run_document import (
     table_line,
     with_recap,
 )
-from meltline.app.run.selection import guard_notices, selection_notes
+from meltline.app.run.selection import detached_notices, guard_notices, selection_notes
 from meltline.app.status.recorded import PURGING, as_document
 from meltline.domain.deletion.batches import Batch
 from meltline.domain.deletion.plan import Plan, PlanState
@@ -102,11 +102,12 @@ class Summary:
                 reason = observation.blocked.get(uuid) or str(observation.obstacles.get(uuid, ""))
                 self._change(name, skipped=reason)
         for name, error in observation.skipped.items():
-            if selected(name, globs):
+            if selected(name, globs) and name not in observation.detached:
                 self._change(name, skipped=f"{error.message} ({error.found})", next=error.next)
         self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
         self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
         self.notices += guard_notices(observation, globs)
+        self.notices += detached_notices(observation, globs)
         self.notes += selection_notes(observation, globs)
         self.purge_blocked = observation.purge_blocked
         if observation.purge_blocked:

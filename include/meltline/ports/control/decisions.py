@@ -62,12 +62,14 @@ class GuardKind(StrEnum):
     `SET`: Meltline set it to false. `LIFTED`: it shared no file any more, and was not cloned since.
     `OVERRIDDEN`: a person decided that Meltline deletes in spite of the owner's setting.
     `TRUSTED`: a person decided that its manifests are right and its totals are not.
+    `DETACHED`: a person detached it with a reason. It is no failure that it is left out.
     """
 
     SET = "set"
     LIFTED = "lifted"
     OVERRIDDEN = "overridden"
     TRUSTED = "trusted"
+    DETACHED = "detached"
 
 
 @dataclass(frozen=True)
