@@ -54,11 +54,13 @@ class DeleteOutcome:
     Attributes:
         error: Why it was not deleted; empty when it was.
         replaced: Why what lies there is not what was to be deleted, and was left alone.
+        was_gone: Whether there was nothing to delete.
     """
 
     path: str
     error: str = ""
     replaced: str = ""
+    was_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,33 @@ UNFINISHED = ("tests/unit/stopping/test_unfinished_plans.py",)
 CONTRADICTORY = ("tests/unit/stopping/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
 DETACHED = ("tests/unit/stopping/test_detached_tables.py",)
+SECOND_EXPIRER = ("tests/unit/stopping/test_second_expirer.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
+    Mutation(
+        "second expirer: what a killed run had deleted counts as another tool's",
+        "app/purge/purge_batches.py",
+        "            if outcome.was_gone and not job.is_resumed:\n",
+        "            if outcome.was_gone:\n",
+        SECOND_EXPIRER,
+    ),
+    Mutation(
+        "second expirer: files that are gone are not told from those deleted now",
+        "adapters/object_store/deleter.py",
+        "        return DeleteOutcome(file.path, was_gone=True)\n",
+        "        return DeleteOutcome(file.path)\n",
+        SECOND_EXPIRER,
+    ),
+    Mutation(
+        "second expirer: snapshots that another tool expired are not counted",
+        "app/expire/expire.py",
+        "                snapshots_gone=len(answer.gone_snapshots),\n",
+        "                snapshots_gone=0,\n",
+        SECOND_EXPIRER,
+    ),
     Mutation(
         "stopping: a table that is detached with a reason is an alarm each night",
         "app/run/summary.py",
@@ -136,8 +158,8 @@ STOPPING = (
     Mutation(
         "stopping: trust outlives that the table was left alone",
         "app/catalog/management.py",
-        "            for kind in (GuardKind.OVERRIDDEN, GuardKind.TRUSTED):\n",
-        "            for kind in (GuardKind.OVERRIDDEN,):\n",
+        "        _end_words(context, pointer.name, GuardKind.OVERRIDDEN, GuardKind.TRUSTED)\n",
+        "        _end_words(context, pointer.name, GuardKind.OVERRIDDEN)\n",
         CONTRADICTORY,
     ),
     Mutation(

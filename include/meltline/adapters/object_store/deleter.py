@@ -112,7 +112,7 @@ def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
     if stat.is_link:
         return DeleteOutcome(file.path, _keep_reason(Why.LINK))
     if stat.file is None:
-        return DeleteOutcome(file.path)
+        return DeleteOutcome(file.path, was_gone=True)
     replaced = file.unlike(stat.file.bytes, stat.file.modified_at)
     return DeleteOutcome(file.path, replaced=replaced) if replaced else None
 

@@ -23,7 +23,11 @@ from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
 from meltline.app.doctor.exposed_files import open_files
 from meltline.app.doctor.half_seen_findings import half_seen_findings
-from meltline.app.doctor.plan_findings import refused_findings, unfinished_findings
+from meltline.app.doctor.plan_findings import (
+    expirer_findings,
+    refused_findings,
+    unfinished_findings,
+)
 from meltline.app.doctor.rollup_findings import rollup_findings
 from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
@@ -359,6 +363,7 @@ def _plans(context: ReadContext) -> Iterable[Finding]:
     yield from unfinished_findings(context.control)
     yield from approval_findings(Approvals.of(context), PurgePermits.of(context))
     yield from refused_findings(context.control, context.clock.now())
+    yield from expirer_findings(context.control, context.clock.now())
 
 
 def _readers(context: ReadContext) -> Iterable[Finding]:

@@ -4,8 +4,9 @@ What happened once is information, or the next run's to finish; what happened to
 needs a person.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 
 from meltline.app.ground.findings import Finding
@@ -21,6 +22,7 @@ from meltline.domain.units import counted, format_instant, format_size
 from meltline.ports import ChunkReader, ControlLedger
 
 _MOST = 20
+_A_WEEK = timedelta(days=7)
 _RUNS = 30  # the newest, each with what it said of its tables
 _NEXT_RUN = "the next run finishes it"
 _WAYS_OUT = {
@@ -54,6 +56,23 @@ def unfinished_findings(control: ControlLedger) -> Iterator[Finding]:
             plan.id,
             "; ".join(parts),
             fix,
+        )
+
+
+def expirer_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]:
+    """Yields tables of which another tool has expired snapshots within a week."""
+    applied = control.plans.find(states=[PlanState.APPLIED], since=now - _A_WEEK)
+    gone = Counter[TableName]()
+    for plan in applied:
+        gone[plan.table] += len(plan.gone_snapshots)
+    for table, snapshots in sorted((+gone).items()):
+        yield Finding(
+            "info",
+            "second_expirer",
+            str(table),
+            f"another tool expired {counted(snapshots, 'snapshot')} within a week; the files that "
+            "it left wait in failsafe, and those that it deleted are gone",
+            "one of the two is enough: only snapshots that Meltline expires keep their failsafe",
         )
 
 

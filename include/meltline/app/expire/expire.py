@@ -37,12 +37,17 @@ from meltline.ports import DepartureLog, FileReferences, Lock
 
 @dataclass(frozen=True)
 class ExpireResult:
-    """What applying an expiration plan came to; `error` when it was not, or not to the end."""
+    """What applying an expiration plan came to; `error` when it was not, or not to the end.
+
+    Attributes:
+        snapshots_gone: How many another tool had expired, of which the files departed now.
+    """
 
     plan: Plan
     snapshots_expired: int = 0
     files_departed: int = 0
     bytes_departed: int = 0
+    snapshots_gone: int = 0
     error: MeltlineError | None = None
 
 
@@ -164,7 +169,11 @@ def _results(
             departures = departed[answer.id]
             departed_bytes = sum(departure.bytes for departure in departures)
             done[answer.id] = ExpireResult(
-                answer, commit.snapshots, len(departures), departed_bytes
+                answer,
+                commit.snapshots,
+                len(departures),
+                departed_bytes,
+                snapshots_gone=len(answer.gone_snapshots),
             )
     now = locked.ledger.current(list(stopped))
     return done | {id: ExpireResult(now[id], error=stop) for id, stop in stopped.items()}

@@ -56,6 +56,7 @@ class PurgeResult:
     """What applying a purge plan came to; `error` when it ended early.
 
     Attributes:
+        files_gone: Of those purged, how many another tool had deleted before.
         replaced: Paths under which something else lies than what departed, with the reason. It was
             left alone.
     """
@@ -63,6 +64,7 @@ class PurgeResult:
     plan: Plan
     files_purged: int = 0
     bytes_purged: int = 0
+    files_gone: int = 0
     failed: tuple[DeleteOutcome, ...] = ()
     replaced: tuple[tuple[str, str], ...] = ()
     error: MeltlineError | None = None
@@ -179,6 +181,7 @@ def _purge_result(job: PlanInHand) -> PurgeResult:
         job.plan,
         files_purged=len(job.deleted),
         bytes_purged=sum(file.bytes for file in job.deleted),
+        files_gone=len(job.gone),
         failed=tuple(job.failed),
         replaced=tuple((file.path, why) for file, why in job.replaced.items()),
         error=job.error,
@@ -223,6 +226,7 @@ class PlanOpening:
         if isinstance(lock, MeltlineError):
             raise lock
         job.lock, plan = lock, job.plan
+        job.is_resumed = plan.state is PlanState.APPLYING
         if plan.state is PlanState.APPLIED:
             return  # another run has finished it
         refused = altered(plan, job.files) or not_passed

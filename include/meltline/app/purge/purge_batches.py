@@ -164,6 +164,8 @@ class Waves:
             job.replaced[file] = outcome.replaced
         else:
             job.deleted.append(file)
+            if outcome.was_gone and not job.is_resumed:
+                job.gone.append(file)
             self.look_back.add(file.path, job)
 
     def _stop_unfree(self, jobs: Collection[PlanInHand]) -> None:

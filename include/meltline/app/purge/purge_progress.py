@@ -17,6 +17,8 @@ class PlanInHand:
         group: The key of its table's group.
         lock: The group's lock, from when the plan was looked at under it.
         error: What stopped it.
+        is_resumed: Whether an earlier run began it, and may have deleted some files unrecorded.
+        gone: Files of `deleted` that were not there any more: another tool has deleted them.
         replaced: Why what lies under a file's path is not the one that departed: it was left alone.
     """
 
@@ -25,7 +27,9 @@ class PlanInHand:
     group: str
     lock: Lock | None = None
     error: MeltlineError | None = None
+    is_resumed: bool = False
     deleted: list[PlannedFile] = field(default_factory=list)
+    gone: list[PlannedFile] = field(default_factory=list)
     cancelled: list[PlannedFile] = field(default_factory=list)
     failed: list[DeleteOutcome] = field(default_factory=list)
     replaced: dict[PlannedFile, str] = field(default_factory=dict)

@@ -53,6 +53,8 @@ _DEEDS = (
     _Deed("buckets_refreshed", "bucket", "", "aggregated anew"),
     _Deed("chunks_tiered", "chunk", "", "proved to be in cold"),
     _Deed("chunks_dropped", "chunk", "bytes_dropped", "dropped from hot"),
+    _Deed("snapshots_gone", "snapshot", "", "expired by another tool"),
+    _Deed("files_gone", "file", "", "gone while they waited, deleted by another tool"),
 )
 
 

@@ -14,6 +14,8 @@ class TableResult:
     """One table's part of a run. `skipped` and `refused` say why, and are empty when it was not.
 
     Attributes:
+        snapshots_gone: How many another tool had expired; `files_gone` were deleted by one while
+            they waited.
         next: What a person does about a table that was skipped or refused, or failed.
     """
 
@@ -32,19 +34,23 @@ class TableResult:
     chunks_tiered: int = 0
     chunks_dropped: int = 0
     bytes_dropped: int = 0
+    snapshots_gone: int = 0
+    files_gone: int = 0
     skipped: str = ""
     refused: str = ""
     failed: str = ""
     next: str = ""
 
 
-_OF_CHUNKS = (
+_WHERE_ANY = (
     "commits_followed",
     "rows_copied",
     "buckets_refreshed",
     "chunks_tiered",
     "chunks_dropped",
     "bytes_dropped",
+    "snapshots_gone",
+    "files_gone",
 )
 _OF_PURGING = ("purge_blocked", PURGING)
 
@@ -92,7 +98,7 @@ def table_line(table: TableResult) -> dict[str, Any]:
         "snapshots_archived": table.snapshots_archived,
         "files_copied": table.files_copied,
         "bytes_copied": table.bytes_copied,
-        **{key: number for key in _OF_CHUNKS if (number := getattr(table, key))},
+        **{key: number for key in _WHERE_ANY if (number := getattr(table, key))},
         "skipped": table.skipped or None,
         "refused": table.refused or None,
         "failed": table.failed or None,

@@ -159,6 +159,7 @@ class Summary:
                 snapshots_expired=before.snapshots_expired + expiration.snapshots_expired,
                 files_departed=before.files_departed + expiration.files_departed,
                 bytes_departed=before.bytes_departed + expiration.bytes_departed,
+                snapshots_gone=before.snapshots_gone + expiration.snapshots_gone,
             )
             if expiration.error is not None:
                 self._note_error(expiration.plan.table, expiration.error)
@@ -173,6 +174,7 @@ class Summary:
                 purge.plan.table,
                 files_purged=before.files_purged + purge.files_purged,
                 bytes_purged=before.bytes_purged + purge.bytes_purged,
+                files_gone=before.files_gone + purge.files_gone,
                 **(_undeleted(len(purge.failed), failed) if failed else {}),
             )
             if purge.replaced:
