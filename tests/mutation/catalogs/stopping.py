@@ -10,11 +10,33 @@ CONTRADICTORY = ("tests/unit/stopping/test_contradictory_tables.py",)
 FAILURES = ("tests/spark/faults/test_engine_failures.py",)
 DETACHED = ("tests/unit/stopping/test_detached_tables.py",)
 SECOND_EXPIRER = ("tests/unit/stopping/test_second_expirer.py",)
+CATCHING_UP = ("tests/unit/stopping/test_catching_up.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
+    Mutation(
+        "catching up: a backlog is planned as a whole, and refused",
+        "app/expire/plan_expiration.py",
+        "    if portions.counts:\n",
+        "    if not planned:\n",
+        CATCHING_UP,
+    ),
+    Mutation(
+        "catching up: what a new policy lets go counts as a backlog",
+        "app/expire/catching_up.py",
+        "    return [number for number in expired if since and left_at(number) < since]\n",
+        "    return expired\n",
+        CATCHING_UP,
+    ),
+    Mutation(
+        "catching up: a portion may be larger than the gate's share",
+        "domain/deletion/catching_up.py",
+        "        return _BELOW * limit * (self.bytes + self.remaining_bytes)\n",
+        "        return 1.5 * limit * (self.bytes + self.remaining_bytes)\n",
+        CATCHING_UP,
+    ),
     Mutation(
         "second expirer: what a killed run had deleted counts as another tool's",
         "app/purge/purge_batches.py",

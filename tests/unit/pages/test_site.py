@@ -47,6 +47,7 @@ def judged_lake() -> Lake:
     """A night in which a plan passed, one was refused, and a table was skipped."""
     lake = Lake(limits=replace(ROOMY, max_delete_ratio=0.7))
     daily(lake, 12, "refused")  # all of it goes but the head
+    lake.run()  # what is due later is no backlog of a first night
     daily(lake, 30, NASTY)
     broken = lake.table("broken")
     broken.overwrite("x")
@@ -79,7 +80,7 @@ def test_a_run_shows_what_was_refused_before_what_passed_and_what_was_skipped(
     left_out = text[: text.index('id="gates"')]
     assert "lake.air.broken" in left_out and "skipped" in left_out
     assert in_order(gates, "lake.air.refused", "&lt;img")
-    (plan,) = (p for p in browser.lake.control.plans.find() if p.table.name == "refused")
+    plan, *_ = (p for p in browser.lake.control.plans.find() if p.table.name == "refused")
     assert "delete_ratio" in gates and "between 0 and 0.7" in gates
     assert f"/plans/{plan.id}" in gates
 
@@ -87,7 +88,7 @@ def test_a_run_shows_what_was_refused_before_what_passed_and_what_was_skipped(
 def test_a_plan_has_each_found_value_beside_its_limit_what_did_not_hold_first(
     browser: Browser,
 ) -> None:
-    (plan,) = (p for p in browser.lake.control.plans.find() if p.table.name == "refused")
+    plan, *_ = (p for p in browser.lake.control.plans.find() if p.table.name == "refused")
     text = browser.text(f"/plans/{plan.id}")
     checks = text[text.index('id="gate"') :]
     assert in_order(checks, "delete_ratio", "did not hold", "digest_matches", "held")
@@ -100,7 +101,7 @@ def test_a_plan_has_each_found_value_beside_its_limit_what_did_not_hold_first(
 def test_a_plan_is_found_by_the_beginning_of_its_id_and_lists_its_files_when_asked(
     browser: Browser,
 ) -> None:
-    (plan,) = (p for p in browser.lake.control.plans.find() if p.table.name == "refused")
+    plan, *_ = (p for p in browser.lake.control.plans.find() if p.table.name == "refused")
     without, whole = (browser.text(f"/plans/{plan.id[:9]}{more}") for more in ("", "?items=true"))
     files = browser.lake.files.items.of([plan.id])[plan.id]
     assert files and not [file.path for file in files if file.path in without]

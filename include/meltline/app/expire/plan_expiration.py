@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
 
 from meltline.app.catalog.tables import Foreseen, TableRetention, keep_sets, retention_of
+from meltline.app.expire.catching_up import Planned, first_portions
 from meltline.app.expire.departing_files import departing_files
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe.observe import Observation
@@ -46,28 +48,28 @@ def plan_expiration(
     that a preview takes for made.
     """
     context.progress("plan expire: deciding which snapshots are kept")
+    control = context.control
     retentions = keep_sets(context, observation.tables, as_of, foreseen)
     targets = _targets(observation, retentions, tables, only)
-    candidates = _candidates(observation, retentions, targets)
-    context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
-    within = None if everywhere else _neighbourhood(observation, targets, candidates)
-    control = context.control
-    departing = departing_files(
-        context.files, control.plans, observation, targets, candidates, within
-    )
-    departing = _of_hot(departing, context.config.archives)
-    assigned = _inside_roots(
+    planning = _Planning(
+        context,
         observation,
-        _assign(observation, targets, departing),
-        outside_of=partial(outside_roots, context),
+        run_id,
+        as_of,
+        everywhere,
         places=None if tables or dry_run or only is not None else control.places,
     )
-    plans = []
-    for target in targets:
-        files = assigned.get(target.state.name, ())
-        planned = _plan(target, files, candidates, run_id, as_of, context.clock.now())
-        if not planned.plan.is_empty:
-            plans.append(planned)
+    planned = planning.plans(retentions, targets)
+
+    def bytes_of(smaller: Callable[[Sequence[TableRetention]], list[TableRetention]]) -> Planned:
+        tried = replace(planning, places=None).plans(smaller(retentions), smaller(targets))
+        return {each.plan.table: each.plan.bytes for each in tried}
+
+    whole = [each.plan for each in planned]
+    portions = first_portions(context, observation, targets, whole, bytes_of)
+    if portions.counts:
+        planned = planning.plans(portions.of(retentions), portions.of(targets))
+    plans = [_noted(each, portions.sentences.get(each.plan.table, "")) for each in planned]
     if dry_run:
         return plans
     stored = store_plans(context, plans)
@@ -76,6 +78,51 @@ def plan_expiration(
         is_settled = is_over(control.registrations.all(), looked_at)
         end_refused(control.plans, PlanKind.EXPIRE, stored, is_settled)
     return stored
+
+
+@dataclass(frozen=True)
+class _Planning:
+    """What all expirations of one planning have in common.
+
+    Attributes:
+        places: Where it is remembered what was left out; None where it is not to be.
+    """
+
+    context: RunContext
+    observation: Observation
+    run_id: str
+    as_of: datetime
+    everywhere: bool
+    places: PlaceLedger | None
+
+    def plans(
+        self, retentions: Sequence[TableRetention], targets: Sequence[TableRetention]
+    ) -> list[PlannedFiles]:
+        """A plan for each target of which something leaves."""
+        context, observation = self.context, self.observation
+        candidates = _candidates(observation, retentions, targets)
+        context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
+        within = None if self.everywhere else _neighbourhood(observation, targets, candidates)
+        departing = departing_files(
+            context.files, context.control.plans, observation, targets, candidates, within
+        )
+        assigned = _inside_roots(
+            observation,
+            _assign(observation, targets, _of_hot(departing, context.config.archives)),
+            outside_of=partial(outside_roots, context),
+            places=self.places,
+        )
+        now = context.clock.now()
+        plans = [
+            _plan(t, assigned.get(t.state.name, ()), candidates, self.run_id, self.as_of, now)
+            for t in targets
+        ]
+        return [planned for planned in plans if not planned.plan.is_empty]
+
+
+def _noted(planned: PlannedFiles, note: str) -> PlannedFiles:
+    """A plan that says why it takes only a part of what is due."""
+    return replace(planned, plan=replace(planned.plan, note=note)) if note else planned
 
 
 def _targets(

@@ -301,6 +301,7 @@ class Run:
         return RunPlans.of(self.context, self.request.run_id, kind).work(states, self.batch)
 
     def _note(self, planned: list[PlannedFiles]) -> list[PlannedFiles]:
+        self.summary.catch_up([planned_files.plan for planned_files in planned])
         if self.request.dry_run:
             planned = store_previews(self.context, planned)
         self.planned = [planned_files.plan for planned_files in planned]

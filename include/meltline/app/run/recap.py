@@ -94,6 +94,8 @@ def _sentences(document: Mapping[str, Any]) -> list[str]:
     ]
     waiting = list(_waiting(document.get("approvals", ())))
     waiting += _deferred(document.get("deferred", ()))
+    if backlogs := sum(1 for line in tables if line.get("catching_up")):
+        waiting.append(f"{counted(backlogs, 'table')} catching up")
     whole = "; ".join([*(told or ["nothing was done"]), *waiting, *_problems(tables)])
     return [*unarmed, whole, *_details(tables)]
 

@@ -16,6 +16,7 @@ class TableResult:
     Attributes:
         snapshots_gone: How many another tool had expired; `files_gone` were deleted by one while
             they waited.
+        catching_up: In how many nights its backlog is gone; empty where it has none.
         next: What a person does about a table that was skipped or refused, or failed.
     """
 
@@ -36,6 +37,7 @@ class TableResult:
     bytes_dropped: int = 0
     snapshots_gone: int = 0
     files_gone: int = 0
+    catching_up: str = ""
     skipped: str = ""
     refused: str = ""
     failed: str = ""
@@ -51,6 +53,7 @@ _WHERE_ANY = (
     "bytes_dropped",
     "snapshots_gone",
     "files_gone",
+    "catching_up",
 )
 _OF_PURGING = ("purge_blocked", PURGING)
 
@@ -98,7 +101,7 @@ def table_line(table: TableResult) -> dict[str, Any]:
         "snapshots_archived": table.snapshots_archived,
         "files_copied": table.files_copied,
         "bytes_copied": table.bytes_copied,
-        **{key: number for key in _WHERE_ANY if (number := getattr(table, key))},
+        **{key: cell for key in _WHERE_ANY if (cell := getattr(table, key))},
         "skipped": table.skipped or None,
         "refused": table.refused or None,
         "failed": table.failed or None,

@@ -23,7 +23,7 @@ from meltline.app.run.run_document import (
 from meltline.app.run.selection import detached_notices, guard_notices, selection_notes
 from meltline.app.status.recorded import PURGING, as_document
 from meltline.domain.deletion.batches import Batch
-from meltline.domain.deletion.plan import Plan, PlanState
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import (
     ApprovalMissing,
     ApprovalRejected,
@@ -142,6 +142,13 @@ class Summary:
         """Adds plans that were only planned."""
         self.plans.update({plan.id: plan for plan in plans})
         return self
+
+    def catch_up(self, plans: Sequence[Plan]) -> None:
+        """Notes tables of which only the oldest snapshots go tonight; that is no failure."""
+        for plan in plans:
+            if plan.kind is PlanKind.EXPIRE and plan.note and plan.state is PlanState.PLANNED:
+                self._change(plan.table, catching_up=plan.note)
+                self.notices.append(f"{plan.table}: {plan.note}")
 
     def gated(self, plans: Sequence[Plan]) -> None:
         """Adds plans that were judged; those that did not pass are refused."""

@@ -41,6 +41,7 @@ class KeepReason(StrEnum):
     NOT_MANAGED = "not managed"
     TURNED_OFF = "turned off"
     DROPPED = "dropped"
+    CATCHING_UP = "catching up"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,169 @@
+"""Makes expirations smaller where a table was never maintained, so that its gate lets them pass.
+
+`plan_expiration` asks for it. Only what had been due by the table's last expiration counts as a
+backlog, and all on a first night: a policy that suddenly lets most of a table go is still refused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from meltline.app.catalog.tables import TableRetention
+from meltline.app.observe.observe import Observation
+from meltline.app.services import RunContext
+from meltline.domain.deletion.catching_up import Backlog, longest_prefixes
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.retained_snapshots import KeepReason
+from meltline.ports import FileLedger, PlanReader, SnapshotKey
+
+Planned = Mapping[TableName, int]
+"""Bytes that depart by the plans of tables."""
+
+
+@dataclass(frozen=True)
+class Portions:
+    """The tables whose plans are made smaller.
+
+    Attributes:
+        counts: How many of the oldest snapshots of a backlog expire tonight, by table.
+        sentences: What is said of it.
+    """
+
+    backlogs: Mapping[TableName, Backlog]
+    counts: Mapping[TableName, int]
+    sentences: Mapping[TableName, str]
+
+    def of(self, retentions: Sequence[TableRetention]) -> list[TableRetention]:
+        """Retentions of which those of these tables expire their portion alone."""
+        return smaller(retentions, self.backlogs, self.counts)
+
+
+def first_portions(
+    context: RunContext,
+    observation: Observation,
+    targets: Sequence[TableRetention],
+    plans: Sequence[Plan],
+    bytes_of: Callable[[Callable[[Sequence[TableRetention]], list[TableRetention]]], Planned],
+) -> Portions:
+    """Finds tables whose plans their gate would refuse by size, and how much of them may go.
+
+    Args:
+        context: Where the ledgers are.
+        observation: What was read.
+        targets: The tables that were planned.
+        plans: Their whole plans.
+        bytes_of: Plans with other retentions, and tells the bytes of each plan.
+    """
+    limit = context.config.limits.max_delete_ratio
+    by_name = {plan.table: plan for plan in plans}
+    backlogs = {
+        target.state.name: backlog
+        for target in targets
+        if (plan := by_name.get(target.state.name))
+        and (backlog := _backlog(context, observation, target, plan, limit))
+    }
+    if not backlogs:
+        return Portions({}, {}, {})
+    names = list(backlogs)
+    sizes: dict[TableName, dict[int, int]] = {name: {} for name in names}
+
+    def fits(lengths: Sequence[int]) -> list[bool]:
+        counts = dict(zip(names, lengths, strict=True))
+        size = bytes_of(lambda retentions: smaller(retentions, backlogs, counts))
+        for name in names:
+            sizes[name][counts[name]] = size.get(name, 0)
+        return [size.get(name, 0) <= backlogs[name].most_bytes(limit) for name in names]
+
+    # All of a backlog may be within the share though the whole plan is not: one more than it has.
+    lengths = longest_prefixes([len(backlogs[name].snapshots) + 1 for name in names], fits)
+    counts = {name: count for name, count in zip(names, lengths, strict=True) if count}
+    return Portions(
+        backlogs,
+        counts,
+        {n: backlogs[n].sentence(c, sizes[n][c], limit) for n, c in counts.items()},
+    )
+
+
+def smaller(
+    retentions: Sequence[TableRetention],
+    backlogs: Mapping[TableName, Backlog],
+    counts: Mapping[TableName, int],
+) -> list[TableRetention]:
+    """Retentions of which some expire only so many of the oldest snapshots of their backlogs."""
+    return [
+        _portion(target, backlogs[target.state.name].snapshots[: counts[target.state.name]])
+        if target.state.name in counts
+        else target
+        for target in retentions
+    ]
+
+
+def _portion(target: TableRetention, oldest: Sequence[int]) -> TableRetention:
+    """A table of which only these expire; refs past their age go all the same."""
+    keeps = target.keeps
+    later = set(keeps.expired).difference(oldest)
+    return replace(
+        target,
+        keeps=replace(
+            keeps,
+            expired=tuple(sorted(oldest)),
+            reasons={**keeps.reasons, **dict.fromkeys(later, (KeepReason.CATCHING_UP,))},
+        ),
+    )
+
+
+def _backlog(
+    context: RunContext,
+    observation: Observation,
+    target: TableRetention,
+    plan: Plan,
+    limit: float,
+) -> Backlog | None:
+    """What a plan takes, where that is too much at once; None where it is not."""
+    if target.table.drop is not None:
+        return None  # its gate lets all go once its time is up
+    metadata = target.state.metadata_bytes
+    head = metadata + _head_bytes(context.files, target)
+    if not Backlog((), 0, plan.bytes, head).is_too_much(limit):
+        return None  # at least that much remains: most nights nothing else is asked
+    overdue = _overdue(context.control.plans, target)
+    remains = max(head, metadata + _remaining(context.files, observation, target, plan))
+    backlog = Backlog(overdue, len(plan.snapshots), plan.bytes, remains)
+    return backlog if overdue and backlog.is_too_much(limit) else None
+
+
+def _head_bytes(files: FileLedger, target: TableRetention) -> int:
+    state = target.state
+    heads = [SnapshotKey(state.uuid, head) for head in sorted(set(state.heads.values()))]
+    return max((size for _, size in files.snapshots.live_totals(heads).values()), default=0)
+
+
+def _remaining(
+    files: FileLedger, observation: Observation, target: TableRetention, plan: Plan
+) -> int:
+    """Bytes of what only this table refers to, and that the whole plan leaves."""
+    own = sorted(key for key in observation.indexed if key.table_uuid == target.state.uuid)
+    leaving = {*plan.snapshots, *plan.gone_snapshots}
+    going = [key for key in own if key.snapshot_id in leaving]
+    every, gone = files.references.departing(own), files.references.departing(going)
+    return sum(file.bytes for file in every) - sum(file.bytes for file in gone)
+
+
+def _overdue(plans: PlanReader, target: TableRetention) -> list[int]:
+    """Snapshots that had been due by the table's last expiration, the oldest first.
+
+    All are where there was none.
+    """
+    applied = plans.find(table_uuid=target.state.uuid, states=[PlanState.APPLIED])
+    last = next((p for p in applied if p.kind is PlanKind.EXPIRE), None)
+    ends, snapshots = target.keeps.superseded_at, target.state.snapshots
+
+    def left_at(number: int) -> datetime:
+        return ends.get(number) or snapshots[number].committed_at
+
+    expired = sorted(target.keeps.expired, key=lambda number: (left_at(number), number))
+    if last is None:
+        return expired
+    since = last.window_start
+    return [number for number in expired if since and left_at(number) < since]
