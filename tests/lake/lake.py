@@ -146,6 +146,7 @@ class Lake:
     clock: MovingClock = field(default_factory=MovingClock)
     lease_time: LeaseTime = field(default_factory=LeaseTime)
     storage_roots: tuple[str, ...] = ()
+    holds_group: bool = False
     stores: StoreNames = field(default_factory=StoreNames)
     warehouses: Mapping[str, str] = field(default_factory=dict)
     """Of catalogs that do not have the lake's own."""
@@ -226,6 +227,7 @@ class Lake:
             gates=GateSettings(),
             cold="ice" if self.has_cold else "",
             storage_roots=self.storage_roots,
+            holds_group=self.holds_group,
             stores=self.stores,
         )
 

@@ -79,6 +79,8 @@ class Config:
             what class they are on S3.
         local_access: Who may read and write what Meltline writes on local disk.
         metrics_file: Where the metrics go, for monitoring; None: nowhere.
+        holds_group: Whether a table of a format that cannot be managed stops the purges of what
+            lies at its locations, and of no other table.
         storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
         stores: Which names of stores are one place, and which are different ones.
     """
@@ -101,6 +103,7 @@ class Config:
     deep_storage_class: str = ""
     local_access: Access = Access.OWNER
     metrics_file: Path | None = None
+    holds_group: bool = False
     storage_roots: tuple[str, ...] = ()
     stores: StoreNames = field(default_factory=StoreNames)
 
@@ -198,6 +201,7 @@ def _config(path: Path, model: ConfigFile) -> Config:
         deep_storage_class=model.deep_storage_class,
         local_access=Access(model.local_access),
         metrics_file=path.parent / model.metrics_file if model.metrics_file else None,
+        holds_group=model.unreadable == "hold-group",
         storage_roots=tuple(model.storage_roots),
         stores=StoreNames.of(model.same, model.different),
     )

@@ -271,6 +271,11 @@ class ConfigFile(Section):
     metrics_file: str = Field(
         "", description="Where metrics for Prometheus go, such as /var/lib/metrics/meltline.prom."
     )
+    unreadable: Literal["stop", "hold-group"] = Field(
+        "stop",
+        description="What waits for a table of a format that cannot be managed: the lake, or "
+        "what lies at its locations.",
+    )
     storage_roots: list[str] = Field(
         [], description="Where tables lie beside the warehouses; elsewhere nothing is deleted."
     )

@@ -11,11 +11,54 @@ FAILURES = ("tests/spark/faults/test_engine_failures.py",)
 DETACHED = ("tests/unit/stopping/test_detached_tables.py",)
 SECOND_EXPIRER = ("tests/unit/stopping/test_second_expirer.py",)
 CATCHING_UP = ("tests/unit/stopping/test_catching_up.py",)
+UNMANAGED = ("tests/unit/stopping/test_unmanaged_formats.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
+    Mutation(
+        "unmanaged: the lake purges on beside a format that nobody can read, unasked",
+        "app/catalog/management.py",
+        "    if not context.config.holds_group:\n        return set()\n",
+        "",
+        UNMANAGED,
+    ),
+    Mutation(
+        "unmanaged: a path that is not stated in full counts as confined",
+        "domain/iceberg/metadata_parser.py",
+        '    return (*stated, location.rpartition("/")[0]) if len(stated) == len(paths) else ()\n',
+        '    return (*stated, location.rpartition("/")[0])\n',
+        UNMANAGED,
+    ),
+    Mutation(
+        "unmanaged: a location that was never recorded as the table's counts as confined",
+        "app/catalog/management.py",
+        "            all(Ownership(claim, row.uuid) in ownerships for claim in claims)\n",
+        "            any(Ownership(claim, row.uuid) in ownerships for claim in claims)\n",
+        UNMANAGED,
+    ),
+    Mutation(
+        "unmanaged: any table that cannot be read holds back its group alone",
+        "app/catalog/management.py",
+        "        if isinstance(error, FormatUnsupported) and is_confined(pointer)\n",
+        "        if is_confined(pointer) or not isinstance(error, FormatUnsupported)\n",
+        UNMANAGED,
+    ),
+    Mutation(
+        "unmanaged: what lies at its locations is nobody's",
+        "app/catalog/management.py",
+        "            registrations.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)\n",
+        "            pass\n",
+        UNMANAGED,
+    ),
+    Mutation(
+        "unmanaged: the sentence names no way on",
+        "app/observe/observe.py",
+        "    if not unmanaged:\n",
+        "    if True:\n",
+        UNMANAGED,
+    ),
     Mutation(
         "catching up: a backlog is planned as a whole, and refused",
         "app/expire/plan_expiration.py",
@@ -32,7 +75,7 @@ STOPPING = (
     ),
     Mutation(
         "catching up: a portion may be larger than the gate's share",
-        "domain/deletion/catching_up.py",
+        "domain/retention/backlog.py",
         "        return _BELOW * limit * (self.bytes + self.remaining_bytes)\n",
         "        return 1.5 * limit * (self.bytes + self.remaining_bytes)\n",
         CATCHING_UP,

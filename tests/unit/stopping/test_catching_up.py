@@ -8,8 +8,8 @@ import pytest
 
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
-from meltline.domain.deletion.catching_up import Backlog, longest_prefixes
 from meltline.domain.deletion.limits import Limits
+from meltline.domain.retention.backlog import Backlog, longest_prefixes
 from meltline.domain.retention.policy import RETENTION
 from tests.lake.lake import Lake, Table
 

@@ -7,13 +7,19 @@ from functools import cached_property
 
 from meltline.app.catalog.dropped import is_let_go
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
-from meltline.app.catalog.management import holding_back
-from meltline.app.catalog.metadata import Loaded, load_concurrently, metadata_of, standing_states
+from meltline.app.catalog.management import held_by_group, holding_back
+from meltline.app.catalog.metadata import (
+    Loaded,
+    errors_of,
+    load_concurrently,
+    metadata_of,
+    standing_states,
+)
 from meltline.app.catalog.registrations import ENDED, LastSeen, identified, load_last_seen
 from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.drop.drops import LET_GO, levels_of
-from meltline.domain.errors import MeltlineError, MetadataMissing
+from meltline.domain.errors import MetadataMissing
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.names import TableName
@@ -128,9 +134,11 @@ class _Look:
             if table.status not in ENDED:
                 at.setdefault(str(table.name), set()).add(table.uuid)
         self.states += metadata_of(loaded.values())
-        errors = {p: answer for p, answer in loaded.items() if isinstance(answer, MeltlineError)}
+        errors = errors_of(loaded)
         decisions, store = self.context.control.decisions, self.context.store
-        unknown = holding_back(decisions, store, self.rows, errors)
+        confined = held_by_group(self.context, self.rows, errors)
+        free = [pointer for pointer in errors if pointer not in confined]
+        unknown = holding_back(decisions, store, self.rows, free)
         for pointer, error in errors.items():
             whose = at.get(pointer.metadata_location, set()) | at.get(str(pointer.name), set())
             for uuid in [*sorted(whose), *[""] * (pointer in unknown)]:

@@ -8,21 +8,29 @@ metadata file, by its place and its bytes, and for nothing that stands there lat
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from meltline.app.catalog.metadata import load_if_readable, load_state
+from meltline.app.catalog.metadata import load_if_readable, load_state, load_unmanaged
 from meltline.app.catalog.registrations import ENDED, load_standing
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.ground.owner_guards import override
 from meltline.app.services import ReadContext
-from meltline.domain.errors import CatalogReadOnly, MeltlineError, TableNotFound, UsageInvalid
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    FormatUnsupported,
+    MeltlineError,
+    TableNotFound,
+    UsageInvalid,
+)
 from meltline.domain.grouping import grouped
-from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.locations import Ownership, claim_prefix, location_key
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.policy import ENABLED
 from meltline.ports import (
     CONTRADICTORY,
+    UNREADABLE,
     Catalog,
     CatalogEditor,
     CatalogEntry,
@@ -213,6 +221,84 @@ def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     is_known = any(location_key(row.metadata_location) == place for row in rows)
     # What contradicts itself was read, and what it shares with whom is known.
     return is_known and not any(row.incomplete and row.status != CONTRADICTORY for row in rows)
+
+
+def claim_unmanaged(
+    context: ReadContext, answers: Mapping[CatalogEntry, object], now: datetime
+) -> None:
+    """Records what tables of formats that cannot be managed own, where the site has chosen so.
+
+    `unreadable: hold-group` has the lake purge on beside them: what lies there waits.
+
+    Args:
+        context: Where it is recorded.
+        answers: Tables as they were loaded, or why one could not be.
+        now: Wall clock.
+    """
+    if not context.config.holds_group:
+        return
+    registrations = context.control.registrations
+    for pointer, error in answers.items():
+        if not isinstance(error, FormatUnsupported):
+            continue
+        uuid, folders = load_unmanaged(context.store, pointer.name, pointer.metadata_location)
+        if not uuid or not folders:
+            continue
+        rows = registrations.all()
+        uuids = {row.uuid for row in rows if row.name == pointer.name and row.status not in ENDED}
+        if not uuids:
+            row = _unmanaged_row(pointer, uuid, folders[0], error, now)
+            uuids = {opened.uuid for opened in registrations.open([row])}
+        claims = {Ownership(claim_prefix(folder), uuid) for folder in folders for uuid in uuids}
+        new = claims.difference(registrations.ownerships())
+        if new:
+            registrations.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)
+
+
+def _unmanaged_row(
+    pointer: CatalogEntry, uuid: str, location: str, error: MeltlineError, now: datetime
+) -> KnownTable:
+    return KnownTable(
+        uuid=uuid,
+        name=pointer.name,
+        metadata_location=pointer.metadata_location,
+        location=location,
+        status=UNREADABLE,
+        observed_at=now,
+        error=error.message,
+        incomplete=True,
+        table_uuid=uuid,
+    )
+
+
+def held_by_group(
+    context: ReadContext, rows: Iterable[KnownTable], errors: Mapping[CatalogEntry, MeltlineError]
+) -> set[CatalogEntry]:
+    """Tables of formats that cannot be managed that hold back what lies at their locations alone.
+
+    All that their metadata states today must be recorded as theirs: then no plan touches it.
+    """
+    if not context.config.holds_group:
+        return set()
+    ownerships = set(context.control.registrations.ownerships())
+    standing = grouped((r for r in rows if r.status not in ENDED), lambda row: row.name)
+
+    def is_confined(pointer: CatalogEntry) -> bool:
+        try:
+            _, folders = load_unmanaged(context.store, pointer.name, pointer.metadata_location)
+        except MeltlineError:
+            return False
+        claims = [claim_prefix(folder) for folder in folders]
+        return bool(claims) and any(
+            all(Ownership(claim, row.uuid) in ownerships for claim in claims)
+            for row in standing.get(pointer.name, ())
+        )
+
+    return {
+        pointer
+        for pointer, error in errors.items()
+        if isinstance(error, FormatUnsupported) and is_confined(pointer)
+    }
 
 
 def holding_back(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from meltline.concurrency import thread_map
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, MetadataMissing
 from meltline.domain.iceberg.metadata_editor import parse_json, unreadable
-from meltline.domain.iceberg.metadata_parser import parse_table
+from meltline.domain.iceberg.metadata_parser import parse_table, stated_locations
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import (
@@ -65,6 +65,19 @@ def load_document(
     return state, document
 
 
+def load_unmanaged(
+    store: ObjectReader, name: TableName, location: str
+) -> tuple[str, tuple[str, ...]]:
+    """The UUID of a table of a format that cannot be managed, and the folders that it states.
+
+    Both are empty where the metadata file does not state them.
+    """
+    document = parse_json(name, location, _read(store, name, location))
+    if not isinstance(document, dict):
+        return "", ()
+    return str(document.get("table-uuid") or ""), stated_locations(location, document)
+
+
 def _room_for(size: int) -> AbstractContextManager[object]:
     return _one_large if size > _LARGE else nullcontext()
 
@@ -81,6 +94,11 @@ def _read(store: ObjectReader, name: TableName, location: str) -> bytes:
 def metadata_of(answers: Iterable[TableMetadata | MeltlineError]) -> list[TableMetadata]:
     """The tables that could be had."""
     return [state for state in answers if isinstance(state, TableMetadata)]
+
+
+def errors_of(loaded: Loaded) -> dict[CatalogEntry, MeltlineError]:
+    """Why the others could not be had."""
+    return {at: answer for at, answer in loaded.items() if isinstance(answer, MeltlineError)}
 
 
 def load_states(store: ObjectReader, entries: Iterable[CatalogEntry]) -> Loaded:

@@ -6,8 +6,14 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
-from meltline.app.catalog.management import described, detached_with_reason, never_read, vouched_for
-from meltline.app.catalog.metadata import metadata_of
+from meltline.app.catalog.management import (
+    described,
+    detached_with_reason,
+    held_by_group,
+    never_read,
+    vouched_for,
+)
+from meltline.app.catalog.metadata import errors_of, metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import (
     ObservedTable,
@@ -123,7 +129,8 @@ def _not_armed(check: ArmingCheck) -> Iterable[Finding]:
 def _tables(context: ReadContext) -> list[Finding]:
     listed = list_catalogs(context.catalogs.values())
     entries = [pointer for pointer in listed.entries if not is_ledger(context, pointer.name)]
-    loaded = load_tables(context, entries).values()
+    answers = load_tables(context, entries)
+    loaded, errors = answers.values(), errors_of(answers)
     states, now = metadata_of(loaded), context.clock.now()
     tables = observed_tables(context, states, listed.listings)
     retentions = keep_sets(context, tables, now)
@@ -133,7 +140,7 @@ def _tables(context: ReadContext) -> list[Finding]:
     return [
         *_catalogs(context.config, listed, context.catalogs[context.config.hot].hindrance),
         *_without_alarm(_left_out(loaded, context), detached),
-        *_words(context, entries, {state.name for state in states}),
+        *_words(context, entries, {state.name for state in states}, errors),
         *_policies(retentions, now),
         *consumer_findings(context, retentions),
         *_holds(tables, now),
@@ -233,14 +240,18 @@ def _seen_before(context: ReadContext) -> Iterable[Finding]:
 
 
 def _words(
-    context: ReadContext, listed: Sequence[CatalogEntry], readable: Collection[TableName]
+    context: ReadContext,
+    listed: Sequence[CatalogEntry],
+    readable: Collection[TableName],
+    errors: Mapping[CatalogEntry, MeltlineError],
 ) -> Iterable[Finding]:
     """Tables that were never read and hold all purging back, and for which a person vouches."""
     rows, decisions = context.control.registrations.all(), context.control.decisions
     broken = {row.name for row in rows if row.is_skipped}
     unread = never_read(rows, [p for p in listed if p.name in broken or p.name not in readable])
     vouched = vouched_for(decisions, context.store, unread)
-    names = sorted(str(pointer.name) for pointer in set(unread) - vouched)
+    waiting = set(unread) - vouched - held_by_group(context, rows, errors)
+    names = sorted(str(pointer.name) for pointer in waiting)
     if names:
         yield Finding(
             "error",

@@ -11,9 +11,9 @@ from datetime import datetime
 from meltline.app.catalog.tables import TableRetention
 from meltline.app.observe.observe import Observation
 from meltline.app.services import RunContext
-from meltline.domain.deletion.catching_up import Backlog, longest_prefixes
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.retention.backlog import Backlog, longest_prefixes
 from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.ports import FileLedger, PlanReader, SnapshotKey
 

@@ -11,7 +11,12 @@ from functools import cached_property
 
 from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
-from meltline.app.catalog.management import detached_with_reason, holding_back
+from meltline.app.catalog.management import (
+    claim_unmanaged,
+    detached_with_reason,
+    held_by_group,
+    holding_back,
+)
 from meltline.app.catalog.metadata import Loaded, metadata_of, remembered_states
 from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_tables
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
@@ -32,11 +37,12 @@ from meltline.app.safety.half_seen import half_seen_now, record_half_seen
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.drop.drops import LET_GO
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.errors import CatalogUnlistable, FormatUnsupported, MeltlineError
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import OwnerIndex
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.safe_text import quote_all
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
 
 
@@ -115,6 +121,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     states = metadata_of(loaded.values())
     ledger = frozenset(state.uuid for state in states if is_ledger(context, state.name))
     record_ownership(registrations, states, now)
+    claim_unmanaged(context, loaded, now)
     half_seen = half_seen_now(context.config, registrations, catalogs.listings, states)
     record_half_seen(context.control.places, half_seen)
     owners = OwnerIndex(registrations.ownerships())
@@ -188,6 +195,8 @@ def _observation(
     reasons |= stale.unclear
     reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)
     unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]
+    confined = held_by_group(context, tables, {p: skipped[p.name] for p in unread})
+    free = [pointer for pointer in unread if pointer not in confined]
     # Of tables that were not read today (unreadable, unlisted) all that is known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
     fully_read = read_uuids - reasons.keys()
@@ -199,7 +208,8 @@ def _observation(
         blocked=groups.blocked(reasons | _unstated(observed)),
         purge_blocked=_purge_blocked(
             catalogs.unlisted,
-            holding_back(context.control.decisions, context.store, tables, unread),
+            holding_back(context.control.decisions, context.store, tables, free),
+            skipped,
         ),
         indexed=frozenset(indexed),
         live=_live(indexed, states, fully_read),
@@ -247,7 +257,9 @@ def _not_read(
 
 
 def _purge_blocked(
-    unlisted: Mapping[str, CatalogUnlistable], unread: Sequence[CatalogEntry]
+    unlisted: Mapping[str, CatalogUnlistable],
+    unread: Sequence[CatalogEntry],
+    skipped: Mapping[TableName, MeltlineError],
 ) -> str:
     reasons = [f"{name}: {refused.found}" for name, refused in unlisted.items()]
     if reasons:
@@ -256,9 +268,21 @@ def _purge_blocked(
         names = ", ".join(str(pointer.name) for pointer in unread)
         return (
             f"tables that were never read completely may refer to any file: {names}; "
-            "`meltline doctor` says what to do"
+            + _ways_on([p.name for p in unread if isinstance(skipped[p.name], FormatUnsupported)])
         )
     return ""
+
+
+def _ways_on(unmanaged: Sequence[TableName]) -> str:
+    """What a person does; of tables whose formats cannot be managed nothing else helps."""
+    if not unmanaged:
+        return "`meltline doctor` says what to do"
+    return (
+        f"`meltline detach {quote_all(map(str, unmanaged))} --reason TEXT` where these need no "
+        "file of another table, or `unreadable: hold-group` in meltline.yaml: then only what "
+        "lies at their locations waits, and a file of another table that they refer to may be "
+        "deleted"
+    )
 
 
 def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]:

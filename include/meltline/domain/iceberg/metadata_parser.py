@@ -8,6 +8,7 @@ from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
 from meltline.domain.iceberg.interning import SharedFacts
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import (
+    LOCATION_PROPERTIES,
     MAIN,
     STATISTICS,
     Snapshot,
@@ -85,6 +86,23 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
             for e in _listed(document, "metadata-log")
         },
     )
+
+
+def stated_locations(location: str, document: Mapping[str, object]) -> tuple[str, ...]:
+    """The folders in which a table of a format that cannot be managed says that it writes.
+
+    Its format may leave its location out, or make a path relative to it: then nothing is stated.
+
+    Args:
+        location: Where its metadata file lies: that folder is among them.
+        document: The parsed JSON.
+    """
+    properties = document.get("properties") or {}
+    paths = [document.get("location")]
+    if isinstance(properties, Mapping):
+        paths += [properties[key] for key in LOCATION_PROPERTIES if properties.get(key)]
+    stated = [path for path in paths if isinstance(path, str) and ":" in path]
+    return (*stated, location.rpartition("/")[0]) if len(stated) == len(paths) else ()
 
 
 def _refuse_unsupported(

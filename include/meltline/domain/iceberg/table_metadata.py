@@ -9,6 +9,13 @@ from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 
 MAIN = "main"
+LOCATION_PROPERTIES = (
+    "write.data.path",
+    "write.folder-storage.path",
+    "write.object-storage.path",
+    "write.metadata.path",
+)
+"""Properties by which a table writes elsewhere than below its location."""
 STATISTICS = ("statistics", "partition-statistics")
 """The lists of a metadata document that name files of statistics by snapshot."""
 ENGINE_DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
@@ -195,13 +202,8 @@ class TableMetadata:
     @property
     def owned_locations(self) -> tuple[str, ...]:
         """The folders this table writes to now."""
-        paths = (
-            self.location,
-            self.properties.get("write.data.path", ""),
-            self.properties.get("write.folder-storage.path", ""),
-            self.properties.get("write.object-storage.path", ""),
-            self.properties.get("write.metadata.path", ""),
-        )
+        set_paths = (self.properties.get(key, "") for key in LOCATION_PROPERTIES)
+        paths = (self.location, *set_paths)
         return tuple(dict.fromkeys(path for path in paths if path))
 
     @property
