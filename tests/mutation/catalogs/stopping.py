@@ -14,6 +14,7 @@ CATCHING_UP = ("tests/unit/stopping/test_catching_up.py",)
 UNMANAGED = ("tests/unit/stopping/test_unmanaged_formats.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
+VANISHED = ("tests/unit/stopping/test_vanished_commits.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
@@ -312,10 +313,59 @@ STOPPING = (
         METRICS_PAGE,
     ),
     Mutation(
-        "stopping: a report in a process of its own forgets what earlier steps met",
-        "app/run/report_step.py",
-        '    blocked = summary.purge_blocked or before.get("purge_blocked", "")\n',
-        "    blocked = summary.purge_blocked\n",
-        STATUS,
+        "losses: a commit that vanishes is no incident",
+        "app/observe/losses/vanished_commits.py",
+        "    if incidents:\n        context.control",
+        "    if not before:\n        context.control",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: every head that is gone has vanished",
+        "app/observe/losses/vanished_commits.py",
+        "        if is_left or any(",
+        "        if missing or any(",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: what a table keeps of a vanished commit is purged like the rest",
+        "app/observe/losses/vanished_commits.py",
+        "reasons.items() if uuid in stands}",
+        "reasons.items() if uuid not in stands}",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: a head on a line that a pointer left is not missed",
+        "app/observe/losses/vanished_commits.py",
+        "        is_left = base is None or snapshot_id not in base.snapshots\n",
+        "        is_left = base is None\n",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: a branch that was removed has lost its head",
+        "app/observe/losses/vanished_commits.py",
+        "any(name == MAIN or name in after.refs for name in branches)",
+        "bool(branches)",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: a commit of a cut log has vanished",
+        "app/observe/losses/vanished_commits.py",
+        "    return line[shared[-1] :] if shared else []\n",
+        "    return line[shared[-1] :] if shared else line\n",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: a recovered commit has vanished still",
+        "app/drop/recover.py",
+        "            end_vanished(context, uuid, snapshot)\n",
+        "",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: no run names a commit that vanished",
+        "app/run/summary.py",
+        "_NOTED = (DeletedWhileNamed.__name__, VANISHED)",
+        "_NOTED = (DeletedWhileNamed.__name__,)",
+        VANISHED,
     ),
 )

@@ -29,6 +29,7 @@ from tests.lives.shrinking import Move, shrunk
 from tests.lives.unlucky_lives import UnluckyLifecycles
 from tests.unit.lives.test_random_archives import RandomArchives
 from tests.unit.lives.test_random_lifecycles import (
+    LosingLifecycles,
     MiscountedLifecycles,
     RandomLifecycles,
     StrangeLifecycles,
@@ -52,6 +53,7 @@ KINDS = (
     StrangeLifecycles,
     MiscountedLifecycles,
     UnsharedMiscounts,
+    LosingLifecycles,
 )
 OPEN = KEPT / "open"
 LIVES = {kind.__name__: kind for kind in KINDS}

@@ -34,6 +34,13 @@ from tests.lives.strangers import STRANGE, UNLISTED, allow_the_gone
 from tests.lives.watched_changes import expired_a_sharer
 from tests.lives.watched_lake import WatchedLake
 from tests.seeds import beginnings
+from tests.unit.lives.losing_lake import (
+    LosingEngines,
+    is_watched,
+    outlast_what_was_set_back,
+    recover_the_lost,
+    vanished,
+)
 from tests.unit.lives.miscounted_lake import MiscountedLake, trust_the_miscounted
 
 INSIDE_A_LOOK = (Gap.LISTED, Gap.SIGHTED)
@@ -223,6 +230,7 @@ class RandomLifecycles(RecordedLife):
         if self.is_broken:
             return
         self.engines.make_peace()
+        self.people_see_to_what_vanished()
         self.lake.check()
         self.busy_nights()
         for days in (0, 31, 31, 8, 8, 8):
@@ -234,6 +242,9 @@ class RandomLifecycles(RecordedLife):
         check_accounts(self.lake)
         self.lake.check_all_is_gone()
         check_sweeps(self.lake)
+
+    def people_see_to_what_vanished(self) -> None:
+        outlast_what_was_set_back(self.lake)
 
     def night(self, services: RunContext | None = None) -> Summary:
         """A run in the end, when it must end well, once a person has answered what it asks."""
@@ -330,6 +341,47 @@ class UnsharedMiscounts(MiscountedLifecycles):
         super().happens([action for action in actions if "share" not in action[0]], span)
 
 
+class LosingLifecycles(RandomLifecycles):
+    """Lives in which engines lose commits; a person recovers each in the end."""
+
+    engines: LosingEngines
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engines = LosingEngines(self.lake)
+
+    @rule(table=TABLE, number=NUMBER, span=LATER)
+    def an_engine_loses_a_commit(self, table: int, number: int, span: timedelta) -> None:
+        """A head that was seen vanishes, and the next observation says so."""
+        self.pass_time(span)
+        self.lake.look()
+        tables = [t for t in self.lake.tables() if is_watched(self.lake, t)]
+        lost = self.engines.lose(tables[table % len(tables)], number) if tables else ""
+        self.lake.look()
+        assert not lost or lost in {i.object for i in vanished(self.lake)}, f"not said: {lost}"
+        self.lake.check()
+
+    @rule()
+    def a_person_recovers_what_was_lost(self) -> None:
+        self.lake.look()
+        recover_the_lost(self.lake)
+
+    @invariant()
+    def nothing_is_said_to_have_vanished_that_has_not(self) -> None:
+        said = {incident.object for incident in vanished(self.lake)}
+        assert said <= self.engines.lost, f"a false alarm: {said - self.engines.lost}"
+
+    @invariant()
+    def what_vanished_is_kept_until_a_person_has_seen_to_it(self) -> None:
+        lists = {self.engines.lists.get(incident.object, "") for incident in vanished(self.lake)}
+        purged = lists & set(self.lake.deleter.deleted)
+        assert not purged, f"purged before a person saw to it: {purged}"
+
+    def people_see_to_what_vanished(self) -> None:
+        recover_the_lost(self.lake)
+        super().people_see_to_what_vanished()
+
+
 class FollowedLifecycles(RandomLifecycles):
     """Lives in which readers fall behind: chance alone seldom has one stand for long enough."""
 
@@ -369,3 +421,9 @@ def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
 def test_lives_with_engines_that_count_wrongly_keep_every_invariant_and_go_on_purging() -> None:
     for begin, lives in beginnings(few=2, many=15, draws_new=False):
         live(UnsharedMiscounts, lives=lives, moves=30, begin=begin)
+
+
+@pytest.mark.slow("random lives")
+def test_lives_with_engines_that_lose_commits_say_each_and_nothing_else() -> None:
+    for begin, lives in beginnings(few=2, many=15, draws_new=False):
+        live(LosingLifecycles, lives=lives, moves=20, begin=begin)

@@ -175,15 +175,9 @@ def remembered_states(
         location = pointer.metadata_location
         try:
             document, stored = documents.get(location), store.measure(location)
-            if document and stored and stored.version == document.version:
-                with _room_for(document.size):
-                    raw = json.loads(zlib.decompress(document.content))
-                    return parse_table(pointer.name, location, document.size, raw)
-        except (zlib.error, ValueError):  # the ledger's copy has come to harm: the file tells
-            pass
-        except MeltlineError as refused:
-            return refused
-        try:
+            is_same = document and stored and stored.version == document.version
+            if document and is_same and (remembered := recalled(pointer.name, document)):
+                return remembered
             state, raw = load_document(store, pointer.name, location)
         except MeltlineError as refused:
             return refused
@@ -196,6 +190,21 @@ def remembered_states(
     states = dict(zip(entries, load_concurrently(load, entries), strict=True))
     observations.save_documents(list(fresh.values()), current=locations)
     return _followed(catalogs, store, states)
+
+
+def recalled(name: TableName, document: RememberedMetadata) -> TableMetadata | None:
+    """A table by what the ledger remembers; None where the ledger's copy has come to harm.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec.
+        FormatUnsupported: It is of a format Meltline does not handle.
+    """
+    with _room_for(document.size):
+        try:
+            raw = json.loads(zlib.decompress(document.content))
+        except (zlib.error, ValueError):
+            return None
+        return parse_table(name, document.location, document.size, raw)
 
 
 def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:

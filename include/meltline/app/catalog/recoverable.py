@@ -72,17 +72,35 @@ def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> 
     if snapshot_id is None:
         _require_noticed(name, lost)
     else:
-        _require_expired(context, name, dropped, snapshot_id)
+        is_free = listing.of(name) is None  # else no undrop can bring it back under its name
+        _require_expired(context, name, dropped if is_free else (), snapshot_id)
     over = [table for table in dropped if not table.drop.is_restorable(context.clock.now())]
     expirations = list(_expirations(context.control.plans, uuids))
     sources = [*expirations, *_standing(over, expirations)]
     description = _newest_of(
         context.control.registrations, context.store, name, sources, snapshot_id
     )
+    if description is None and snapshot_id is not None:
+        description = _in_logs(context, [r for r in rows if r.uuid in uuids], name, snapshot_id)
     if description is None:
         _require_noticed(name, lost)
         raise _nothing_describes(name, snapshot_id, has_sources=bool(sources))
     return description
+
+
+def _in_logs(
+    context: ReadContext, rows: Iterable[KnownTable], name: TableName, snapshot_id: int
+) -> Description | None:
+    """The newest description in tables' own metadata logs: that of a commit that vanished, say."""
+    for row in rows:
+        seen = load_if_readable(context.store, name, row.metadata_location)
+        for start in filter(None, (_standing_state(context, row), seen)):
+            for at in (start.metadata_location, *reversed(start.metadata_log)):
+                state = load_if_readable(context.store, name, at)
+                is_its = state is not None and state.table_uuid == row.table_uuid
+                if state and is_its and (snapshot := state.snapshots.get(snapshot_id)):
+                    return Description(replace(state, uuid=row.uuid), snapshot)
+    return None
 
 
 def _nothing_describes(
@@ -92,7 +110,8 @@ def _nothing_describes(
     return RecoveryImpossible(
         f"nothing describes {subject} any more",
         object=subject,
-        expected="a snapshot that Meltline has expired and that waits in failsafe",
+        expected="a snapshot that Meltline has expired and that waits in failsafe, or that a "
+        "metadata file of the table's log has",
         found="no metadata file that has it" if has_sources else "no expiration by Meltline",
         next="`meltline storage` and `meltline explain` show what is there",
     )

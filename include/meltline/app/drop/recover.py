@@ -20,6 +20,7 @@ from meltline.app.catalog.resolve import (
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.owner_guards import GuardLog
 from meltline.app.ground.purge_vetoes import snapshot_kept
+from meltline.app.observe.losses.vanished_commits import end_vanished
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import copied_properties, guarded, only_snapshot
 from meltline.domain.errors import NamespaceNotFound, UsageInvalid
@@ -95,6 +96,7 @@ def recover(
         if not dry_run:
             _register(context, description, done)
             _audit_recovery(context, done, reason.strip())
+            end_vanished(context, uuid, snapshot)
     return done
 
 

@@ -23,6 +23,11 @@ from meltline.app.observe.changed_lists import forget_changed_lists, still_chang
 from meltline.app.observe.drop_evidence import record_drops_of_tables
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
+from meltline.app.observe.losses.vanished_commits import (
+    note_vanished,
+    states_before,
+    still_vanished,
+)
 from meltline.app.observe.open_commits import Obstacle, obstacles, unproven_commits
 from meltline.app.observe.recording import (
     record_ownership,
@@ -117,6 +122,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
         context.control.places.add(context.files.references.places())
     catalogs = list_catalogs(context.catalogs.values())
     context.progress(f"observe: loading the metadata of {len(catalogs.entries)} tables")
+    before = states_before(context, catalogs.entries)
     loaded = _loaded(context, catalogs.entries, indexed)
     states = metadata_of(loaded.values())
     ledger = frozenset(state.uuid for state in states if is_ledger(context, state.name))
@@ -133,6 +139,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     record_side_files(context, readable, now)
     record_sightings(context.control, readable, now)
     record_drops_of_tables(context, readable)
+    note_vanished(context, before, watched)
     record_registrations(
         registrations, watched, catalogs.listings, now, skipped=skipped, unread=ingested.unread
     )
@@ -192,6 +199,7 @@ def _observation(
     incidents, snapshots = context.control.incidents, context.files.snapshots
     reasons |= still_changed(incidents, snapshots, context.store, states, ended=let_go.keys())
     reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
+    reasons |= still_vanished(incidents, context.store, tables, readable, ended=let_go)
     reasons |= stale.unclear
     reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)
     unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]

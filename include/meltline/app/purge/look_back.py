@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.ground.incidents import standing_incidents
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
 from meltline.app.purge.purge_progress import PlanInHand
@@ -88,7 +89,8 @@ class PurgeIncidents:
 
     def end(self, observed: "ObservedReferences") -> None:
         """Ends those whose file is there again, or is named by nothing any more."""
-        paths = {incident.object: incident.id for incident in standing_incidents(self.ledger)}
+        standing = standing_incidents(self.ledger, KIND)
+        paths = {incident.object: incident.id for incident in standing}
         if not paths:
             return
         over = {s.path: "it is there again" for s in self.store.stats(sorted(paths)) if s.file}
@@ -113,11 +115,6 @@ class ObservedReferences:
         tables = self.observation.tables
         keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
         return needed | {path for path in paths if location_key(path) in keys}
-
-
-def standing_incidents(ledger: IncidentLedger) -> list[Incident]:
-    """Those that are not over."""
-    return [incident for incident in ledger.all() if incident.kind == KIND]
 
 
 def tend_incidents(

@@ -23,7 +23,6 @@ from meltline.app.observe.held_back import contested_notes, kept_back
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.sweep import sweep
 from meltline.app.purge.approvals import Approvals, approve
-from meltline.app.purge.look_back import standing_incidents
 from meltline.app.purge.plan_purge import plan_purge, resumable
 from meltline.app.purge.purge import PurgeResult, apply_purges
 from meltline.app.retention.policies import remember_policies
@@ -236,7 +235,7 @@ class Run:
         results = apply_purges(context, plans, self._quiet.is_open)
         self._quiet.allows("purged", [r.plan for r in results if r.is_left])
         self.summary.purged(results)
-        self.summary.stand(standing_incidents(context.control.incidents))
+        self.summary.stand(context.control.incidents.all())
         self._let_go()
         return results
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from meltline.app.archive.archive_snapshots import Pending, TableHandoff
 from meltline.app.expire.expire import ExpireResult
+from meltline.app.observe.losses.vanished_commits import KIND as VANISHED
 from meltline.app.observe.observe import Observation
 from meltline.app.orphans.sweep import Swept
 from meltline.app.purge.purge import PurgeResult
@@ -43,6 +44,7 @@ from meltline.domain.purging.purge_status import PurgeStatus
 from meltline.domain.units import format_instant
 from meltline.ports import Incident
 
+_NOTED = (DeletedWhileNamed.__name__, VANISHED)
 _SHOWN = 3
 _REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
 
@@ -209,9 +211,11 @@ class Summary:
         self.approvals |= {plan.id: approval_line(plan, instead_of) for plan in plans}
 
     def stand(self, incidents: Sequence[Incident]) -> None:
-        """Notes incidents that are not over."""
+        """Notes incidents that are not over; of the other kinds, the tables they keep are noted."""
         lines = [
-            f"{incident.object}: {incident.message}; {incident.next}" for incident in incidents
+            f"{incident.object}: {incident.message}; {incident.next}"
+            for incident in incidents
+            if incident.kind in _NOTED
         ]
         self.notes += lines[:_SHOWN]
         if len(lines) > _SHOWN:

@@ -1,0 +1,1 @@
+"""What a table has lost since it was last seen: commits that vanished, and files that broke."""

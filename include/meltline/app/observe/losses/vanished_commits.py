@@ -1,0 +1,212 @@
+"""Commits that vanish: a branch's head is gone, and no commit has moved or removed the branch.
+
+Two engines that replace a table at once can do that, and so does a catalog that sets its pointer
+back. Iceberg itself never takes a snapshot from under a branch: first a commit moves the branch
+(rollback, fast-forward, replace) or removes it, then another one expires the snapshot. So the
+metadata files between the last observation and this one tell which it was.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+
+from meltline.app.catalog.metadata import load_concurrently, load_if_readable, recalled
+from meltline.app.catalog.registrations import ENDED
+from meltline.app.catalog.ways_back import recovery_of
+from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.clone.shares import is_of_share
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.ports import (
+    CatalogEntry,
+    Incident,
+    IncidentLedger,
+    KnownTable,
+    ObjectReader,
+)
+
+KIND = "CommitVanished"
+
+
+def states_before(context: RunContext, entries: Iterable[CatalogEntry]) -> list[TableMetadata]:
+    """Tables that moved since the last observation, as that one saw them.
+
+    The ledger remembers their metadata until this observation replaces it; the store has what the
+    ledger never remembered.
+    """
+    current = {pointer.name: pointer.metadata_location for pointer in entries}
+    rows = [row for row in context.control.registrations.all() if _has_moved(row, current)]
+    documents = context.control.observations.documents([row.metadata_location for row in rows])
+
+    def load(row: KnownTable) -> TableMetadata | None:
+        document = documents.get(row.metadata_location)
+        with suppress(MeltlineError):
+            if document and (remembered := recalled(row.name, document)):
+                return remembered
+        return load_if_readable(context.store, row.name, row.metadata_location)
+
+    return [
+        replace(state, uuid=row.uuid)
+        for row, state in zip(rows, load_concurrently(load, rows), strict=True)
+        if state is not None and state.table_uuid == row.table_uuid
+    ]
+
+
+def _has_moved(row: KnownTable, current: Mapping[TableName, str]) -> bool:
+    """Whether another metadata file is current; dropped tables are emptied on purpose."""
+    now = current.get(row.name, row.metadata_location)
+    is_aside = row.status in ENDED or is_dropped_name(row.name.namespace)
+    return now != row.metadata_location and not is_aside
+
+
+def note_vanished(
+    context: RunContext, before: Iterable[TableMetadata], states: Sequence[TableMetadata]
+) -> None:
+    """Raises an incident for each head that has vanished from its table.
+
+    Args:
+        context: The ports.
+        before: Tables as they were last seen.
+        states: Every table that can be read, as it is.
+    """
+    now = {(state.name, state.table_uuid): state for state in states}
+    present = _present(states, {seen.uuid: seen.table_uuid for seen in before})
+    incidents = [
+        _incident(context, seen, snapshot)
+        for seen in before
+        if (state := now.get((seen.name, seen.table_uuid))) and not is_of_share(state.properties)
+        for snapshot in _vanished(context.store, seen, state)
+        if _id(seen.uuid, snapshot) not in present
+    ]
+    if incidents:
+        context.control.incidents.add(incidents)
+
+
+def still_vanished(
+    incidents: IncidentLedger,
+    store: ObjectReader,
+    rows: Iterable[KnownTable],
+    states: Sequence[TableMetadata],
+    *,
+    ended: Iterable[str],
+) -> dict[str, str]:
+    """Why tables are kept of which a commit has vanished, by registration.
+
+    An incident is over once a table of the same lineage has the snapshot again, once it was
+    recovered, once its manifest list is gone, or once the registration was let go. One that has
+    left its name is retained among the dropped tables, and needs no other keeping.
+    """
+    standing = standing_incidents(incidents, KIND)
+    uuids, gone = {incident.table_uuid for incident in standing}, set(ended)
+    lineages = {row.uuid: row.table_uuid for row in rows if row.uuid in uuids}
+    present = _present(states, lineages)
+    reasons = end_incidents(
+        incidents,
+        standing,
+        lambda i: i.id in present or i.table_uuid in gone or _is_lost(store, i),
+    )
+    stands = {state.uuid for state in states if not is_dropped_name(state.name.namespace)}
+    return {uuid: reason for uuid, reason in reasons.items() if uuid in stands}
+
+
+def end_vanished(context: ReadContext, uuid: str, snapshot: Snapshot) -> None:
+    """Ends the incident of a snapshot that a person has recovered."""
+    standing = standing_incidents(context.control.incidents, KIND)
+    end_incidents(context.control.incidents, standing, lambda i: i.id == _id(uuid, snapshot))
+
+
+def _present(states: Iterable[TableMetadata], lineages: Mapping[str, str]) -> set[str]:
+    """The incidents that some snapshots which stand would end, by id."""
+    heirs: dict[str, list[str]] = {}
+    for uuid, table_uuid in lineages.items():
+        heirs.setdefault(table_uuid, []).append(uuid)
+    return {
+        _id(uuid, snapshot)
+        for state in states
+        if state.table_uuid in heirs and not is_dropped_name(state.name.namespace)
+        for snapshot in state.snapshots.values()
+        for uuid in heirs[state.table_uuid]
+    }
+
+
+# --- what happened between two observations -------------------------------------------------------
+
+
+def _vanished(store: ObjectReader, seen: TableMetadata, state: TableMetadata) -> Iterator[Snapshot]:
+    """Heads that a table had when it was last seen, and that it lost without a commit of its own.
+
+    Where the log of metadata files was cut in between, nobody can tell, and nothing is said: a
+    busy table outgrows its log every day.
+    """
+    missing = set(seen.heads.values()) & seen.snapshots.keys() - state.snapshots.keys()
+    line = _line(seen, state) if missing else []
+    if not line:
+        return
+    states = [_at(store, path, seen, state) for path in line]
+    base, steps = states[0], [step for step in states if step is not None]
+    for snapshot_id in sorted(missing):
+        # What the common past did not have yet was committed on the line that was left.
+        is_left = base is None or snapshot_id not in base.snapshots
+        if is_left or any(_loses(*step, snapshot_id) for step in pairwise(steps)):
+            yield seen.snapshots[snapshot_id]
+
+
+def _line(seen: TableMetadata, state: TableMetadata) -> list[str]:
+    """The metadata files from the newest one that both states go back to; empty without one."""
+    line = [*state.metadata_log, state.metadata_location]
+    earlier = {location_key(path) for path in (*seen.metadata_log, seen.metadata_location)}
+    shared = [place for place, path in enumerate(line) if location_key(path) in earlier]
+    return line[shared[-1] :] if shared else []
+
+
+def _at(
+    store: ObjectReader, path: str, seen: TableMetadata, state: TableMetadata
+) -> TableMetadata | None:
+    """A table at one of its metadata files; None where that cannot be read."""
+    at_hand = (each for each in (seen, state) if each.metadata_location == path)
+    return next(at_hand, None) or load_if_readable(store, state.name, path)
+
+
+def _loses(before: TableMetadata, after: TableMetadata, head: int) -> bool:
+    """Whether one commit takes a snapshot from under a branch that goes on."""
+    branches = [name for name, snapshot_id in before.heads.items() if snapshot_id == head]
+    stay = any(name == MAIN or name in after.refs for name in branches)
+    return stay and head in before.snapshots and head not in after.snapshots
+
+
+def _is_lost(store: ObjectReader, incident: Incident) -> bool:
+    """Whether another tool has deleted what a snapshot's files are known by."""
+    *_, place = incident.id.split(" ", 3)
+    try:
+        return any(store.size(path) is None for path in place.split("\n"))
+    except MeltlineError:
+        return False
+
+
+# --- incidents ------------------------------------------------------------------------------------
+
+
+def _id(uuid: str, snapshot: Snapshot) -> str:
+    return f"{KIND} {uuid} {snapshot.snapshot_id} {snapshot.place}"
+
+
+def _incident(context: RunContext, seen: TableMetadata, snapshot: Snapshot) -> Incident:
+    subject = f"{seen.name}@{snapshot.snapshot_id}"
+    branches = ", ".join(n for n, head in seen.heads.items() if head == snapshot.snapshot_id)
+    return Incident(
+        id=_id(seen.uuid, snapshot),
+        kind=KIND,
+        object=subject,
+        table=str(seen.name),
+        table_uuid=seen.uuid,
+        at=context.clock.now(),
+        message=f"snapshot {snapshot.snapshot_id} was the head of {branches}, and has vanished: "
+        f"no commit moved the branch away from it (last seen in {seen.metadata_location})",
+        next=f"{recovery_of(subject)} makes a table of it, which may be dropped where nobody "
+        "misses it; or register the metadata file that was last seen",
+    )
