@@ -10,6 +10,7 @@ from meltline.app.chunks.reading.cold_row_findings import cold_row_findings
 from meltline.app.doctor.doctor import examine, worst_first
 from meltline.app.doctor.installation import installation_findings
 from meltline.app.ground.probe import probe_catalog
+from meltline.app.observe.losses.deep_findings import deep_findings
 from meltline.cli.options import AsJson, ConfigPath, wire
 from meltline.cli.output import answer_rows, print_notes
 from meltline.wiring import Wiring
@@ -26,13 +27,19 @@ def doctor(
             help="try out the server of a REST catalog in a scratch namespace; keep the verdict",
         ),
     ] = "",
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="look at the metadata files of every head, one by one"),
+    ] = False,
 ) -> int:
     """Everything that keeps a table out, holds a run back, or endangers files."""
     wiring = wire(config)
     if probe:
         return _probe(wiring, probe, as_json=as_json)
     context = wiring.ledgers()
-    checks = (installation_findings(os.environ), examine(context), cold_row_findings(context))
+    checks = [installation_findings(os.environ), examine(context), cold_row_findings(context)]
+    if deep:
+        checks.append(list(deep_findings(context)))
     findings = worst_first(chain.from_iterable(checks))
     rows = [[f.level, f.code, f.object, f.message, f.fix] for f in findings]
     columns = ("level", "code", "object", "message", "fix")

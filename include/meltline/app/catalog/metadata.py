@@ -175,9 +175,10 @@ def remembered_states(
         location = pointer.metadata_location
         try:
             document, stored = documents.get(location), store.measure(location)
-            is_same = document and stored and stored.version == document.version
-            if document and is_same and (remembered := recalled(pointer.name, document)):
-                return remembered
+            if document and stored and stored.version == document.version:
+                remembered = recalled(pointer.name, document)
+                if remembered is not None:
+                    return remembered
             state, raw = load_document(store, pointer.name, location)
         except MeltlineError as refused:
             return refused

@@ -23,6 +23,7 @@ from meltline.app.observe.changed_lists import forget_changed_lists, still_chang
 from meltline.app.observe.drop_evidence import record_drops_of_tables
 from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
+from meltline.app.observe.losses.torn_heads import still_torn
 from meltline.app.observe.losses.vanished_commits import (
     note_vanished,
     states_before,
@@ -200,6 +201,7 @@ def _observation(
     reasons |= still_changed(incidents, snapshots, context.store, states, ended=let_go.keys())
     reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
     reasons |= still_vanished(incidents, context.store, tables, readable, ended=let_go)
+    reasons |= still_torn(context, readable, ended=let_go.keys())
     reasons |= stale.unclear
     reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)
     unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]

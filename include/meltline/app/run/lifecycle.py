@@ -20,6 +20,7 @@ from meltline.app.ground.arming import ArmingCheck
 from meltline.app.ground.preconditions import require_clock, require_datable
 from meltline.app.ground.probe import probe_notices, second_check
 from meltline.app.observe.held_back import contested_notes, kept_back
+from meltline.app.observe.losses.torn_heads import note_torn
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.sweep import sweep
 from meltline.app.purge.approvals import Approvals, approve
@@ -138,8 +139,11 @@ class Run:
     def observe(self) -> None:
         """Looks at everything and notes what could not be read."""
         context, request = self.context, self.request
+        before = context.control.registrations.all()
         observation = self.look()
         if not request.dry_run:
+            if note_torn(context, [table.state for table in observation.tables], before):
+                observation = self.look_anew()
             notices = second_check(context, observation.listings)
             if notices is not None:
                 self.summary.notices += notices

@@ -7,6 +7,7 @@ from typing import Any
 
 from meltline.app.archive.archive_snapshots import Pending, TableHandoff
 from meltline.app.expire.expire import ExpireResult
+from meltline.app.observe.losses.torn_heads import KIND as TORN
 from meltline.app.observe.losses.vanished_commits import KIND as VANISHED
 from meltline.app.observe.observe import Observation
 from meltline.app.orphans.sweep import Swept
@@ -44,7 +45,7 @@ from meltline.domain.purging.purge_status import PurgeStatus
 from meltline.domain.units import format_instant
 from meltline.ports import Incident
 
-_NOTED = (DeletedWhileNamed.__name__, VANISHED)
+_NOTED = (DeletedWhileNamed.__name__, VANISHED, TORN)
 _SHOWN = 3
 _REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
 

@@ -1,0 +1,217 @@
+"""Heads that broke after they were read: a manifest list or manifest is gone, or shorter.
+
+The index knows what such a head refers to, so nothing of ours would fail; but no engine can read
+the table. A run looks at the heads that moved since the last one, and at a seventh of the others;
+`meltline doctor --deep` looks at all. It costs the read of a list and a size for each manifest.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from zlib import crc32
+
+from meltline.app.catalog.metadata import load_concurrently, load_if_readable
+from meltline.app.catalog.ways_back import recovery_of
+from meltline.app.ground.audit_log import audit
+from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.errors import MeltlineError
+from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
+from meltline.ports import Incident, KnownTable, ManifestReader, ObjectReader, SnapshotKey
+
+KIND = "HeadTorn"
+_NIGHTS = 7
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class HeadFiles:
+    """Compares the metadata files of heads with the store.
+
+    Attributes:
+        lengths: How long manifest lists were when they were read, as far as it is known.
+    """
+
+    store: ObjectReader
+    manifests: ManifestReader
+    lengths: Mapping[SnapshotKey, int] = field(default_factory=dict)
+
+    def torn(self, uuid: str, snapshot: Snapshot) -> list[str]:
+        """Which files of a snapshot are missing or shorter, in words; empty where none is."""
+        try:
+            sizes = self._sizes(SnapshotKey(uuid, snapshot.snapshot_id), snapshot)
+        except MeltlineError as unreadable:
+            return [f"{unreadable.object}: {unreadable.found or unreadable.message}"]
+        paths = sorted(sizes)
+        stats = zip(paths, self.store.stats(paths), strict=True)
+        return [
+            f"{path}: {'missing' if stat.file is None else f'{stat.file.bytes} bytes'}"
+            f"{f' of {sizes[path]}' if sizes[path] else ''}"
+            for path, stat in stats
+            if not stat.error and (stat.file is None or stat.file.bytes < sizes[path])
+        ]
+
+    def _sizes(self, key: SnapshotKey, snapshot: Snapshot) -> dict[str, int]:
+        """The least size of each file; of manifests that are named inline nothing tells it."""
+        at, length = snapshot.manifest_list, self.lengths.get(key, 0)
+        if not at:
+            return dict.fromkeys(snapshot.inline_manifests, 0)
+        try:
+            content = self.store.read(at)
+        except FileNotFoundError:
+            return {at: length}
+        if len(content) < length:
+            return {at: length}
+        return {manifest.path: manifest.bytes for manifest in self.manifests.read_list(at, content)}
+
+
+@dataclass(frozen=True)
+class TornHead:
+    """A head of a branch with files that are missing or shorter than they were.
+
+    Attributes:
+        files: Which, in words.
+        next: The last good metadata file, and the command that leads back there.
+    """
+
+    state: TableMetadata
+    branch: str
+    snapshot: Snapshot
+    files: Sequence[str]
+    next: str
+
+    @property
+    def object(self) -> str:
+        """The snapshot, by its table's name."""
+        return f"{self.state.name}@{self.snapshot.snapshot_id}"
+
+    @property
+    def message(self) -> str:
+        """What broke."""
+        more = f", and {len(self.files) - _SHOWN} more" if len(self.files) > _SHOWN else ""
+        return f"the head of {self.branch} cannot be read: {'; '.join(self.files[:_SHOWN])}{more}"
+
+
+def torn_heads(files: HeadFiles, states: Sequence[TableMetadata]) -> list[TornHead]:
+    """Every branch of some tables whose head has missing or torn files."""
+    heads = [pair for state in states for pair in _heads(state)]
+    distinct = {tuple(snapshot.as_written): (state, snapshot) for state, _, snapshot in heads}
+    found = load_concurrently(lambda pair: files.torn(pair[0].uuid, pair[1]), [*distinct.values()])
+    torn = dict(zip(distinct, found, strict=True))
+    return [
+        TornHead(state, branch, snapshot, lines, _way_back(files, state, branch))
+        for state, branch, snapshot in heads
+        if (lines := torn[tuple(snapshot.as_written)])
+    ]
+
+
+def _heads(state: TableMetadata) -> Iterator[tuple[TableMetadata, str, Snapshot]]:
+    for branch, snapshot_id in state.heads.items():
+        if snapshot_id in state.snapshots and not is_dropped_name(state.name.namespace):
+            yield state, branch, state.snapshots[snapshot_id]
+
+
+def _way_back(files: HeadFiles, state: TableMetadata, branch: str) -> str:
+    """The newest metadata file in which the branch was whole, and how it comes back."""
+    tried = {state.heads[branch]}
+    for at in reversed(state.metadata_log):
+        earlier = load_if_readable(files.store, state.name, at)
+        head = earlier.heads.get(branch) if earlier else None
+        if earlier is None or head is None or head in tried or head not in earlier.snapshots:
+            continue
+        tried.add(head)
+        if not files.torn(state.uuid, earlier.snapshots[head]):
+            return f"restore the files; {at} is the last good metadata file: " + (
+                f"`meltline rollback {quote(state.name)} --to {quote(head)}`"
+                if branch == MAIN and head in state.snapshots
+                else f"point {branch} back at snapshot {head}"
+                if head in state.snapshots
+                else recovery_of(f"{state.name}@{head}")
+            )
+    return "restore the files; no metadata file of its log has a head that can be read"
+
+
+# --- in a run -------------------------------------------------------------------------------------
+
+
+def note_torn(
+    context: RunContext, states: Iterable[TableMetadata], before: Iterable[KnownTable]
+) -> bool:
+    """Looks at the heads whose turn it is. Returns whether an incident was raised.
+
+    Args:
+        context: The ports.
+        states: Every table that can be read.
+        before: Registrations as the last observation left them.
+    """
+    seen = {(row.uuid, row.name): row.metadata_location for row in before}
+    now = context.clock.now()
+    # What is seen for the first time has just been read.
+    old = [state for state in states if (state.uuid, state.name) in seen]
+    due = [
+        state
+        for state in old
+        if seen[state.uuid, state.name] != state.metadata_location or is_due(state.uuid, now)
+    ]
+    torn = torn_heads(_head_files(context, due), due)
+    if torn:
+        context.control.incidents.add([_incident(context, head) for head in torn])
+        for head in torn:
+            audit(context, "incident", head.object, "files of a head are torn", head.message)
+    return bool(torn)
+
+
+def is_due(uuid: str, now: datetime) -> bool:
+    """Whether it is a table's night: one of each seven, and another one each week.
+
+    So where runs come once a week it is not the same tables' turn each time.
+    """
+    day = now.toordinal()
+    return (crc32(uuid.encode()) + day + day // _NIGHTS) % _NIGHTS == 0
+
+
+def still_torn(
+    context: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
+) -> dict[str, str]:
+    """Looks again at heads that were torn. Returns why tables are kept, by registration.
+
+    An incident is over once the files are whole, or no branch has the snapshot as its head.
+    """
+    standing = standing_incidents(context.control.incidents, KIND)
+    uuids = {incident.table_uuid for incident in standing}
+    its = [state for state in states if state.uuid in uuids]
+    torn = {_id(head) for head in torn_heads(_head_files(context, its), its)}
+    gone = {state.uuid for state in its}.union(ended)
+    return end_incidents(
+        context.control.incidents,
+        standing,
+        lambda incident: incident.id not in torn and incident.table_uuid in gone,
+    )
+
+
+def _head_files(context: RunContext, states: Iterable[TableMetadata]) -> HeadFiles:
+    keys = [
+        SnapshotKey(s.uuid, snapshot.snapshot_id) for s in states for _, _, snapshot in _heads(s)
+    ]
+    recorded = context.files.snapshots.reachable_sets(keys)
+    lengths = {key: its.length for key, its in recorded.items()}
+    return HeadFiles(context.store, context.manifests, lengths)
+
+
+def _id(head: TornHead) -> str:
+    return f"{KIND} {head.state.uuid} {head.branch} {head.snapshot.snapshot_id}"
+
+
+def _incident(context: ReadContext, head: TornHead) -> Incident:
+    return Incident(
+        id=_id(head),
+        kind=KIND,
+        object=head.object,
+        table=str(head.state.name),
+        table_uuid=head.state.uuid,
+        at=context.clock.now(),
+        message=head.message,
+        next=head.next,
+    )
