@@ -22,12 +22,18 @@ from tests.lives.recorded import RecordedLife, failure, live, read_moves, to_jso
 from tests.mutation.__main__ import ROOT, broken_copy
 from tests.mutation.mutation import Mutation
 from tests.mutation.mutations import MUTATIONS
-from tests.unit.lives.test_random_lifecycles import StrangeLifecycles
+from tests.unit.lives.test_random_lifecycles import LosingLifecycles, StrangeLifecycles
 
 MOVES = 30
 KINDS: Mapping[str, type[RecordedLife]] = {
     kind.__name__: kind
-    for kind in (StrangeLifecycles, CopiedInstallations, ChunkLives, ReopenedChunkLives)
+    for kind in (
+        StrangeLifecycles,
+        LosingLifecycles,
+        CopiedInstallations,
+        ChunkLives,
+        ReopenedChunkLives,
+    )
 }
 GUARDS: Mapping[str, str] = {
     "a table whose owner forbids deletions is managed": "StrangeLifecycles",
@@ -39,6 +45,9 @@ GUARDS: Mapping[str, str] = {
     "the log of another format stops no sweep": "StrangeLifecycles",
     "files of Paimon and Lance stop no sweep": "StrangeLifecycles",
     "a purge asks nobody who else may own what a commit named": "StrangeLifecycles",
+    "losses: a commit that vanishes is no incident": "LosingLifecycles",
+    "losses: every head that is gone has vanished": "LosingLifecycles",
+    "losses: what a table keeps of a vanished commit is purged like the rest": "LosingLifecycles",
     "an unknown mark of a storage root counts as ours": "CopiedInstallations",
     "a run that destroys leaves no mark in the storage roots": "CopiedInstallations",
     "drops: a line that begins later comes from the drop": "ChunkLives",

@@ -45,6 +45,12 @@ KEPT_LIVES: Mapping[str, str] = {
         "another_format_has_its_files_beside_a_tables",
     "a purge asks nobody who else may own what a commit named":
         "a_delta_log_names_what_a_table_lets_go",
+    "losses: a commit that vanishes is no incident":
+        "an_engine_loses_the_newest_commit_of_a_branch",
+    "losses: every head that is gone has vanished":
+        "a_branch_ends_by_its_age_with_the_only_snapshot_it_had",
+    "losses: what a table keeps of a vanished commit is purged like the rest":
+        "a_commit_that_vanished_waits_for_a_person_while_runs_come",
     "an unknown mark of a storage root counts as ours":
         "a_copied_installation_runs_after_its_original",
     "a run that destroys leaves no mark in the storage roots":
