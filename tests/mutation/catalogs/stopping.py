@@ -316,8 +316,8 @@ STOPPING = (
     Mutation(
         "losses: a commit that vanishes is no incident",
         "app/observe/losses/vanished_commits.py",
-        "    if incidents:\n        context.control",
-        "    if not before:\n        context.control",
+        "    if lost:\n",
+        "    if lost and not before:\n",
         VANISHED,
     ),
     Mutation(
@@ -360,6 +360,13 @@ STOPPING = (
         "app/drop/recover.py",
         "            end_vanished(context, uuid, snapshot)\n",
         "",
+        VANISHED,
+    ),
+    Mutation(
+        "losses: a table whose main still has its snapshot has lost none",
+        "app/catalog/metadata.py",
+        """*(ref.get("snapshot-id") for ref in refs)}""",
+        """*(ref.get("snapshot-id") for ref in [])}""",
         VANISHED,
     ),
     Mutation(

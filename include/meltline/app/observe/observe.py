@@ -25,8 +25,8 @@ from meltline.app.observe.ingest import ingest_snapshots
 from meltline.app.observe.known_registrations import forgotten, recognised
 from meltline.app.observe.losses.torn_heads import still_torn
 from meltline.app.observe.losses.vanished_commits import (
+    moved_tables,
     note_vanished,
-    states_before,
     still_vanished,
 )
 from meltline.app.observe.open_commits import Obstacle, obstacles, unproven_commits
@@ -123,7 +123,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
         context.control.places.add(context.files.references.places())
     catalogs = list_catalogs(context.catalogs.values())
     context.progress(f"observe: loading the metadata of {len(catalogs.entries)} tables")
-    before = states_before(context, catalogs.entries)
+    before = moved_tables(context, catalogs.entries)
     loaded = _loaded(context, catalogs.entries, indexed)
     states = metadata_of(loaded.values())
     ledger = frozenset(state.uuid for state in states if is_ledger(context, state.name))

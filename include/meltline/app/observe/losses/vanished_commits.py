@@ -8,10 +8,15 @@ metadata files between the last observation and this one tell which it was.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 
-from meltline.app.catalog.metadata import load_concurrently, load_if_readable, recalled
+from meltline.app.catalog.metadata import (
+    load_concurrently,
+    load_if_readable,
+    recalled,
+    ref_targets,
+)
 from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.ways_back import recovery_of
 from meltline.app.ground.incidents import end_incidents, standing_incidents
@@ -28,33 +33,45 @@ from meltline.ports import (
     IncidentLedger,
     KnownTable,
     ObjectReader,
+    RememberedMetadata,
 )
 
 KIND = "CommitVanished"
 
 
-def states_before(context: RunContext, entries: Iterable[CatalogEntry]) -> list[TableMetadata]:
-    """Tables that moved since the last observation, as that one saw them.
+@dataclass(frozen=True)
+class MovedTable:
+    """A table that moved since the last observation, as that one left it.
 
-    The ledger remembers their metadata until this observation replaces it; the store has what the
-    ledger never remembered.
+    Attributes:
+        document: Its metadata then; None where the ledger never remembered it.
     """
+
+    row: KnownTable
+    document: RememberedMetadata | None
+
+    def state(self, store: ObjectReader) -> TableMetadata | None:
+        """The table then; None where nothing tells it any more."""
+        with suppress(MeltlineError):
+            if self.document and (state := recalled(self.row.name, self.document)):
+                return replace(state, uuid=self.row.uuid)
+        state = load_if_readable(store, self.row.name, self.row.metadata_location)
+        is_its = state is not None and state.table_uuid == self.row.table_uuid
+        return replace(state, uuid=self.row.uuid) if state and is_its else None
+
+    def keeps_its_heads(self, state: TableMetadata) -> bool:
+        """Whether the table still has each snapshot that a ref named."""
+        if self.document is None:
+            return False
+        return ref_targets(self.document) - {None, -1} <= state.snapshots.keys()
+
+
+def moved_tables(context: RunContext, entries: Iterable[CatalogEntry]) -> list[MovedTable]:
+    """Tables that moved; the ledger remembers them until an observation replaces what it knows."""
     current = {pointer.name: pointer.metadata_location for pointer in entries}
     rows = [row for row in context.control.registrations.all() if _has_moved(row, current)]
     documents = context.control.observations.documents([row.metadata_location for row in rows])
-
-    def load(row: KnownTable) -> TableMetadata | None:
-        document = documents.get(row.metadata_location)
-        with suppress(MeltlineError):
-            if document and (remembered := recalled(row.name, document)):
-                return remembered
-        return load_if_readable(context.store, row.name, row.metadata_location)
-
-    return [
-        replace(state, uuid=row.uuid)
-        for row, state in zip(rows, load_concurrently(load, rows), strict=True)
-        if state is not None and state.table_uuid == row.table_uuid
-    ]
+    return [MovedTable(row, documents.get(row.metadata_location)) for row in rows]
 
 
 def _has_moved(row: KnownTable, current: Mapping[TableName, str]) -> bool:
@@ -65,26 +82,33 @@ def _has_moved(row: KnownTable, current: Mapping[TableName, str]) -> bool:
 
 
 def note_vanished(
-    context: RunContext, before: Iterable[TableMetadata], states: Sequence[TableMetadata]
+    context: RunContext, before: Iterable[MovedTable], states: Sequence[TableMetadata]
 ) -> None:
     """Raises an incident for each head that has vanished from its table.
 
     Args:
         context: The ports.
-        before: Tables as they were last seen.
+        before: Tables that moved since they were last seen.
         states: Every table that can be read, as it is.
     """
     now = {(state.name, state.table_uuid): state for state in states}
-    present = _present(states, {seen.uuid: seen.table_uuid for seen in before})
-    incidents = [
-        _incident(context, seen, snapshot)
-        for seen in before
-        if (state := now.get((seen.name, seen.table_uuid))) and not is_of_share(state.properties)
-        for snapshot in _vanished(context.store, seen, state)
-        if _id(seen.uuid, snapshot) not in present
+    pairs = [
+        (moved, state)
+        for moved in before
+        if (state := now.get((moved.row.name, moved.row.table_uuid)))
+        and not is_of_share(state.properties)
     ]
-    if incidents:
-        context.control.incidents.add(incidents)
+    answers = load_concurrently(lambda pair: list(_vanished(context.store, *pair)), pairs)
+    lost = list(chain.from_iterable(answers))
+    if lost:
+        present = _present(states, {seen.uuid: seen.table_uuid for seen, _ in lost})
+        context.control.incidents.add(
+            [
+                _incident(context, seen, snapshot)
+                for seen, snapshot in lost
+                if _id(seen.uuid, snapshot) not in present
+            ]
+        )
 
 
 def still_vanished(
@@ -137,12 +161,17 @@ def _present(states: Iterable[TableMetadata], lineages: Mapping[str, str]) -> se
 # --- what happened between two observations -------------------------------------------------------
 
 
-def _vanished(store: ObjectReader, seen: TableMetadata, state: TableMetadata) -> Iterator[Snapshot]:
+def _vanished(
+    store: ObjectReader, moved: MovedTable, state: TableMetadata
+) -> Iterator[tuple[TableMetadata, Snapshot]]:
     """Heads that a table had when it was last seen, and that it lost without a commit of its own.
 
     Where the log of metadata files was cut in between, nobody can tell, and nothing is said: a
     busy table outgrows its log every day.
     """
+    seen = None if moved.keeps_its_heads(state) else moved.state(store)
+    if seen is None:
+        return
     missing = set(seen.heads.values()) & seen.snapshots.keys() - state.snapshots.keys()
     line = _line(seen, state) if missing else []
     if not line:
@@ -153,7 +182,7 @@ def _vanished(store: ObjectReader, seen: TableMetadata, state: TableMetadata) ->
         # What the common past did not have yet was committed on the line that was left.
         is_left = base is None or snapshot_id not in base.snapshots
         if is_left or any(_loses(*step, snapshot_id) for step in pairwise(steps)):
-            yield seen.snapshots[snapshot_id]
+            yield seen, seen.snapshots[snapshot_id]
 
 
 def _line(seen: TableMetadata, state: TableMetadata) -> list[str]:
