@@ -163,6 +163,15 @@ def test_no_command_of_these_loads_spark_arrow_airflow_or_great_expectations(hom
 # --- what they answer -----------------------------------------------------------------------------
 
 
+def test_doctor_looks_at_the_files_of_every_head_where_it_is_asked_to(meltline: Any) -> None:
+    def torn(*words: str) -> set[str]:
+        findings = meltline("doctor", *words)[1]["findings"]
+        return {finding["object"] for finding in findings if finding["code"] == "head_torn"}
+
+    assert torn() == set()
+    assert torn("--deep") == {f"{TABLE}@4"}  # whose manifest list nobody has written
+
+
 def test_a_catalog_is_armed_and_disarmed_and_doctor_tells(meltline: Any, home: Home) -> None:
     context = Wiring(load_config(home.folder / "meltline.yaml", {}, home.folder)).ledgers()
     adopt_epoch(context, {}, 1)  # as `init` does, without Spark
