@@ -370,6 +370,13 @@ STOPPING = (
         VANISHED,
     ),
     Mutation(
+        "losses: what a pointer left is missed after its retention",
+        "app/observe/losses/vanished_commits.py",
+        "    return drop is not None and not drop.is_restorable(now)\n",
+        "    return drop is not None and now < drop.at\n",
+        ("tests/unit/drop/test_older_metadata.py",),
+    ),
+    Mutation(
         "losses: no run names a commit that vanished",
         "app/run/summary.py",
         "_NOTED = (DeletedWhileNamed.__name__, VANISHED, TORN)",

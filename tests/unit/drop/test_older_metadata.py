@@ -124,7 +124,7 @@ def test_a_backup_that_is_restored_while_its_files_wait_has_a_failsafe_of_its_ow
     lake.run()
     assert is_whole(prod)
     assert lake.waiting()[prod.data("a")] >= lake.clock.now() + 7 * DAY  # a failsafe of its own
-    lake.on(18).run()  # while what was there before is kept as a dropped table
+    lake.on(18).run()  # what was there before is kept as a dropped table until day 19
     nights(lake, 26, 34, 42)
     all_expired(prod)
 

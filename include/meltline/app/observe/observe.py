@@ -200,7 +200,7 @@ def _observation(
     incidents, snapshots = context.control.incidents, context.files.snapshots
     reasons |= still_changed(incidents, snapshots, context.store, states, ended=let_go.keys())
     reasons |= still_changed_heads(incidents, states, ended=let_go.keys())
-    reasons |= still_vanished(incidents, context.store, tables, readable, ended=let_go)
+    reasons |= still_vanished(context, tables, readable, ended=let_go)
     reasons |= still_torn(context, readable, ended=let_go.keys())
     reasons |= stale.unclear
     reasons |= unproven_commits(context.control.plans, context.config.catalogs, states, concluded)

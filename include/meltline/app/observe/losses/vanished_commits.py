@@ -9,6 +9,7 @@ metadata files between the last observation and this one tell which it was.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain, pairwise
 
 from meltline.app.catalog.metadata import (
@@ -22,7 +23,7 @@ from meltline.app.catalog.ways_back import recovery_of
 from meltline.app.ground.incidents import end_incidents, standing_incidents
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.clone.shares import is_of_share
-from meltline.domain.drop.drops import is_dropped_name
+from meltline.domain.drop.drops import is_dropped_name, read_drop
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
@@ -30,7 +31,6 @@ from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
 from meltline.ports import (
     CatalogEntry,
     Incident,
-    IncidentLedger,
     KnownTable,
     ObjectReader,
     RememberedMetadata,
@@ -112,8 +112,7 @@ def note_vanished(
 
 
 def still_vanished(
-    incidents: IncidentLedger,
-    store: ObjectReader,
+    context: RunContext,
     rows: Iterable[KnownTable],
     states: Sequence[TableMetadata],
     *,
@@ -123,19 +122,29 @@ def still_vanished(
 
     An incident is over once a table of the same lineage has the snapshot again, once it was
     recovered, once its manifest list is gone, or once the registration was let go. One that has
-    left its name is retained among the dropped tables, and needs no other keeping.
+    left its name is retained among the dropped tables for its retention, and is over with that.
     """
+    incidents, now = context.control.incidents, context.clock.now()
     standing = standing_incidents(incidents, KIND)
-    uuids, gone = {incident.table_uuid for incident in standing}, set(ended)
+    uuids = {incident.table_uuid for incident in standing}
     lineages = {row.uuid: row.table_uuid for row in rows if row.uuid in uuids}
     present = _present(states, lineages)
+    its = [state for state in states if state.uuid in uuids]
+    gone = {state.uuid for state in its if _is_over(state, now)}.union(ended)
     reasons = end_incidents(
         incidents,
         standing,
-        lambda i: i.id in present or i.table_uuid in gone or _is_lost(store, i),
+        lambda i: i.id in present or i.table_uuid in gone or _is_lost(context.store, i),
     )
-    stands = {state.uuid for state in states if not is_dropped_name(state.name.namespace)}
+    stands = {state.uuid for state in its if not is_dropped_name(state.name.namespace)}
     return {uuid: reason for uuid, reason in reasons.items() if uuid in stands}
+
+
+def _is_over(state: TableMetadata, now: datetime) -> bool:
+    """Whether it is a dropped table whose retention has ended."""
+    is_aside = is_dropped_name(state.name.namespace)
+    drop = read_drop(state.name.catalog, state.properties) if is_aside else None
+    return drop is not None and not drop.is_restorable(now)
 
 
 def end_vanished(context: ReadContext, uuid: str, snapshot: Snapshot) -> None:
