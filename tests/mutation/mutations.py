@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
 from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
+from tests.mutation.catalogs.losses import LOSSES
 from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.owners import OWNERS
 from tests.mutation.catalogs.places import PLACES
@@ -442,6 +443,7 @@ MUTATIONS = (
     *CLUSTERS,
     *CHUNKED,
     *STOPPING,
+    *LOSSES,
     *REASONS,
     Mutation(
         "who shares files is noted after the snapshots", "app/observe/ingest.py",
