@@ -137,7 +137,7 @@ LOSSES = (
     Mutation(
         "torn: a head that is whole again is torn still",
         "app/observe/losses/torn_heads.py",
-        "lambda incident: incident.id not in torn and incident.table_uuid in gone,",
+        "lambda incident: incident.id not in torn and incident.table_uuid in over,",
         "lambda incident: incident.table_uuid in ended,",
         TORN,
     ),

@@ -62,10 +62,10 @@ def unfinished_findings(control: ControlLedger) -> Iterator[Finding]:
 def expirer_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]:
     """Yields tables of which another tool has expired snapshots within a week."""
     applied = control.plans.find(states=[PlanState.APPLIED], since=now - _A_WEEK)
-    gone = Counter[TableName]()
+    lost = Counter[TableName]()
     for plan in applied:
-        gone[plan.table] += len(plan.gone_snapshots)
-    for table, snapshots in sorted((+gone).items()):
+        lost[plan.table] += len(plan.gone_snapshots)
+    for table, snapshots in sorted((+lost).items()):
         yield Finding(
             "info",
             "second_expirer",

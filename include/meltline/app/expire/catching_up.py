@@ -146,8 +146,8 @@ def _remaining(
     own = sorted(key for key in observation.indexed if key.table_uuid == target.state.uuid)
     leaving = {*plan.snapshots, *plan.gone_snapshots}
     going = [key for key in own if key.snapshot_id in leaving]
-    every, gone = files.references.departing(own), files.references.departing(going)
-    return sum(file.bytes for file in every) - sum(file.bytes for file in gone)
+    every, departing = files.references.departing(own), files.references.departing(going)
+    return sum(file.bytes for file in every) - sum(file.bytes for file in departing)
 
 
 def _overdue(plans: PlanReader, target: TableRetention) -> list[int]:

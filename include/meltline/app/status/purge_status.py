@@ -145,8 +145,8 @@ class _Halts:
         """Yields that each purge of two runs or more was refused, or waits for approval."""
         stuck = _refused_purges(self.context.control)
         waiting = [plan for plan in awaited if self.now - plan.created_at > _A_NIGHT]
-        begun = [refusal.since or refusal.plan.created_at for refusal in stuck]
-        since = min([*begun, *(plan.created_at for plan in waiting)], default=None)
+        refused_since = [refusal.since or refusal.plan.created_at for refusal in stuck]
+        since = min([*refused_since, *(plan.created_at for plan in waiting)], default=None)
         if since is None or self._has_purged(since):
             return
         why = (

@@ -49,10 +49,10 @@ class Backlog:
             size: Bytes that depart with them.
             limit: The gate's.
         """
-        left, nights = self.bytes - size, 1
-        while left > 0 and nights < _MOST_NIGHTS:
-            part = _BELOW * limit * (left + self.remaining_bytes)
-            left, nights = left - int(part), nights + 1
+        waiting, nights = self.bytes - size, 1
+        while waiting > 0 and nights < _MOST_NIGHTS:
+            part = _BELOW * limit * (waiting + self.remaining_bytes)
+            waiting, nights = waiting - int(part), nights + 1
         oldest = f"the {count} oldest of {counted(self.due, 'snapshot')} expire first"
         return f"catching up: {oldest}, all in about {counted(nights, 'night')}"
 

@@ -50,7 +50,7 @@ def _off_branch_since(
         if was.was_on_branch or not log:
             return None
         # A rollback may have made it main's head again, long after its commit.
-        if ends := [last.at for entry, last in pairwise(log) if entry.snapshot_id == snapshot_id]:
+        if ends := [end.at for head, end in pairwise(log) if head.snapshot_id == snapshot_id]:
             return max(ends)
         older = state.snapshots[snapshot_id].committed_at < log[0].at
         return log[0].at if older and log[-1].snapshot_id != snapshot_id else None

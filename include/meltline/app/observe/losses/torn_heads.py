@@ -98,8 +98,8 @@ def torn_heads(files: HeadFiles, states: Sequence[TableMetadata]) -> list[TornHe
     """Every branch of some tables whose head has missing or torn files."""
     heads = [pair for state in states for pair in _heads(state)]
     distinct = {tuple(snapshot.as_written): (state, snapshot) for state, _, snapshot in heads}
-    found = load_concurrently(lambda pair: files.torn(pair[0].uuid, pair[1]), [*distinct.values()])
-    torn = dict(zip(distinct, found, strict=True))
+    broken = load_concurrently(lambda pair: files.torn(pair[0].uuid, pair[1]), [*distinct.values()])
+    torn = dict(zip(distinct, broken, strict=True))
     return [
         TornHead(state, branch, snapshot, lines, _way_back(files, state, branch))
         for state, branch, snapshot in heads
@@ -183,11 +183,11 @@ def still_torn(
     uuids = {incident.table_uuid for incident in standing}
     its = [state for state in states if state.uuid in uuids]
     torn = {_id(head) for head in torn_heads(_head_files(context, its), its)}
-    gone = {state.uuid for state in its}.union(ended)
+    over = {state.uuid for state in its}.union(ended)
     return end_incidents(
         context.control.incidents,
         standing,
-        lambda incident: incident.id not in torn and incident.table_uuid in gone,
+        lambda incident: incident.id not in torn and incident.table_uuid in over,
     )
 
 

@@ -130,11 +130,11 @@ def still_vanished(
     lineages = {row.uuid: row.table_uuid for row in rows if row.uuid in uuids}
     present = _present(states, lineages)
     its = [state for state in states if state.uuid in uuids]
-    gone = {state.uuid for state in its if _is_over(state, now)}.union(ended)
+    over = {state.uuid for state in its if _is_over(state, now)}.union(ended)
     reasons = end_incidents(
         incidents,
         standing,
-        lambda i: i.id in present or i.table_uuid in gone or _is_lost(context.store, i),
+        lambda i: i.id in present or i.table_uuid in over or _is_lost(context.store, i),
     )
     stands = {state.uuid for state in its if not is_dropped_name(state.name.namespace)}
     return {uuid: reason for uuid, reason in reasons.items() if uuid in stands}
