@@ -14,6 +14,7 @@ CATCHING_UP = ("tests/unit/stopping/test_catching_up.py",)
 UNMANAGED = ("tests/unit/stopping/test_unmanaged_formats.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
+ODD_LOGS = ("tests/unit/refs/test_odd_logs.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
@@ -317,5 +318,26 @@ STOPPING = (
         '    blocked = summary.purge_blocked or before.get("purge_blocked", "")\n',
         "    blocked = summary.purge_blocked\n",
         STATUS,
+    ),
+    Mutation(
+        "time travel: a line that is missing from the log is not missed",
+        "domain/iceberg/timeline.py",
+        "        entry.at <= parent.committed_at < at\n",
+        "        entry.at <= parent.committed_at < entry.at\n",
+        ODD_LOGS,
+    ),
+    Mutation(
+        "time travel: commits of a published branch count as missing lines",
+        "domain/iceberg/timeline.py",
+        "    if snapshot.committed_at != following.at:\n",
+        "    if not snapshot:\n",
+        ODD_LOGS,
+    ),
+    Mutation(
+        "time travel: a log is read by its lines, whatever their times",
+        "domain/iceberg/timeline.py",
+        "    return sorted(state.snapshot_log, key=lambda entry: entry.at)\n",
+        "    return state.snapshot_log\n",
+        ODD_LOGS,
     ),
 )

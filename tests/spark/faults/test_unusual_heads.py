@@ -6,6 +6,7 @@ The library tries to load such a head twenty times, for a minute and a half, bef
 import json
 import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.domain.deletion.refused_heads import load_refusal
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.timeline import current_at
+from meltline.domain.units import from_millis
 from tests.seeds import SEED, examples
 from tests.spark.setups import walk
 from tests.spark.setups.warehouse import DAY, SPACE, TODAY, Warehouse, tables_of
@@ -58,13 +61,12 @@ def test_exactly_the_heads_that_iceberg_refuses_are_said_to_be_refused(lake: War
     assert refused
 
 
-def committed_late(w: Warehouse, table: str) -> None:
-    """Leaves a head as PyIceberg does whose transaction began before somebody else's commit."""
+def put_head(w: Warehouse, table: str, change: Callable[[walk.Document], None]) -> None:
+    """Leaves another head in the catalog, as a foreign writer does."""
     before = w.location(table)
     document = walk.document(before)
-    document["last-updated-ms"] = document["metadata-log"][-1]["timestamp-ms"] - 120_000
-    document["snapshot-log"] = []
-    head = Path(walk.local(before)).with_name("00099-late.metadata.json")
+    change(document)
+    head = Path(walk.local(before)).with_name(f"00099-{change.__name__}.metadata.json")
     head.write_text(json.dumps(document))
     with closing(sqlite3.connect(w.db)) as connection:
         connection.execute(
@@ -74,10 +76,41 @@ def committed_late(w: Warehouse, table: str) -> None:
         connection.commit()
 
 
+def committed_late(document: walk.Document) -> None:
+    """A head as PyIceberg leaves it whose transaction began before somebody else's commit."""
+    document["last-updated-ms"] = document["metadata-log"][-1]["timestamp-ms"] - 120_000
+    document["snapshot-log"] = []
+
+
+def logged_late(document: walk.Document) -> None:
+    """The second of three commits came by a clock that is half a minute ahead."""
+    second = document["snapshot-log"][-2]
+    second["timestamp-ms"] = document["snapshot-log"][-1]["timestamp-ms"] + 30_000
+
+
+def test_an_instant_means_what_iceberg_says_where_clocks_differ(lake: Warehouse) -> None:
+    lake.create("clocks")
+    lake.overwrite("clocks", 0, 10, 20)
+    put_head(lake, "clocks", logged_late)
+    document, jvm = lake.document("clocks"), lake.spark._jvm
+    assert jvm is not None
+    state = parse_table(TableName("c", ("n",), "t"), lake.location("clocks"), 1, document)
+    times = [entry["timestamp-ms"] for entry in document["snapshot-log"]]
+    assert times != sorted(times)
+    name = f"{lake.catalog}.{SPACE}.clocks"
+    lake.spark.sql(f"REFRESH TABLE {name}")
+    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+        lake.spark._jsparkSession, name
+    )
+    for instant in [time + after for time in times for after in (0, 1, 10_000, 40_000)]:
+        theirs = jvm.org.apache.iceberg.util.SnapshotUtil.snapshotIdAsOfTime(table, instant)
+        assert current_at(state, from_millis(instant), from_millis(instant)) == theirs
+
+
 def test_a_table_whose_head_iceberg_refuses_is_left_out_and_the_others_expire(
     lake: Warehouse,
 ) -> None:
-    committed_late(lake, "late")
+    put_head(lake, "late", committed_late)
     lake.init()
     summary = lake.run(TODAY)
     tables = tables_of(summary)

@@ -13,6 +13,7 @@ from meltline.domain.archive.archive import ArchivedSnapshot, read_archived
 from meltline.domain.errors import OutsideRetention, RefNotFound, StatementNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.iceberg.timeline import log_by_time
 from meltline.domain.safe_text import quote
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
@@ -114,7 +115,7 @@ class ColdPast:
     def _is_contradicted(self, snapshot_id: int, at: datetime, side: Side) -> bool:
         """Whether the log has main move on, inside the interval, to what cold does not have."""
         come = [
-            e for e in self.state.snapshot_log if (e.at <= at if side is Side.AT else e.at < at)
+            e for e in log_by_time(self.state) if (e.at <= at if side is Side.AT else e.at < at)
         ]
         copy = next(copy for copy in self._copies() if copy.snapshot_id == snapshot_id)
         last = come[-1] if come else None

@@ -1,10 +1,12 @@
 """Which snapshot was current when: by the snapshot log, never the nearest one (TT-1, AR-41)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
 from meltline.domain.errors import OutsideRetention, SnapshotNotFound
-from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.iceberg.table_metadata import SnapshotLogEntry, TableMetadata
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 
@@ -45,7 +47,7 @@ def current_at(state: TableMetadata, at: datetime, now: datetime) -> int:
         OutsideRetention: The log does not reach back to it, it has not come yet, or nobody can
             tell any more what was current then. The message names the window.
     """
-    log = state.snapshot_log
+    log = log_by_time(state)
     if not log:
         raise _outside(state, at, "no history", "a table that had a snapshot then")
     window = f"from {format_instant(log[0].at)} to {format_instant(now)}"
@@ -54,26 +56,50 @@ def current_at(state: TableMetadata, at: datetime, now: datetime) -> int:
         raise _outside(state, at, problem, window)
     position = max(n for n, logged in enumerate(log) if logged.at <= at)
     snapshot_id = log[position].snapshot_id
-    if snapshot_id not in state.snapshots or is_gap(state, position):
+    if snapshot_id not in state.snapshots or is_gap(state, position, at):
         raise _outside(state, at, "a gap in the table's history", window)
     return snapshot_id
 
 
-def is_gap(state: TableMetadata, position: int) -> bool:
-    """Whether something else may have been current after an entry of the log, before the next.
+def log_by_time(state: TableMetadata) -> Sequence[SnapshotLogEntry]:
+    """The snapshot log in the order of its times, which is that of its lines unless clocks differ.
 
-    A tool that removes snapshots from the middle of the log leaves the same snapshot twice in a
-    row, or a successor whose parent is neither the entry before it nor anything that is still
-    there. A log that does not end at main's head says nothing of the time since.
+    Iceberg 1.12 answers with the newest entry up to an instant
+    (`SnapshotUtil.nullableSnapshotIdAsOfTime`), wherever it stands in the log.
     """
-    log = state.snapshot_log
+    return sorted(state.snapshot_log, key=lambda entry: entry.at)
+
+
+def is_gap(state: TableMetadata, position: int, at: datetime) -> bool:
+    """Whether something else may have been current at an instant than an entry of the log says.
+
+    A tool that removes lines from the middle of the log leaves the same snapshot twice in a row,
+    or a successor whose parents since are not in the log. A log that does not end at main's head
+    says nothing of the time since.
+
+    Args:
+        state: The table.
+        position: Of the entry, by time (`log_by_time`).
+        at: After that entry, and not after the next one.
+    """
+    log = log_by_time(state)
     if position + 1 == len(log):
-        return state.current_snapshot_id != log[-1].snapshot_id
-    following = state.snapshots.get(log[position + 1].snapshot_id)
-    if following is None or following.snapshot_id == log[position].snapshot_id:
+        return state.current_snapshot_id != state.snapshot_log[-1].snapshot_id
+    entry, following = log[position], log[position + 1]
+    snapshot = state.snapshots.get(following.snapshot_id)
+    if snapshot is None or snapshot.snapshot_id == entry.snapshot_id:
         return True
-    parent = following.parent_id
-    return parent is not None and parent not in state.snapshots
+    if snapshot.parent_id is not None and snapshot.parent_id not in state.snapshots:
+        return True
+    if snapshot.committed_at != following.at:
+        return False  # a branch was published: its commits were never main's before
+    return any(
+        entry.at <= parent.committed_at < at
+        for parent in takewhile(
+            lambda each: each.snapshot_id != entry.snapshot_id,
+            state.ancestry(snapshot.parent_id) if snapshot.parent_id is not None else (),
+        )
+    )
 
 
 def require_snapshot(state: TableMetadata, snapshot_id: int) -> int:

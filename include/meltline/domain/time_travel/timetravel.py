@@ -18,7 +18,7 @@ from meltline.domain.errors import (
     UsageInvalid,
 )
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.domain.iceberg.timeline import is_gap
+from meltline.domain.iceberg.timeline import is_gap, log_by_time
 from meltline.domain.retention.policy import INFINITE, Retention, parse_days
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_duration, format_instant
@@ -195,17 +195,17 @@ def _reached(times: list[datetime], at: datetime, side: Side) -> int | None:
 
 
 def _by_log(state: TableMetadata, at: datetime, side: Side) -> Resolved | None:
-    position = _reached([logged.at for logged in state.snapshot_log], at, side)
-    return None if position is None else _unambiguous(state, position)
+    position = _reached([logged.at for logged in log_by_time(state)], at, side)
+    return None if position is None else _unambiguous(state, position, at)
 
 
-def _unambiguous(state: TableMetadata, position: int) -> Resolved | None:
-    """An entry of the log, if nothing else can have been current before the next one."""
-    return None if is_gap(state, position) else _logged(state, position)
+def _unambiguous(state: TableMetadata, position: int, at: datetime) -> Resolved | None:
+    """An entry of the log, if nothing else can have been current at an instant after it."""
+    return None if is_gap(state, position, at) else _logged(state, position)
 
 
 def _logged(state: TableMetadata, position: int) -> Resolved:
-    log = state.snapshot_log
+    log = log_by_time(state)
     end = log[position + 1].at if position + 1 < len(log) else None
     return Resolved(log[position].snapshot_id, log[position].at, end)
 
@@ -251,7 +251,7 @@ def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved
 def _by_commits(past: Past, own: Sequence[Snapshot], side: Side) -> Resolved:
     ids = {snapshot.snapshot_id for snapshot in own}
     # In the order in which main first saw them: a rollback may bring one back later.
-    seen = dict.fromkeys(e.snapshot_id for e in past.state.snapshot_log if e.snapshot_id in ids)
+    seen = dict.fromkeys(e.snapshot_id for e in log_by_time(past.state) if e.snapshot_id in ids)
     if seen:
         return _by_commit(past, list(seen)[-1 if side is Side.AT else 0], side)
     moments = [snapshot.committed_at for snapshot in own]
@@ -263,13 +263,13 @@ def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
 
     By position and not by time: two commits may fall into one millisecond.
     """
-    log = past.state.snapshot_log
+    log = log_by_time(past.state)
     position = next(n for n, logged in enumerate(log) if logged.snapshot_id == snapshot_id)
     at = log[position].at
     past.require_readable(at)
     if side is Side.AT:
         return _logged(past.state, position)
-    before = _unambiguous(past.state, position - 1) if position > 0 else None
+    before = _unambiguous(past.state, position - 1, at) if position > 0 else None
     if before is None or before.snapshot_id not in past.state.snapshots:
         return _by_time(past, at, side)
     return before
@@ -286,7 +286,7 @@ def _by_tag(past: Past, name: str, side: Side) -> Resolved:
             found=f"a branch {name}" if name in state.refs else name,
             next=f"`meltline tags {quote(state.name)}` lists its tags",
         )
-    seen = [logged.snapshot_id for logged in state.snapshot_log]
+    seen = [logged.snapshot_id for logged in log_by_time(state)]
     if snapshot_id in seen:
         if side is Side.BEFORE:
             return _by_commit(past, snapshot_id, side)
