@@ -77,6 +77,7 @@ def test_a_preview_says_the_same() -> None:
 def test_where_nothing_remains_no_portion_helps() -> None:
     assert not Backlog((1,), 1, 100, 0).is_too_much(0.95)
     assert Backlog((1,), 1, 100, 1).is_too_much(0.95)
+    assert not Backlog((1,), 1, 1000, 1).is_too_much(1.0), "its gate refuses nothing"
 
 
 @pytest.mark.parametrize("limits", [(0, 7, 12), (3, 1, 0), (5, 5, 5)])

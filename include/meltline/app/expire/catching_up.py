@@ -17,6 +17,8 @@ from meltline.domain.retention.backlog import Backlog, longest_prefixes
 from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.ports import FileLedger, PlanReader, SnapshotKey
 
+_MOST_PLANS = 200  # newest ones, among which a table's last expiration is looked for
+
 Planned = Mapping[TableName, int]
 """Bytes that depart by the plans of tables."""
 
@@ -124,13 +126,26 @@ def _backlog(
     if target.table.drop is not None:
         return None  # its gate lets all go once its time is up
     metadata = target.state.metadata_bytes
-    head = metadata + _head_bytes(context.files, target)
-    if not Backlog((), 0, plan.bytes, head).is_too_much(limit):
-        return None  # at least that much remains: most nights nothing else is asked
+    if not Backlog((), 0, plan.bytes, metadata + _stated_bytes(target)).is_too_much(limit):
+        return None  # most nights nothing else is asked
     overdue = _overdue(context.control.plans, target)
-    remains = max(head, metadata + _remaining(context.files, observation, target, plan))
+    if not overdue:
+        return None
+    remaining = _remaining(context.files, observation, target, plan)
+    remains = metadata + max(_head_bytes(context.files, target), remaining)
     backlog = Backlog(overdue, len(plan.snapshots), plan.bytes, remains)
-    return backlog if overdue and backlog.is_too_much(limit) else None
+    return backlog if backlog.is_too_much(limit) else None
+
+
+def _stated_bytes(target: TableRetention) -> int:
+    """Bytes of the files of heads, as their summaries state them."""
+    snapshots = target.state.snapshots
+    stated = (
+        snapshots[head].summary.get("total-files-size", "")
+        for head in target.state.heads.values()
+        if head in snapshots
+    )
+    return max((int(size) for size in stated if size.isdecimal()), default=0)
 
 
 def _head_bytes(files: FileLedger, target: TableRetention) -> int:
@@ -155,7 +170,9 @@ def _overdue(plans: PlanReader, target: TableRetention) -> list[int]:
 
     All are where there was none.
     """
-    applied = plans.find(table_uuid=target.state.uuid, states=[PlanState.APPLIED])
+    applied = plans.find(
+        table_uuid=target.state.uuid, states=[PlanState.APPLIED], limit=_MOST_PLANS
+    )
     last = next((p for p in applied if p.kind is PlanKind.EXPIRE), None)
     ends, snapshots = target.keeps.superseded_at, target.state.snapshots
 
@@ -164,6 +181,6 @@ def _overdue(plans: PlanReader, target: TableRetention) -> list[int]:
 
     expired = sorted(target.keeps.expired, key=lambda number: (left_at(number), number))
     if last is None:
-        return expired
+        return expired if len(applied) < _MOST_PLANS else []
     since = last.window_start
     return [number for number in expired if since and left_at(number) < since]

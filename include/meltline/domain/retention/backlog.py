@@ -34,8 +34,7 @@ class Backlog:
 
         Where nothing remains, no portion helps.
         """
-        whole = self.bytes + self.remaining_bytes
-        return self.remaining_bytes > 0 and self.bytes > _BELOW * limit * whole
+        return limit < 1 and self.remaining_bytes > 0 and self.bytes > self.most_bytes(limit)
 
     def most_bytes(self, limit: float) -> float:
         """How many may depart in one night."""
