@@ -74,14 +74,14 @@ class Neighbourhood:
 class ManifestIndex(Protocol):
     """What manifests hold, each read once."""
 
-    def unread(self, paths: Sequence[str]) -> set[str]:
-        """Those of the manifests that have never been read wholly."""
+    def counted(self, paths: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
+        """Those of the manifests that were read wholly: their ADDED, EXISTING, DELETED entries."""
         ...
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
     ) -> Sequence[ManifestOutcome]:
-        """Reads each manifest once, on executors, and appends the entries of those that agree.
+        """Reads each manifest once, on executors, and appends the entries of those it can read.
 
         Of a manifest that is read for its changes only those are appended. They count once their
         snapshot is recorded.

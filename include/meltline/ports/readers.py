@@ -56,6 +56,7 @@ class ProofResult:
             locations, so a collision counts as a hit.
         lists: How the manifest lists are that were read from the files for this result.
         errors: Why a list or manifest could not be read, per table UUID.
+        contradictions: How lists count other entries than manifests have, likewise.
         read: How many manifests were read from the files for this result; of the others it is known
             what an earlier reading found.
     """
@@ -68,6 +69,7 @@ class ProofResult:
     errors: Mapping[str, tuple[str, ...]]
     read: int
     lists: Mapping[SnapshotKey, ReachableSet] = field(default_factory=dict)
+    contradictions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class ProofReader(Protocol):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from meltline.adapters.manifests.fastavro_reader import checked_entries
+from meltline.adapters.manifests.fastavro_reader import checked_entries, counts_of
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.iceberg.files import (
     DepartureState,
@@ -47,10 +47,12 @@ class MemoryManifests:
     def __init__(self, tables: MemoryTables) -> None:
         self._tables = tables
 
-    def unread(self, paths: Sequence[str]) -> set[str]:
-        """Those of the manifests that have never been read."""
+    def counted(self, paths: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
+        """Those of the manifests that have been read, and how many entries each has."""
         with self._tables.guard:
-            return {path for path in paths if location_key(path) not in self._tables.manifests}
+            manifests = self._tables.manifests
+            reads = {p: manifests[k] for p in paths if (k := location_key(p)) in manifests}
+        return {path: counts_of(e.status for e in read.entries) for path, read in reads.items()}
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
@@ -62,6 +64,8 @@ class MemoryManifests:
             entries, outcome = self._read(manifest, owners)
             if request.changes_of is not None:
                 outcome = _changed(outcome, entries, is_first=request.changes_of.is_first)
+                ambiguity = "" if outcome.error else manifest.contradiction(outcome.counts)
+                outcome = replace(outcome, ambiguity=ambiguity)
             outcomes.append(outcome)
             if not outcome.error:
                 read = ReadManifest(manifest.path, manifest.bytes, entries)
@@ -80,14 +84,11 @@ class MemoryManifests:
             return (), ManifestOutcome(manifest.path, error=f"{manifest.path} is missing")
         except (MetadataUnreadable, StoreRefused) as error:
             return (), ManifestOutcome(manifest.path, error=f"{error.message}: {error.found}")
-        counts = Counter(file.status for file in entries)
         paths = [manifest.path, *(file.path for file in entries)]
         live = [file.path for file in entries if file.status is not EntryStatus.DELETED]
         return entries, ManifestOutcome(
-            path=manifest.path,
-            added=counts[EntryStatus.ADDED],
-            existing=counts[EntryStatus.EXISTING],
-            deleted=counts[EntryStatus.DELETED],
+            manifest.path,
+            *counts_of(file.status for file in entries),
             owners=tuple(sorted({owner for path in paths for owner in owners.owners(path)})),
             places=tuple(sorted(places_in(live, self._tables.store.links_among))),
         )

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from meltline.adapters.manifests.pyiceberg_reader import (
     ListedManifest,
-    LiveFile,
+    LiveColumns,
     listed_manifests,
-    live_files,
+    live_columns,
 )
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.locations import location_key
@@ -60,9 +60,10 @@ class _Reading:
     listed: dict[str, ListedManifest] = field(default_factory=dict)
     _manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
     _tables: dict[str, set[str]] = field(default_factory=dict)
-    _live: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
+    _live: dict[str, LiveColumns] = field(default_factory=dict)
     _hits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _errors: dict[str, list[str]] = field(default_factory=dict)
+    _contradictions: dict[str, list[str]] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
     _lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
 
@@ -96,38 +97,42 @@ class _Reading:
 
     def read_manifest(self, manifest: ListedManifest) -> None:
         """Notes what a manifest keeps alive; an unreadable one keeps an error instead."""
-        live: tuple[LiveFile, ...] = ()
+        live = LiveColumns([], [])
         error = ""
         try:
-            live = live_files(manifest, self.store.read(manifest.path))
+            live = live_columns(manifest, self.store.read(manifest.path))
         except FileNotFoundError:
             error = f"{manifest.path} is missing"
         except MeltlineError as fault:
             error = f"{fault.message}: {fault.found}"
         self._live[manifest.path] = live
-        sought = [self.sought.get(location_key(file.path)) for file in live]
+        sought = [self.sought.get(location_key(path)) for path in live.paths]
         if hits := tuple(path for path in sought if path is not None):
             self._hits[manifest.path] = hits
         for uuid in self._tables[manifest.path] if error else ():
             self._errors.setdefault(uuid, []).append(error)
+        for uuid in self._tables[manifest.path] if live.contradiction else ():
+            self._contradictions.setdefault(uuid, []).append(live.contradiction)
 
     def answer(self) -> ProofResult:
         """All that was read."""
         return ProofResult(
             manifests={key: tuple(paths) for key, paths in self._manifests.items()},
-            live_files={path: len(live) for path, live in self._live.items()},
-            live_bytes={path: sum(f.bytes for f in live) for path, live in self._live.items()},
+            live_files={path: len(live.paths) for path, live in self._live.items()},
+            live_bytes={path: sum(live.sizes) for path, live in self._live.items()},
             hits=self._hits,
             errors={uuid: tuple(messages) for uuid, messages in self._errors.items()},
             sizes=self._sizes | {path: manifest.bytes for path, manifest in self.listed.items()},
             read=len(self._live),
             lists=self._lists,
+            contradictions={uuid: tuple(of) for uuid, of in self._contradictions.items()},
         )
 
     def distinct_bytes(self) -> int:
         """Bytes of the distinct live files of all that was read."""
         sizes: dict[str, int] = {}
-        for file in (file for live in self._live.values() for file in live):
-            key = location_key(file.path)
-            sizes[key] = max(file.bytes, sizes.get(key, 0))
+        for live in self._live.values():
+            for path, size in zip(live.paths, live.sizes, strict=True):
+                key = location_key(path)
+                sizes[key] = max(size, sizes.get(key, 0))
         return sum(sizes.values())

@@ -45,6 +45,10 @@ class Shelf:
         """`linear/a` is the file a in the folder of the table linear."""
         return f"{self.root}/{short}"
 
+    def unread(self, paths: Sequence[str]) -> set[str]:
+        """Those of some manifests that were never read wholly."""
+        return {*paths} - self.ledger.manifests.counted(paths).keys()
+
     def short(self, path: str) -> str:
         return path.removeprefix(f"{self.root}/")
 

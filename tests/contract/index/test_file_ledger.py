@@ -18,10 +18,10 @@ from tests.contract.index.file_shelf import CANCELLED, DELETED, NOW, REMOVED, Sh
 
 def test_only_unread_manifests_are_unknown(shelf: Shelf) -> None:
     asked = [shelf.path("linear/m1"), shelf.path("linear/m77")]
-    assert shelf.ledger.manifests.unread(asked) == {shelf.path("linear/m77")}
+    assert shelf.unread(asked) == {shelf.path("linear/m77")}
     respelled = shelf.path("linear/m1").replace("file:///", "file:/")
-    assert shelf.ledger.manifests.unread([respelled]) == set()
-    assert shelf.ledger.manifests.unread([]) == set()
+    assert shelf.unread([respelled]) == set()
+    assert shelf.unread([]) == set()
 
 
 def test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row(
@@ -37,12 +37,15 @@ def test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row(
     request = IngestRequest("mixed", (good, noise, cut, lying, missing))
     outcomes = {shelf.short(o.path): o for o in shelf.ledger.manifests.ingest([request], [])}
     assert (outcomes["mixed/good"].added, outcomes["mixed/good"].deleted) == (1, 1)
-    assert [name for name, outcome in outcomes.items() if not outcome.error] == ["mixed/good"]
+    assert [name for name, of in outcomes.items() if not of.error] == ["mixed/good", "mixed/lying"]
     assert "missing" in outcomes["mixed/missing"].error
-    bad = {manifest.path for manifest in (noise, cut, lying, missing)}
-    assert shelf.ledger.manifests.unread([good.path, *sorted(bad)]) == bad
+    bad = {manifest.path for manifest in (noise, cut, missing)}
+    assert shelf.unread([good.path, *sorted(bad)]) == bad
     files = [shelf.path(f"mixed/{name}") for name in "abcd"]
-    assert shelf.ledger.references.unknown(files) == set(files[1:])
+    assert shelf.ledger.references.unknown(files) == set(files[1:3])
+    # What its list counts wrongly is read, and counted rightly ever after.
+    assert outcomes["mixed/lying"].counts == (1, 0, 0)
+    assert shelf.ledger.manifests.counted([lying.path]) == {lying.path: (1, 0, 0)}
 
 
 def test_a_manifest_that_was_mended_is_read_the_next_time(shelf: Shelf) -> None:
@@ -53,7 +56,7 @@ def test_a_manifest_that_was_mended_is_read_the_next_time(shelf: Shelf) -> None:
     shelf.store.write(broken.path, content)
     (outcome,) = shelf.ledger.manifests.ingest([IngestRequest("mended", (broken,))], [])
     assert (outcome.error, outcome.added) == ("", 1)
-    assert shelf.ledger.manifests.unread([broken.path]) == set()
+    assert shelf.unread([broken.path]) == set()
 
 
 def test_an_outcome_names_the_owners_of_the_manifest_and_of_all_it_names(shelf: Shelf) -> None:
@@ -144,7 +147,7 @@ def test_rebuilding_forgets_what_can_be_read_again_and_keeps_what_others_need(
     shelf.ledger.side_files.record([side], NOW)
     shelf.ledger.upkeep.rebuild(["forgets"])
     assert shelf.known("forgets") == set() and shelf.known("remembers") == {1}
-    assert shelf.ledger.manifests.unread([own.path, shared.path]) == {own.path}
+    assert shelf.unread([own.path, shared.path]) == {own.path}
     assert _side_files(shelf, "forgets") == set()
     assert shelf.ledger.references.among([shelf.path("forgets/b")], []) == {shelf.path("forgets/b")}
     shelf.ledger.manifests.ingest([IngestRequest("forgets", (own,))], [])
@@ -162,7 +165,7 @@ def test_rebuilding_takes_whatever_stands_for_a_table_as_text(shelf: Shelf) -> N
         shelf.ledger.snapshots.record([shelf.record(name, 1, ref)])
     shelf.ledger.upkeep.rebuild(names[:1])
     assert shelf.known(names[0]) == set() and shelf.known("bystander") == {1}
-    assert shelf.ledger.manifests.unread([own.path, other.path]) == {own.path}
+    assert shelf.unread([own.path, other.path]) == {own.path}
 
 
 # --- paths with one hash -------------------------------------------------------------------------
@@ -176,9 +179,9 @@ def test_a_manifest_whose_paths_hash_another_one_has_is_never_taken_for_it(shelf
     (read,) = shelf.ledger.manifests.ingest([IngestRequest("hashes", (one,))], [])
     assert not read.error
     shelf.ledger.snapshots.record([shelf.record("hashes", 1, one)])
-    assert shelf.ledger.manifests.unread([one.path, other.path]) == {other.path}
+    assert shelf.unread([one.path, other.path]) == {other.path}
     (read,) = shelf.ledger.manifests.ingest([IngestRequest("hashes", (other,))], [])
     if read.error:  # its table is skipped by name, and what it refers to is kept
         assert other.path in read.error and "hash" in read.error
-        assert shelf.ledger.manifests.unread([other.path]) == {other.path}
+        assert shelf.unread([other.path]) == {other.path}
     assert shelf.departing(hashes=[1]) == {"hashes/list1", first, "hashes/a"}

@@ -64,9 +64,9 @@ def test_a_manifest_whose_rows_are_lost_with_their_executor_does_not_count_as_re
     request = IngestRequest("t", [ManifestFile(path, len(content), 20, 0, 0, 3, 9)], homes=(home,))
     with pytest.raises((PySparkException, Py4JJavaError)):
         manifests.ingest([request], [])
-    assert manifests.unread([path]) == {path}
+    assert not manifests.counted([path])
     store.write(path, content)
     tables.happens = lambda: None
     (outcome,) = manifests.ingest([request], [])
-    assert not outcome.error and not manifests.unread([path])
+    assert not outcome.error and manifests.counted([path])
     assert tables.read("entries").count() == 20

@@ -15,6 +15,8 @@ UNMANAGED = ("tests/unit/stopping/test_unmanaged_formats.py",)
 STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
 ODD_LOGS = ("tests/unit/refs/test_odd_logs.py",)
+MISCOUNTED = ("tests/unit/stopping/test_miscounted_manifests.py",)
+FRONTS = ("tests/unit/manifests/test_manifest_fronts.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
@@ -231,9 +233,58 @@ STOPPING = (
     Mutation(
         "stopping: trust covers a manifest that cannot be read",
         "app/observe/ingest.py",
-        "    if bad := _unread(reading, outcomes):\n        return Verdict(checked=True, problem=bad.error)\n",
-        "    if (bad := _unread(reading, outcomes)) and reading.state.uuid not in trusted:\n        return Verdict(checked=True, problem=bad.error)\n",
+        "    if bad := _unread(reading, read.outcomes):\n        return Verdict(checked=True, problem=bad.error)\n",
+        "    if (bad := _unread(reading, read.outcomes)) and reading.state.uuid not in trusted:\n        return Verdict(checked=True, problem=bad.error)\n",
         CONTRADICTORY,
+    ),
+    Mutation(
+        "stopping: nobody holds what lists count against what their manifests have",
+        "app/observe/ingest.py",
+        "        if counts and (problem := manifest.contradiction(counts)):\n",
+        "        if not counts and (problem := manifest.contradiction((0, 0, 0))):\n",
+        MISCOUNTED,
+    ),
+    Mutation(
+        "stopping: what lists count wrongly is noticed in the first night alone",
+        "app/observe/ingest.py",
+        "    return outcomes, {**before, **read}\n",
+        "    return outcomes, read\n",
+        MISCOUNTED,
+    ),
+    Mutation(
+        "stopping: a gate refuses a trusted table because of its lists' counts",
+        "app/gate/proof.py",
+        "    for uuid in scan.contradictions.keys() - trusted:\n",
+        "    for uuid in scan.contradictions:\n",
+        MISCOUNTED,
+    ),
+    Mutation(
+        "stopping: a gate passes over a list that counts wrongly",
+        "app/gate/proof.py",
+        "    for uuid in scan.contradictions.keys() - trusted:\n",
+        "    for uuid in scan.contradictions.keys() & trusted:\n",
+        MISCOUNTED,
+    ),
+    Mutation(
+        "stopping: a manifest that is counted wrongly is one that cannot be read",
+        "adapters/manifests/fastavro_reader.py",
+        "    if not manifest.bytes:\n        require_counts(",
+        "    if manifest:\n        require_counts(",
+        MISCOUNTED,
+    ),
+    Mutation(
+        "stopping: the index believes how many entries a list says a manifest has",
+        "adapters/manifests/fastavro_reader.py",
+        "    if front.is_whole:\n        _require_total(",
+        "    if not front.is_whole:\n        _require_total(",
+        FRONTS,
+    ),
+    Mutation(
+        "stopping: reading changes ends as soon as a list's count is reached",
+        "adapters/manifests/fastavro_reader.py",
+        "            missing[file.status] -= 1\n        elif not any(missing.values()):\n",
+        "            missing[file.status] -= 1\n        if not any(missing.values()):\n",
+        FRONTS,
     ),
     Mutation(
         "stopping: a cause that was there the night before counts from today",

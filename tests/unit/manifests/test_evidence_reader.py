@@ -191,8 +191,9 @@ def one_entry() -> bytes:
 
 
 def refusal(content: bytes, rows: int | None = None) -> str:
+    """Why a manifest is refused of which no list says how long it is."""
     with pytest.raises(MetadataUnreadable) as refused:
-        live_columns(ListedManifest("m", len(content), rows), content)
+        live_columns(ListedManifest("m", 0, rows), content)
     return refused.value.found
 
 
@@ -201,6 +202,9 @@ def test_a_file_that_does_not_add_up_is_refused() -> None:
     whole = blocks((1, entry), (1, entry))
     assert live_columns(ListedManifest("m", len(whole), 2), whole).paths == ["a", "a"]
     assert "2 entries" in refusal(whole, 3)
+    miscounted = live_columns(ListedManifest("m", len(whole), 3), whole)
+    assert miscounted == LiveColumns(["a", "a"], [1, 1], miscounted.contradiction)
+    assert "2 entries where its list says 3" in miscounted.contradiction
     assert "broken block" in refusal(whole[:-1] + b"?")
     assert "announced" in refusal(whole[: -len(MARKER) - 1])
     assert "take" in refusal(blocks((1, entry + entry)), 1)

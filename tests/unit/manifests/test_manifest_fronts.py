@@ -106,11 +106,31 @@ def test_a_manifest_of_another_length_is_refused_though_its_front_is_sound(more:
     assert found.rows.num_rows == 0
 
 
-def test_a_manifest_that_has_fewer_changes_than_its_list_counts_is_refused() -> None:
-    store, manifest = written(NEW[1:] + entries("old", 6_001, EXISTING, since=2))
+@pytest.mark.parametrize(
+    "rows",
+    [
+        NEW[1:] + entries("old", 6_001, EXISTING, since=2),
+        [*entries("more", 1, ADDED), *NEW, *OLD[1:]],
+        [*NEW, *entries("more", 1, ADDED), *OLD[1:]],
+    ],
+)
+def test_a_manifest_with_other_changes_than_its_list_counts_is_to_be_read_wholly(
+    rows: list[Entry],
+) -> None:
+    store, manifest = written(rows)
     found = index(store, manifest)
-    assert "ADDED" in found.outcomes[0].error
+    (outcome,) = found.outcomes
+    assert outcome.ambiguity and not outcome.error
+    assert manifest.contradiction(outcome.counts)
     assert found.rows.num_rows == 0
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0), (0, 2, 0), (1, 1, 0)])
+def test_no_count_has_an_added_file_passed_over(counts: tuple[int, int, int]) -> None:
+    content = manifest_bytes(2, [*entries("old", 1, EXISTING, since=2), *entries("new", 2, ADDED)])
+    manifest = ManifestFile(PATH, len(content), *counts, 7, 7)
+    (outcome,) = index(CountingStore(content), manifest).outcomes
+    assert outcome.ambiguity and outcome.counts == (2, 1, 0)
 
 
 def test_a_store_that_gives_no_part_is_asked_for_the_whole() -> None:

@@ -1,6 +1,6 @@
 """Observing a line: what could not be read for its changes is not known by them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meltline.app.observe.observe import observe
@@ -16,8 +16,8 @@ class LateStore:
 
     inner: ManifestIndex
 
-    def unread(self, paths: Sequence[str]) -> set[str]:
-        return self.inner.unread(paths)
+    def counted(self, paths: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
+        return self.inner.counted(paths)
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]

@@ -11,6 +11,7 @@ import pytest
 
 from meltline.domain.purging.purge_status import HaltReason
 from tests.lake.lake import Table
+from tests.lake.odd_lists import count_wrongly, nothing
 from tests.unit.status.nightly import NightlyLake
 from tests.unit.stopping.test_contradictory_tables import main_is_a_tag, miscounted, too_few
 from tests.unit.stopping.test_refused_heads import committed_late
@@ -32,6 +33,11 @@ def counted_wrongly_once(odd: Table) -> None:
 def main_became_a_tag(odd: Table) -> None:
     """L3: which the specification forbids, and readers take."""
     odd.edit(main_is_a_tag)
+
+
+def counts_its_manifests_wrongly(odd: Table) -> None:
+    """L4: a list whose counts are not what its manifests hold."""
+    count_wrongly(odd.lake, odd, nothing)
 
 
 def refused_by_java(odd: Table) -> None:
@@ -56,6 +62,7 @@ def nights_after(stage: Callable[[Table], None], file: Path) -> Samples:
         (counts_wrongly, "contradictory"),
         (counted_wrongly_once, "contradictory"),
         (main_became_a_tag, "live"),
+        (counts_its_manifests_wrongly, "contradictory"),
         (refused_by_java, "live"),
     ],
 )

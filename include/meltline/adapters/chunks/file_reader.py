@@ -25,8 +25,7 @@ class AvroChunkFiles:
 
     def live(self, snapshot: Snapshot, layout: ChunkLayout) -> Sequence[ChunkFile]:
         """Every data and delete file of a snapshot. Raises MetadataUnreadable."""
-        manifests = [m for m in self._manifests(snapshot) if _may_have(m, _LIVE)]
-        entries = self._entries(manifests, layout)
+        entries = self._entries(self._manifests(snapshot), layout)
         return [entry.file for entry in entries if entry.status in _LIVE]
 
     def change(self, snapshot: Snapshot, layout: ChunkLayout, place: int) -> SnapshotChange:

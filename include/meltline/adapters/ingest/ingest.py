@@ -1,10 +1,11 @@
 """Reading manifests into the ledger, each the way that is cheapest (decision 002)."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from meltline.adapters.index_tables.rows import tuples
@@ -38,6 +39,8 @@ from meltline.domain.iceberg.files import ManifestOutcome
 from meltline.domain.iceberg.linear_history import SnapshotDelta
 from meltline.domain.iceberg.locations import Ownership, location_key
 from meltline.ports import IngestRequest, ObjectReader
+
+_COUNTS = ("added", "existing", "deleted")
 
 
 @dataclass(frozen=True)
@@ -76,17 +79,20 @@ class ManifestRows:
         self._store = store
         self.limits = limits
 
-    def unread(self, paths: Sequence[str]) -> set[str]:
-        """Those of the manifests that have never been read wholly."""
+    def counted(self, paths: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
+        """Those of the manifests that were read wholly: their ADDED, EXISTING, DELETED entries."""
         if not paths:
-            return set()
-        known_places = self._known_manifests(paths)
-        return {path for path in paths if known_places.get(key_hash(path)) != location_key(path)}
+            return {}
+        rows = self._rows_of(paths)
+        rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
+        read = tuples(rows, "path", "added", "existing", "deleted")
+        counts = {location_key(path): (added, old, gone) for path, added, old, gone in read}
+        return {path: counts[key] for path in paths if (key := location_key(path)) in counts}
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
     ) -> Sequence[ManifestOutcome]:
-        """Reads each manifest once and appends the entries of those that agree with their list.
+        """Reads each manifest once and appends the entries of those that it can read.
 
         The row in `manifests` says "read": it comes after the entries, so that a crash in between
         costs a second reading and never an entry.
@@ -108,21 +114,20 @@ class ManifestRows:
         self._tables.append("manifests", rows, marker)
         return outcomes
 
-    def _known_manifests(self, paths: Sequence[str], *, wholly: bool = True) -> dict[int, str]:
-        """Where manifests lie that have the ids of these, and were read, or read wholly.
+    def _rows_of(self, paths: Sequence[str]) -> pa.Table:
+        """The rows of manifests that have the ids of these.
 
         An id is a hash of 64 bits, and whoever wants to can make two locations with one.
         """
         among = ("manifest_id", list(map(key_hash, paths)))
-        rows = self._tables.look("manifests", ("manifest_id", "path", "whole"), among=among)
-        if wholly:
-            rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
-        return {id: location_key(path) for id, path in tuples(rows, "manifest_id", "path")}
+        columns = ("manifest_id", "path", "whole", *_COUNTS)
+        return self._tables.look("manifests", columns, among=among)
 
     def _colliding(self, requests: Sequence[ReadRequest]) -> Outcomes:
         """Manifests whose id is another one's: taken for that, they would lose their files."""
         paths = list(dict.fromkeys(r.manifest.path for r in requests))
-        places = self._known_manifests(paths, wholly=False) if paths else {}
+        rows = tuples(self._rows_of(paths), "manifest_id", "path") if paths else ()
+        places = {id: location_key(path) for id, path in rows}
         outcomes: Outcomes = {}
         for path in paths:
             place = places.setdefault(key_hash(path), location_key(path))

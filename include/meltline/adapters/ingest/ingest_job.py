@@ -7,7 +7,6 @@ The object-store port reads them, on the driver or on executors, so that no Hado
 needed for the store, and one unreadable manifest costs only its own table.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from meltline.adapters.index_tables.schema import CHANGES, ENTRIES
 from meltline.adapters.ingest.outcome_rows import outcome_rows
-from meltline.adapters.manifests.fastavro_reader import changed_entries, checked_entries
+from meltline.adapters.manifests.fastavro_reader import (
+    changed_entries,
+    checked_entries,
+    counts_of,
+)
 from meltline.adapters.manifests.path_hash import key_hash, part_hash
 from meltline.adapters.manifests.prefix_reads import read_prefix, read_whole
 from meltline.adapters.manifests.spark_decoder import Step
@@ -284,7 +287,7 @@ def _failed(manifest: ManifestFile, error: MeltlineError) -> ManifestOutcome:
 def read_checked(
     content: bytes, manifest: ManifestFile, owners: OwnerIndex
 ) -> tuple[Sequence[ManifestEntry], ManifestOutcome]:
-    """Decodes one manifest and holds it against its list entry: all of its entries, or none."""
+    """Decodes one manifest that is as long as its list says: all of its entries, or none."""
     try:
         entries = checked_entries(manifest, content)
     except MetadataUnreadable as error:
@@ -295,12 +298,9 @@ def read_checked(
 def _counted(
     manifest: ManifestFile, entries: Sequence[ManifestEntry], owners: OwnerIndex
 ) -> ManifestOutcome:
-    counts = Counter(file.status for file in entries)
     return ManifestOutcome(
-        path=manifest.path,
-        added=counts[EntryStatus.ADDED],
-        existing=counts[EntryStatus.EXISTING],
-        deleted=counts[EntryStatus.DELETED],
+        manifest.path,
+        *counts_of(file.status for file in entries),
         owners=tuple(sorted(_owners(manifest, entries, owners))),
     )
 
@@ -323,7 +323,9 @@ def read_changes(front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step
     try:
         entries = _entries_of_step(front, manifest, step)
     except MetadataUnreadable as error:
-        return Changed(_failed(manifest, error))
+        # One that can be read all the same is only counted wrongly.
+        _, outcome = read_checked(front.content, manifest, owners)
+        return Changed(replace(outcome, ambiguity="" if outcome.error else error.found))
     live = [file for file in entries if file.status != EntryStatus.DELETED]
     removed = [file for file in entries if file.status == EntryStatus.DELETED]
     if step.is_first:
@@ -362,7 +364,7 @@ def _numbered(file: ManifestEntry, manifest: ManifestFile) -> int:
 def _ambiguity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: Step) -> str:
     """Why changes do not belong to their step, or do not say since when a file was there."""
     if step.is_first:
-        return ""
+        return manifest.contradiction(counts_of(file.status for file in entries))
     for file in entries:
         if _snapshot_of(file, manifest) != step.snapshot_id:
             return f"{file.path} was changed by another snapshot"

@@ -135,7 +135,7 @@ class AvroManifests:
         return read_manifest_list(path, content)
 
     def live_paths(self, manifest: ManifestFile, content: bytes) -> Sequence[str]:
-        """The files a manifest keeps alive, its counts held against its list entry.
+        """The files a manifest keeps alive, its length held against its list entry.
 
         Raises:
             MetadataUnreadable: It does not follow the spec, or is not what its list says.
@@ -145,14 +145,18 @@ class AvroManifests:
 
 
 def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[ManifestEntry]:
-    """All entries of a manifest, after its length and counts agreed with its list entry.
+    """All entries of a manifest, after its length agreed with its list entry.
+
+    Its list may count them wrongly: whoever asks holds that against its table. Only where the list
+    does not say how long the manifest is, its counts are all that tells of a torn one.
 
     Raises:
         MetadataUnreadable: It does not follow the spec, or is not what its list says.
     """
     require_length(manifest, len(content))
     entries = list(read_manifest(manifest.path, content))
-    require_counts(manifest, (file.status for file in entries))
+    if not manifest.bytes:
+        require_counts(manifest, (file.status for file in entries))
     return entries
 
 
@@ -164,40 +168,53 @@ def require_length(manifest: ManifestFile, length: int) -> None:
 
 def require_counts(manifest: ManifestFile, statuses: Iterable[EntryStatus]) -> None:
     """Refuses a manifest that has other entries than its list counts. Raises MetadataUnreadable."""
-    listed = {
-        EntryStatus.ADDED: manifest.added_files,
-        EntryStatus.EXISTING: manifest.existing_files,
-        EntryStatus.DELETED: manifest.deleted_files,
-    }
+    if contradiction := manifest.contradiction(counts_of(statuses)):
+        raise _mismatch(manifest, "entries as its list counts them", contradiction)
+
+
+def counts_of(statuses: Iterable[EntryStatus]) -> tuple[int, int, int]:
+    """How many entries are ADDED, EXISTING and DELETED."""
     counted = Counter(statuses)
-    for status, count in listed.items():
-        if count is not None and count != counted[status]:
-            raise _mismatch(manifest, f"{count} {status.name} entries", str(counted[status]))
+    return counted[EntryStatus.ADDED], counted[EntryStatus.EXISTING], counted[EntryStatus.DELETED]
 
 
 def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestEntry]:
     """The entries with status ADDED and DELETED, all that its list entry counts.
 
-    The rest is not decoded: a merged manifest has its new entries before thousands of others.
+    The rest is not decoded: a merged manifest has its new entries before thousands of others. As
+    its list may count too few, that is believed where the file holds as many entries as the list
+    says in all; and reading never ends before an entry that is EXISTING.
 
     Raises:
-        MetadataUnreadable: It does not follow the spec, or has fewer than its list says; or these
+        MetadataUnreadable: It does not follow the spec, or has others than its list says; or these
             do not all stand in what was read of it.
     """
     require_length(manifest, front.bytes)
+    if front.is_whole:
+        _require_total(manifest, front.content)
     added, _, deleted = manifest.counts
     missing = Counter({EntryStatus.ADDED: added, EntryStatus.DELETED: deleted})
     entries: list[ManifestEntry] = []
-    for file in read_manifest(manifest.path, front.content) if missing.total() else ():
+    for file in read_manifest(manifest.path, front.content):
         if file.status != EntryStatus.EXISTING:
             entries.append(file)
             missing[file.status] -= 1
-            if not any(missing.values()):
-                break
+        elif not any(missing.values()):
+            break
     for status, count in missing.items():
         if count:
             raise _mismatch(manifest, f"{status.name} entries as counted", f"{-count:+} of them")
     return entries
+
+
+def _require_total(manifest: ManifestFile, content: bytes) -> None:
+    """Refuses a manifest of another number of entries. Raises MetadataUnreadable."""
+    try:
+        records = sum(block.records for block in AvroFile.read(content).blocks())
+    except ValueError as error:
+        raise unreadable(manifest.path, "a manifest", error) from error
+    if records != manifest.entries:
+        raise _mismatch(manifest, f"{manifest.entries} entries", f"{records} entries")
 
 
 def _mismatch(manifest: ManifestFile, expected: str, actual: str) -> MetadataUnreadable:

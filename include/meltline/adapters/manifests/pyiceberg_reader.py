@@ -1,12 +1,13 @@
 """Reads manifest lists and manifests with PyIceberg, for the gate's evidence.
 
 It shares no code with the index's reader (`manifests`): where the two disagree, the gate refuses.
-Fields are found by id, not by name, and a manifest's rows are counted against its list.
+Fields are found by id, not by name, and a manifest's rows are counted against its list. Only
+where a schema has no ids, its fields are those of the specification's names.
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -76,10 +77,15 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class LiveColumns:
-    """Where the files are that a manifest keeps alive, and how many bytes each has."""
+    """Where the files are that a manifest keeps alive, and how many bytes each has.
+
+    Attributes:
+        contradiction: How its list counts other entries than it has; empty where it does not.
+    """
 
     paths: list[str]
     sizes: list[int]
+    contradiction: str = ""
 
 
 def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
@@ -98,7 +104,7 @@ def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
 
 
 def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]:
-    """The live files of a manifest, after its length and row count agreed with the list.
+    """The live files of a manifest, after its length agreed with the list.
 
     Raises:
         MetadataUnreadable: It does not follow the spec, or is not as long as its list says.
@@ -112,7 +118,7 @@ def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]
             if status != _DELETED
         )
 
-    return _agreeing(manifest, content, read)
+    return _agreeing(manifest, content, read)[1]
 
 
 def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
@@ -131,13 +137,17 @@ def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
                 live.sizes.append(size)
         return rows, live
 
-    return _agreeing(manifest, content, read)
+    contradiction, live = _agreeing(manifest, content, read)
+    return replace(live, contradiction=contradiction)
 
 
 def _agreeing(
     manifest: ListedManifest, content: bytes, read: Callable[[], tuple[int, Found]]
-) -> Found:
-    """What was read of a manifest, if its length and its number of entries are as listed."""
+) -> tuple[str, Found]:
+    """What was read of a manifest that is as long as listed, and how its list counts it wrongly.
+
+    Where the list does not say how long it is, its number of entries has to be as listed.
+    """
     if manifest.bytes and len(content) != manifest.bytes:
         raise _refused(
             manifest.path, f"a manifest of {manifest.bytes} bytes", f"{len(content)} bytes"
@@ -146,9 +156,11 @@ def _agreeing(
         rows, answer = read()
     except Exception as error:
         raise _refused(manifest.path, "a manifest", f"{type(error).__name__}: {error}") from error
-    if manifest.rows is not None and rows != manifest.rows:
+    if manifest.rows is None or rows == manifest.rows:
+        return "", answer
+    if not manifest.bytes:
         raise _refused(manifest.path, f"{manifest.rows} entries", f"{rows} entries")
-    return answer
+    return f"{manifest.path} has {rows} entries where its list says {manifest.rows}", answer
 
 
 def _records(content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:

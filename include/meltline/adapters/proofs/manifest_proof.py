@@ -40,6 +40,7 @@ MANIFEST = pa.schema(
         ("hashes", pa.binary()),
         ("hits", pa.list_(pa.int64())),
         ("error", pa.string()),
+        ("contradiction", pa.string()),
     ]
 )
 
@@ -86,6 +87,7 @@ class ManifestProof:
         hashes: Those hashes, packed; None where they are in the ledger already, or unread.
         hits: Those of them that are wanted.
         error: Why it could not be read; empty when it was.
+        contradiction: How its list counts other entries than it has.
     """
 
     path: str
@@ -96,6 +98,12 @@ class ManifestProof:
     hashes: Packed | None = None
     hits: tuple[int, ...] = ()
     error: str = ""
+    contradiction: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it was read, and is as its list says: then it need not be read again."""
+        return not (self.error or self.contradiction)
 
 
 def prove_manifest(
@@ -118,4 +126,5 @@ def prove_manifest(
         fingerprint=fingerprint(hashes),
         hashes=packed(hashes),
         hits=tuple(sorted(sought.intersection(keys))),
+        contradiction=live.contradiction,
     )

@@ -176,7 +176,7 @@ class ProofCache:
             self._opened.append(rows)
 
     def write(self, manifests: Iterable[ManifestProof], lists: Iterable[ProvedList]) -> None:
-        """Remembers what was read now; what could not be read is not remembered."""
+        """Remembers what was read now; nothing else is remembered."""
         now = self._clock.now()
         rows = [
             {
@@ -186,7 +186,7 @@ class ProofCache:
                 "proved_at": now,
             }
             for proof in manifests
-            if not proof.error and proof.hashes is not None
+            if proof.is_sound and proof.hashes is not None
         ]
         rows += [
             {
@@ -208,7 +208,7 @@ class ProofCache:
     def write_read(self, manifests: DataFrame, files: int) -> None:
         """The same of manifests that executors have read, too many for this process to hold."""
         now = self._clock.now()
-        rows = manifests.where("error = ''").select(
+        rows = manifests.where("error = '' AND contradiction = ''").select(
             F.lit(str(FileKind.MANIFEST)).alias("kind"),
             *("key_hash", *_COUNTS, "hashes"),
             F.lit(None).cast("array<bigint>").alias("manifests"),

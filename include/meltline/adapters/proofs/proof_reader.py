@@ -52,7 +52,7 @@ class _Reach:
         manifests: Paths of each snapshot's manifests; `listed` has these manifests by path.
         tables: Those that refer to a manifest, by its path.
         sizes: Lengths of lists, by path; `lists` says how they were when they were read now.
-        errors: By table.
+        errors: By table; likewise `contradictions`.
     """
 
     manifests: dict[SnapshotKey, list[str]] = field(default_factory=dict)
@@ -60,6 +60,7 @@ class _Reach:
     tables: dict[str, set[str]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     errors: dict[str, list[str]] = field(default_factory=dict)
+    contradictions: dict[str, list[str]] = field(default_factory=dict)
     lists: dict[SnapshotKey, ReachableSet] = field(default_factory=dict)
 
     def name(self, snapshot: ProofSnapshot, manifests: Iterable[ListedManifest]) -> None:
@@ -77,6 +78,8 @@ class _Reach:
         for proof in proofs:
             for uuid in self.tables[proof.path] if proof.error else ():
                 self.fail(uuid, proof.error)
+            for uuid in self.tables[proof.path] if proof.contradiction else ():
+                self.contradictions.setdefault(uuid, []).append(proof.contradiction)
 
     def proof_result(
         self, proofs: Mapping[str, ManifestProof], planned: Mapping[int, Sequence[str]], read: int
@@ -89,6 +92,7 @@ class _Reach:
             sizes=self.sizes | {path: manifest.bytes for path, manifest in self.listed.items()},
             hits={p: _planned(proof.hits, planned) for p, proof in proofs.items() if proof.hits},
             errors={uuid: tuple(messages) for uuid, messages in self.errors.items()},
+            contradictions={uuid: tuple(of) for uuid, of in self.contradictions.items()},
             read=read,
             lists=self.lists,
         )
@@ -286,7 +290,7 @@ def _proved_lists(
     snapshots: Sequence[ProofSnapshot], reach: _Reach, proofs: Mapping[str, ManifestProof]
 ) -> Iterator[tuple[str, int, Sequence[str]]]:
     """Lists that were read now, with every manifest of theirs proved, now or before."""
-    broken = {path for path, proof in proofs.items() if proof.error}
+    broken = {path for path, proof in proofs.items() if not proof.is_sound}
     for snapshot in snapshots:
         paths = reach.manifests.get(snapshot.key)
         if snapshot.manifest_list and paths is not None and not broken.intersection(paths):

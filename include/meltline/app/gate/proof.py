@@ -185,7 +185,7 @@ def _errors(
     for uuid, messages in scan.errors.items():
         errors.setdefault(uuid, []).extend(messages)
     # Where something could not be read, that is why it does not add up.
-    for uuid, message in _cut_short(world, scan, totals, trusted):
+    for uuid, message in (*_miscounted(scan, trusted), *_cut_short(world, scan, totals, trusted)):
         if uuid not in scan.errors:
             errors.setdefault(uuid, []).append(message)
     return {uuid: tuple(messages) for uuid, messages in errors.items()}
@@ -225,6 +225,12 @@ def _lost_by_heads(world: LiveCatalogs, scan: ProofResult) -> frozenset[str]:
         for manifest in scan.manifests[key]
         for path in scan.hits.get(manifest, ())
     )
+
+
+def _miscounted(scan: ProofResult, trusted: Collection[str]) -> Iterable[tuple[str, str]]:
+    """Manifests of tables that nobody trusts, whose lists count other entries than they have."""
+    for uuid in scan.contradictions.keys() - trusted:
+        yield from ((uuid, message) for message in scan.contradictions[uuid])
 
 
 def _cut_short(

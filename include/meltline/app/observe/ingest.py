@@ -62,11 +62,14 @@ class _Read:
     Attributes:
         outcomes: Of each manifest that was read, by its path. Where its changes could not be read,
             that counts, also if it could be read wholly for another snapshot a moment later.
+        counts: ADDED, EXISTING and DELETED entries of all manifests that were read wholly, now or
+            long ago, by path.
         totals: Live files and bytes of the snapshots that are known by their changes now, by
             table and snapshot id, along each line.
     """
 
     outcomes: Mapping[str, ManifestOutcome]
+    counts: Mapping[str, tuple[int, int, int]]
     totals: Mapping[SnapshotKey, tuple[int, int]]
 
 
@@ -80,7 +83,8 @@ def ingest_snapshots(
     unseen = _unseen(states, indexed)
     if not unseen:
         return Ingested(frozenset(), {}, frozenset(), ())
-    moved_uuids = {state.uuid for state, _ in unseen}
+    # A line goes by what lists count: nobody believes that of tables whose manifests are trusted.
+    moved_uuids = {state.uuid for state, _ in unseen} - trusted_tables(context.control.decisions)
     lines = lines_that_moved(states, moved_uuids, context.files.snapshots.tips(), indexed)
     context.progress(f"observe: reading {len(unseen)} new manifest lists")
     listed, refused = read_lists(context.store, context.manifests, unseen)
@@ -129,11 +133,11 @@ def _read_manifests(
         for uuid, line in lines.items()
         for snapshot_id, total in line.totals(as_far_as_told(steps[uuid], changed), changed).items()
     }
-    wholly = _read_wholly(
+    wholly, counts = _read_wholly(
         context, [reading for reading in listed if reading.key not in totals], owners
     )
     failed = {path: outcome for path, outcome in changed.items() if outcome.error}
-    return _Read(changed | wholly | failed, totals)
+    return _Read(changed | wholly | failed, counts, totals)
 
 
 def _steps(
@@ -149,21 +153,25 @@ def _steps(
 
 def _read_wholly(
     context: RunContext, listed: Sequence[ListedSnapshot], owners: OwnerIndex
-) -> dict[str, ManifestOutcome]:
+) -> tuple[dict[str, ManifestOutcome], dict[str, tuple[int, int, int]]]:
+    """What came of those that were never read wholly, and the counts of all that are now."""
     by_path: dict[str, tuple[TableMetadata, ManifestFile]] = {}
     for reading in listed:
         for manifest in reading.manifests:
             by_path.setdefault(manifest.path, (reading.state, manifest))
-    unread = [by_path[at] for at in sorted(context.files.manifests.unread(list(by_path)))]
+    before = context.files.manifests.counted(list(by_path))
+    unread = [by_path[at] for at in sorted(by_path.keys() - before.keys())]
     states = {state.uuid: state for state, _ in unread}
     requests = grouped(unread, lambda pair: pair[0].uuid)
-    return _ingest(
+    outcomes = _ingest(
         context,
         [
             IngestRequest(uuid, tuple(m for _, m in pairs), _homes(states[uuid], owners))
             for uuid, pairs in requests.items()
         ],
     )
+    read = {path: outcome.counts for path, outcome in outcomes.items() if not outcome.error}
+    return outcomes, {**before, **read}
 
 
 def _ingest(context: RunContext, requests: Sequence[IngestRequest]) -> dict[str, ManifestOutcome]:
@@ -190,7 +198,7 @@ def _record(
 ) -> Ingested:
     outcomes = read.outcomes
     trusted = trusted_tables(context.control.decisions)
-    verdicts = _verdicts(listed, outcomes, trusted)
+    verdicts = _verdicts(listed, read, trusted)
     for reading, verdict in verdicts:
         if verdict.problem:
             refused.setdefault(reading.state.name, _unreadable(reading, outcomes, verdict.problem))
@@ -244,36 +252,40 @@ def _note_places(
 
 
 def _verdicts(
-    listed: Iterable[ListedSnapshot],
-    outcomes: Mapping[str, ManifestOutcome],
-    trusted: Collection[str],
+    listed: Iterable[ListedSnapshot], read: _Read, trusted: Collection[str]
 ) -> list[tuple[ListedSnapshot, Verdict]]:
     """Each snapshot, the oldest first, and whether it was read completely.
 
     Args:
         listed: The snapshots.
-        outcomes: What came of reading their manifests.
-        trusted: Tables whose totals are known to be wrong, by UUID.
+        read: What came of reading their manifests.
+        trusted: Tables whose totals and counts are known to be wrong, by UUID.
     """
     readings = sorted(listed, key=lambda reading: reading.snapshot.sequence_number)
     totals = {
-        (reading.state.name, reading.snapshot.snapshot_id): Totals.of(reading.manifests, outcomes)
+        (reading.state.name, reading.snapshot.snapshot_id): Totals.of(
+            reading.manifests, read.outcomes
+        )
         for reading in readings
     }
-    return [(reading, _verdict(reading, outcomes, totals, trusted)) for reading in readings]
+    return [(reading, _verdict(reading, read, totals, trusted)) for reading in readings]
 
 
 def _verdict(
     reading: ListedSnapshot,
-    outcomes: Mapping[str, ManifestOutcome],
+    read: _Read,
     totals: Mapping[tuple[TableName, int], Totals],
     trusted: Collection[str],
 ) -> Verdict:
     """Whether a snapshot was read completely, as far as anything tells."""
-    if bad := _unread(reading, outcomes):
+    if bad := _unread(reading, read.outcomes):
         return Verdict(checked=True, problem=bad.error)
     if reading.state.uuid in trusted and reading.manifests:
         return Verdict(checked=True)
+    for manifest in reading.manifests:
+        counts = read.counts.get(manifest.path)
+        if counts and (problem := manifest.contradiction(counts)):
+            return Verdict(checked=True, problem=problem)
     name, snapshot = reading.state.name, reading.snapshot
     parent = totals.get((name, snapshot.parent_id or -1))
     return check_totals(snapshot, totals[name, snapshot.snapshot_id], parent)

@@ -1,5 +1,6 @@
 """Files and what refers to them: kinds, manifests, entries, snapshots as the ledger keeps them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -26,6 +27,9 @@ class EntryStatus(IntEnum):
     DELETED = 2
 
 
+_COUNTED = (EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED)
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
     """A manifest as a manifest list names it; counts are None where format 1 leaves them out."""
@@ -48,6 +52,20 @@ class ManifestFile:
     def counts(self) -> tuple[int, int, int]:
         """Its ADDED, EXISTING and DELETED entries; what its list does not count is none."""
         return self.added_files or 0, self.existing_files or 0, self.deleted_files or 0
+
+    def contradiction(self, counts: Iterable[int]) -> str:
+        """How its list counts other entries than were read; empty where none differ.
+
+        Args:
+            counts: ADDED, EXISTING and DELETED entries that it really has.
+        """
+        listed = (self.added_files, self.existing_files, self.deleted_files)
+        differences = [
+            f"{read} {status.name} entries where its list says {stated}"
+            for status, stated, read in zip(_COUNTED, listed, counts, strict=True)
+            if stated is not None and stated != read
+        ]
+        return f"{self.path} has {' and '.join(differences)}" if differences else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,7 @@ class ManifestOutcome:
         path: The manifest.
         added: Rows with status ADDED; likewise `existing` and `deleted`.
         owners: UUIDs of the tables that own the files it names, by prefix.
-        error: Why it cannot be trusted; empty when it was read and its counts agree.
+        error: Why it cannot be trusted; empty when it was read.
         bytes_added: Of a manifest that was read for its changes, the bytes of the files it adds;
             `bytes_removed` of those it removes.
         ambiguity: Why its changes do not tell what its snapshot refers to, though nothing is
@@ -94,6 +112,11 @@ class ManifestOutcome:
     bytes_removed: int = 0
     ambiguity: str = ""
     places: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Its ADDED, EXISTING and DELETED entries, as they were read."""
+        return self.added, self.existing, self.deleted
 
 
 @dataclass(frozen=True, slots=True)
