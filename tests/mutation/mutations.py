@@ -235,11 +235,9 @@ MUTATIONS = (
     Mutation(
         "counts of a manifest are not checked",
         "adapters/manifests/fastavro_reader.py",
-        "        if count is not None and count != counted[status]:",
-        "        if False:",
-        (
-            "tests/contract/index/test_file_ledger.py::test_one_bad_manifest_among_good_ones_has_its_own_outcome_and_leaves_no_row[memory]",
-        ),
+        "    if contradiction := manifest.contradiction(counts_of(statuses)):\n",
+        "    if (contradiction := manifest.contradiction(counts_of(statuses))) and not manifest:\n",
+        ("tests/unit/manifests/test_manifest_fronts.py",),
     ),
     Mutation(
         "a front is believed whatever the length of its manifest", "adapters/manifests/fastavro_reader.py",

@@ -133,6 +133,17 @@ def test_no_count_has_an_added_file_passed_over(counts: tuple[int, int, int]) ->
     assert outcome.ambiguity and outcome.counts == (2, 1, 0)
 
 
+@pytest.mark.parametrize("step", [None, STEP])
+def test_where_no_list_says_how_long_a_manifest_is_its_counts_have_to_agree(
+    step: Step | None,
+) -> None:
+    store = CountingStore(manifest_bytes(2, entries("new", 2, ADDED)))
+    (outcome,) = index(store, ManifestFile(PATH, 0, 1, 0, 0, 7, 7), step).outcomes
+    assert "2 ADDED entries where its list says 1" in outcome.error
+    (outcome,) = index(store, ManifestFile(PATH, 0, 2, 0, 0, 7, 7), step).outcomes
+    assert not outcome.error
+
+
 def test_a_store_that_gives_no_part_is_asked_for_the_whole() -> None:
     store, manifest = written(NEW + OLD)
     assert not read_prefix(store, manifest).is_whole

@@ -11,8 +11,8 @@ import pytest
 
 from meltline.domain.purging.purge_status import HaltReason
 from tests.lake.lake import Table
-from tests.lake.odd_lists import count_wrongly, nothing
 from tests.unit.status.nightly import NightlyLake
+from tests.unit.stopping.odd_lists import count_wrongly, nothing
 from tests.unit.stopping.test_contradictory_tables import main_is_a_tag, miscounted, too_few
 from tests.unit.stopping.test_refused_heads import committed_late
 

@@ -11,7 +11,7 @@ from meltline.app.ground.owner_guards import trust
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from tests.lake.lake import Lake, Table
-from tests.lake.odd_lists import Row, all_as_existing, count_wrongly, nothing, one_more
+from tests.unit.stopping.odd_lists import Row, all_as_existing, count_wrongly, nothing, one_more
 
 Count = Callable[[Row], Mapping[str, int]]
 LAST_DAY = 30  # windows of 7 days and failsafes of 7 days are over
