@@ -16,6 +16,7 @@ STATUS = ("tests/unit/status/test_purge_status.py",)
 METRICS = ("tests/unit/status/test_metrics.py",)
 ODD_LOGS = ("tests/unit/refs/test_odd_logs.py",)
 MISCOUNTED = ("tests/unit/stopping/test_miscounted_manifests.py",)
+NO_IDS = ("tests/unit/stopping/test_missing_field_ids.py",)
 FRONTS = ("tests/unit/manifests/test_manifest_fronts.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
@@ -285,6 +286,27 @@ STOPPING = (
         "            missing[file.status] -= 1\n        elif not any(missing.values()):\n",
         "            missing[file.status] -= 1\n        if not any(missing.values()):\n",
         FRONTS,
+    ),
+    Mutation(
+        "stopping: a gate cannot read files without field ids",
+        "adapters/manifests/pyiceberg_reader.py",
+        "avro_to_iceberg(with_ids(json.loads(written)))",
+        "avro_to_iceberg(json.loads(written) if with_ids else written)",
+        NO_IDS,
+    ),
+    Mutation(
+        "stopping: partitions whose fields have no ids tell no times",
+        "adapters/chunks/file_entries.py",
+        '(names.get(number) or names[part["name"]], ',
+        "(names[number], ",
+        ("tests/unit/chunks/test_file_reader.py",),
+    ),
+    Mutation(
+        "stopping: a name counts more than the id that is written",
+        "adapters/manifests/avro_field_ids.py",
+        'field.get("field-id", _BY_NAME.get(field["name"], next(fresh)))',
+        '_BY_NAME.get(field["name"], field.get("field-id", next(fresh)))',
+        NO_IDS,
     ),
     Mutation(
         "stopping: a cause that was there the night before counts from today",

@@ -31,6 +31,7 @@ from tests.unit.chunks.avro_table import (
     facts,
 )
 from tests.unit.chunks.chunks import DAYS, at
+from tests.unit.stopping.odd_lists import without_ids
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
 DAY = Times(Unit.DAY.range("2026-01-05"))
@@ -360,6 +361,16 @@ def test_delete_files_are_no_data_files_in_the_summary() -> None:
     table.manifest(an_entry(kind=FileKind.POSITION_DELETE))
     change = table.reader.change(table.snapshot(), DAYS, place=4)
     assert [file.kind for file in change.added] == [FileKind.POSITION_DELETE]
+
+
+def test_times_are_told_by_partitions_whose_fields_have_no_ids() -> None:
+    table = AvroTable()
+    manifest = table.manifest(an_entry())
+    (times,) = [file.times for file in table.live()]
+    content = without_ids(table.store.store.read(manifest.path))
+    table.store.store.write(manifest.path, content)
+    table.manifests[0] = replace(manifest, length=len(content))
+    assert [file.times for file in table.live()] == [times] and times != EVERYWHERE
 
 
 # --- what cannot be read --------------------------------------------------------------------------

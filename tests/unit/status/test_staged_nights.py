@@ -12,7 +12,7 @@ import pytest
 from meltline.domain.purging.purge_status import HaltReason
 from tests.lake.lake import Table
 from tests.unit.status.nightly import NightlyLake
-from tests.unit.stopping.odd_lists import count_wrongly, nothing
+from tests.unit.stopping.odd_lists import count_wrongly, leave_out_ids, nothing
 from tests.unit.stopping.test_contradictory_tables import main_is_a_tag, miscounted, too_few
 from tests.unit.stopping.test_refused_heads import committed_late
 
@@ -40,6 +40,11 @@ def counts_its_manifests_wrongly(odd: Table) -> None:
     count_wrongly(odd.lake, odd, nothing)
 
 
+def has_no_field_ids(odd: Table) -> None:
+    """L5: as S3 Tables and Firehose write lists and manifests."""
+    leave_out_ids(odd.lake, odd)
+
+
 def refused_by_java(odd: Table) -> None:
     """L10: a head that was committed with a time before its log's."""
     committed_late(odd, timedelta(minutes=2))
@@ -63,6 +68,7 @@ def nights_after(stage: Callable[[Table], None], file: Path) -> Samples:
         (counted_wrongly_once, "contradictory"),
         (main_became_a_tag, "live"),
         (counts_its_manifests_wrongly, "contradictory"),
+        (has_no_field_ids, "live"),
         (refused_by_java, "live"),
     ],
 )

@@ -180,7 +180,7 @@ def _prepared(
     for place, part in enumerate(json.loads(spec)):
         if part.get("source-id") == column.field_id and part["transform"] in _OF_TIME:
             number = part.get("field-id", _FIRST_PARTITION_FIELD + place)
-            fields.append((names[number], str(part["transform"])))
+            fields.append((names.get(number) or names[part["name"]], str(part["transform"])))
     columns = json.loads(schema).get("fields", ())
     written = next((c["type"] for c in columns if c["id"] == column.field_id), column.type)
     as_now = _kind_of(written) == _kind_of(column.type)
@@ -191,11 +191,14 @@ def _kind_of(type: object) -> object:
     return "long" if type == "int" else type
 
 
-def _partition_names(schema: Any) -> Mapping[int, str]:
-    """The partition record's fields by field id: Avro writes some letters of names otherwise."""
+def _partition_names(schema: Any) -> Mapping[int | str, str]:
+    """The partition record's fields by field id: Avro writes some letters of names otherwise.
+
+    One that has no id is there by its name.
+    """
     (file,) = (f["type"] for f in schema["fields"] if f["name"] == "data_file")
     (partition,) = (f["type"] for f in file["fields"] if f["name"] == "partition")
-    return {f["field-id"]: f["name"] for f in partition["fields"] if "field-id" in f}
+    return {f.get("field-id", f["name"]): f["name"] for f in partition["fields"]}
 
 
 # --- an entry -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, resolve_reader
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from meltline.adapters.manifests.avro_field_ids import with_ids
 from meltline.adapters.manifests.pyiceberg_blocks import Field, Fields, framed_blocks
 from meltline.domain.errors import MetadataUnreadable
 
@@ -174,7 +175,7 @@ def _records(content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, 
 @lru_cache(maxsize=256)
 def _fields(written: str, columns: tuple[Field, ...]) -> Fields:
     """Thousands of files have one schema: what it takes to read them is worked out once."""
-    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
+    schema = AvroSchemaConversion().avro_to_iceberg(with_ids(json.loads(written)))
     return Fields(resolve_reader(schema, schema), columns)
 
 
