@@ -18,6 +18,7 @@ ODD_LOGS = ("tests/unit/refs/test_odd_logs.py",)
 MISCOUNTED = ("tests/unit/stopping/test_miscounted_manifests.py",)
 NO_IDS = ("tests/unit/stopping/test_missing_field_ids.py",)
 FRONTS = ("tests/unit/manifests/test_manifest_fronts.py",)
+GONE = ("tests/unit/catalog/test_external_drops.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
@@ -412,5 +413,19 @@ STOPPING = (
         "    return sorted(state.snapshot_log, key=lambda entry: entry.at)\n",
         "    return state.snapshot_log\n",
         ODD_LOGS,
+    ),
+    Mutation(
+        "stopping: a table that was purged to its last file is asked about for ever",
+        "app/drop/external_drops.py",
+        "    if not candidates and _is_purged(context, row):\n",
+        "    if not candidates and not row:\n",
+        GONE,
+    ),
+    Mutation(
+        "stopping: what a table owned elsewhere does not count as left of it",
+        "app/drop/external_drops.py",
+        "    folders, looks = [*owned, row.location], 0\n",
+        "    folders, looks = [*owned[:0], row.location], 0\n",
+        GONE,
     ),
 )

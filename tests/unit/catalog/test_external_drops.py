@@ -1,6 +1,7 @@
 """Tables that left without a drop of ours, and what is noticed of them."""
 
 import json
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -9,10 +10,11 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.drop.external_drops import gone_tables
 from meltline.app.drop.history import Listed, history
 from meltline.app.retention.policies import change_policy
-from meltline.domain.errors import NotDropped
+from meltline.domain.errors import NotDropped, StoreRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import DROPPED_NAMESPACE
 from meltline.domain.retention.policy import RETENTION
+from meltline.ports import FolderReader, Level
 from tests.lake.copies import earlier, fresh_lake, set_back
 from tests.lake.lake import DAY, T0, Lake, Table
 from tests.unit.drop.test_letting_go import MS, back, dropped, dropped_names, names, own, written
@@ -208,3 +210,66 @@ def test_a_table_among_the_dropped_ones_that_does_not_say_what_it_was_is_kept_fo
     lake.on(60).run()
     assert len(table.snapshots) == 3
     assert "dropped_without_facts" in [f.code for f in examine(lake.services())]
+
+
+# --- purged by the engine that dropped it --------------------------------------------------------
+
+
+def purged(lake: Lake, table: Table, *left: str) -> None:
+    """An engine drops a table and deletes its files, but for some."""
+    location = table.location
+    table.drop()
+    lake.store.delete([p for p in lake.paths() if p.startswith(location) and p not in left])
+    for day in (4, 12, 20):
+        lake.on(day).run()
+
+
+def asked(lake: Lake) -> list[str]:
+    return [f.message for f in examine(lake.services()) if f.code == "table_gone"]
+
+
+def test_nothing_is_asked_about_a_table_that_was_purged_to_its_last_file() -> None:
+    lake, table = written()
+    purged(lake, table)
+    assert asked(lake) == []
+    assert gone_tables(lake.services()) == []
+
+
+def test_a_table_of_which_one_file_is_left_is_asked_about() -> None:
+    lake, table = written()
+    purged(lake, table, table.live()[0].path)
+    (message,) = asked(lake)
+    assert "no metadata file leads back" in message
+
+
+def test_a_table_that_once_wrote_elsewhere_is_asked_about_while_a_file_is_left_there() -> None:
+    lake, table = written()
+    table.configure(write__data__path=f"{table.location}_data")
+    lake.on(3.5).run()
+    stray = f"{table.location}_data/x.parquet"
+    lake.store.write(stray, b"rows")
+    purged(lake, table, stray)
+    assert len(asked(lake)) == 1
+    lake.store.delete([stray])
+    assert asked(lake) == []
+
+
+@dataclass(frozen=True)
+class ShutFolders:
+    """A store that lists nothing but folders of metadata."""
+
+    folders: FolderReader
+
+    def level(self, folder: str) -> Level:
+        if folder.rstrip("/").endswith("metadata"):
+            return self.folders.level(folder)
+        raise StoreRefused("it cannot be listed", object=folder)
+
+
+def test_a_folder_that_cannot_be_listed_may_have_files() -> None:
+    lake, table = written()
+    purged(lake, table)
+    services = lake.services()
+    folders = ShutFolders(services.folders)
+    (absent,) = gone_tables(replace(services, folders=folders))
+    assert absent.question

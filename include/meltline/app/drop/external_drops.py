@@ -28,7 +28,7 @@ from meltline.app.retention.policies import APPLIED
 from meltline.app.services import ReadContext
 from meltline.config.load import Config
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import MeltlineError, StoreRefused
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
@@ -46,6 +46,7 @@ from meltline.ports import (
 )
 
 _SUFFIX = ".metadata.json"
+_MOST_FOLDERS = 1000  # empty ones, which file systems keep
 _DEPARTED = (DepartureState.FAILSAFE, DepartureState.DELETED)
 
 
@@ -75,7 +76,8 @@ def gone_tables(context: ReadContext) -> list[GoneTable]:
         copies = _copies(context.store, last_rows, standing)
         if not any(_went_on(state, row) for state in copies for row in last_rows):
             requests.append((last_rows, copies))
-    return load_concurrently(lambda request: _look(context, *request), requests)
+    looks = load_concurrently(lambda request: _look(context, *request), requests)
+    return [table for table in looks if table is not None]
 
 
 def _went_on(state: TableMetadata, row: KnownTable) -> bool:
@@ -101,7 +103,8 @@ def _copies(
 
 def _look(
     context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata]
-) -> GoneTable:
+) -> GoneTable | None:
+    """Looks for a table's last state; None where no file of it is left."""
     # The name that it left last; where it left two at once, the one that says it was dropped.
     row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
     if question := _out_of_reach(context.config, context.catalogs, row):
@@ -110,12 +113,31 @@ def _look(
         candidates = last_states(context, rows, copies)
     except MeltlineError as error:
         return GoneTable(row, None, f"its metadata folder cannot be listed: {error.message}")
+    if not candidates and _is_purged(context, row):
+        return None
     if len(candidates) != 1:
         return GoneTable(row, None, _open_question(row, candidates))
     state = replace(candidates[0], name=row.name, uuid=row.uuid)
     if lost := _lost_lists(context.store, state):
         return GoneTable(row, None, f"an engine has deleted files of it, {lost[0]} for one")
     return GoneTable(row, state)
+
+
+def _is_purged(context: ReadContext, row: KnownTable) -> bool:
+    """Whether no file lies where the table ever owned any: an engine purged it as it dropped it."""
+    owned = [
+        o.prefix for o in context.control.registrations.ownerships() if row.uuid == o.table_uuid
+    ]
+    folders, looks = [*owned, row.location], 0
+    try:
+        while folders:
+            level, looks = context.folders.level(folders.pop()), looks + 1
+            if level.files or level.names or looks > _MOST_FOLDERS:
+                return False
+            folders += level.folders
+    except StoreRefused:
+        return False
+    return True
 
 
 def _open_question(row: KnownTable, candidates: Sequence[TableMetadata]) -> str:
