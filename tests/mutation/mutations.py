@@ -57,7 +57,7 @@ MUTATIONS = (
     Mutation(
         "a snapshot off main counts from where the log begins, though the log names it",
         "domain/retention/snapshot_observations.py",
-        "            return max(ends)\n", "            return log[0].at\n", (KEEP,),
+        "        return max(ends)\n", "        return log[0].at\n", (KEEP,),
     ),
     Mutation(
         "the window is forgotten", "domain/retention/retained_snapshots.py",

@@ -396,8 +396,8 @@ STOPPING = (
     Mutation(
         "time travel: a line that is missing from the log is not missed",
         "domain/iceberg/timeline.py",
-        "        entry.at <= parent.committed_at < at\n",
-        "        entry.at <= parent.committed_at < entry.at\n",
+        "    return any(entry.at <= parent.committed_at < at for parent in since)\n",
+        "    return any(entry.at <= parent.committed_at < entry.at for parent in since)\n",
         ODD_LOGS,
     ),
     Mutation(
@@ -424,8 +424,8 @@ STOPPING = (
     Mutation(
         "stopping: what a table owned elsewhere does not count as left of it",
         "app/drop/external_drops.py",
-        "    folders, looks = [*owned, row.location], 0\n",
-        "    folders, looks = [*owned[:0], row.location], 0\n",
+        "        return not any(_has_files(context.folders, folder) for folder in owned)\n",
+        "        return not _has_files(context.folders, row.location)\n",
         GONE,
     ),
 )

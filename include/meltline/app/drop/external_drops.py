@@ -40,6 +40,7 @@ from meltline.ports import (
     Catalog,
     CatalogEntry,
     CatalogListing,
+    FolderReader,
     KnownTable,
     LedgerReader,
     ObjectReader,
@@ -77,7 +78,7 @@ def gone_tables(context: ReadContext) -> list[GoneTable]:
         if not any(_went_on(state, row) for state in copies for row in last_rows):
             requests.append((last_rows, copies))
     looks = load_concurrently(lambda request: _look(context, *request), requests)
-    return [table for table in looks if table is not None]
+    return list(filter(None, looks))
 
 
 def _went_on(state: TableMetadata, row: KnownTable) -> bool:
@@ -125,18 +126,22 @@ def _look(
 
 def _is_purged(context: ReadContext, row: KnownTable) -> bool:
     """Whether no file lies where the table ever owned any: an engine purged it as it dropped it."""
-    owned = [
-        o.prefix for o in context.control.registrations.ownerships() if row.uuid == o.table_uuid
-    ]
-    folders, looks = [*owned, row.location], 0
+    ownerships = context.control.registrations.ownerships()
+    owned = {row.location, *(o.prefix for o in ownerships if o.table_uuid == row.uuid)}
     try:
-        while folders:
-            level, looks = context.folders.level(folders.pop()), looks + 1
-            if level.files or level.names or looks > _MOST_FOLDERS:
-                return False
-            folders += level.folders
+        return not any(_has_files(context.folders, folder) for folder in owned)
     except StoreRefused:
         return False
+
+
+def _has_files(reader: FolderReader, folder: str) -> bool:
+    """Whether a folder has files, or more folders in it than are worth a look."""
+    folders = [folder]
+    for _ in range(_MOST_FOLDERS):
+        level = reader.level(folders.pop())
+        folders += level.folders
+        if level.files or level.names or not folders:
+            return bool(level.files or level.names)
     return True
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from meltline.domain.errors import OutsideRetention, SnapshotNotFound
 from meltline.domain.iceberg.table_metadata import SnapshotLogEntry, TableMetadata
@@ -93,13 +93,11 @@ def is_gap(state: TableMetadata, position: int, at: datetime) -> bool:
         return True
     if snapshot.committed_at != following.at:
         return False  # a branch was published: its commits were never main's before
-    return any(
-        entry.at <= parent.committed_at < at
-        for parent in takewhile(
-            lambda each: each.snapshot_id != entry.snapshot_id,
-            state.ancestry(snapshot.parent_id) if snapshot.parent_id is not None else (),
-        )
+    since = takewhile(
+        lambda each: each.snapshot_id != entry.snapshot_id,
+        islice(state.ancestry(snapshot.snapshot_id), 1, None),
     )
+    return any(entry.at <= parent.committed_at < at for parent in since)
 
 
 def require_snapshot(state: TableMetadata, snapshot_id: int) -> int:

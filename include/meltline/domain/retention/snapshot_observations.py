@@ -41,19 +41,23 @@ def next_sightings(
     return sightings
 
 
+def _left_main(state: TableMetadata, snapshot_id: int) -> datetime | None:
+    """When main's log shows that it left a snapshot that it does not hold now."""
+    log = state.snapshot_log
+    # A rollback may have made it main's head again, long after its commit.
+    if ends := [end.at for head, end in pairwise(log) if head.snapshot_id == snapshot_id]:
+        return max(ends)
+    older = state.snapshots[snapshot_id].committed_at < log[0].at
+    return log[0].at if older and log[-1].snapshot_id != snapshot_id else None
+
+
 def _off_branch_since(
     state: TableMetadata, snapshot_id: int, was: SnapshotObservation, last_look: datetime | None
 ) -> datetime | None:
     """Since when a snapshot is on no branch, where that is known."""
     log = state.snapshot_log
     if was.unreferenced_since is None:
-        if was.was_on_branch or not log:
-            return None
-        # A rollback may have made it main's head again, long after its commit.
-        if ends := [end.at for head, end in pairwise(log) if head.snapshot_id == snapshot_id]:
-            return max(ends)
-        older = state.snapshots[snapshot_id].committed_at < log[0].at
-        return log[0].at if older and log[-1].snapshot_id != snapshot_id else None
+        return None if was.was_on_branch or not log else _left_main(state, snapshot_id)
     if log and last_look is not None and last_look < log[0].at:
         # The log was cleared since: what main was between that look and its first entry, nobody
         # knows. (Our own commits cut it too, but never later than the look before them.)
