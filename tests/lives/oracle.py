@@ -209,8 +209,9 @@ def promised_of_dropped(document: Document, as_of: datetime) -> set[int]:
 
 
 def logged(document: Document, start: datetime) -> set[int]:
-    """What `TIMESTAMP AS OF` answers for the instants from `start` on."""
-    log: Sequence[Mapping[str, int]] = document["snapshot-log"]
+    """What `TIMESTAMP AS OF` answers for the instants from `start` on: the newest time counts."""
+    lines: Sequence[Mapping[str, int]] = document["snapshot-log"]
+    log = sorted(lines, key=lambda entry: entry["timestamp-ms"])
     ends = [when(entry["timestamp-ms"]) for entry in log[1:]]
     return {
         entry["snapshot-id"]

@@ -60,6 +60,12 @@ MUTATIONS = (
         "        return max(ends)\n", "        return log[0].at\n", (KEEP,),
     ),
     Mutation(
+        "a log is kept by its lines alone, though engines read it by its times",
+        "domain/retention/retained_snapshots.py",
+        "    for log in (request.state.snapshot_log, log_by_time(request.state)):\n",
+        "    for log in (request.state.snapshot_log,):\n", (KEEP,),
+    ),
+    Mutation(
         "the window is forgotten", "domain/retention/retained_snapshots.py",
         "        (KeepReason.WINDOW, _in_window(request, ends)),\n", "", (KEEP, CHAIN),
     ),

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from meltline.domain.iceberg.table_metadata import MAIN
+from meltline.domain.iceberg.timeline import current_at
 from meltline.domain.units import parse_instant
 from tests.lives.histories import (
     History,
@@ -74,9 +75,12 @@ def test_an_as_of_in_the_past_keeps_all_that_came_after_it() -> None:
 
 
 def test_times_that_came_out_of_order_keep_what_time_travel_still_answers() -> None:
-    # Writers' clocks differ: S2 was logged before S1's time, so S1 never answers, S3 follows S2.
+    # Writers' clocks differ: Iceberg 1.12 answers with S1 from its time on. What had main in truth
+    # was S2, whose line stands before that of S3: it is kept as well.
     story = history().commit("S1", day=2).commit("S2", day=1).commit("S3", day=9)
-    assert story.kept(day=12, window=5) == {"S2", "S3"}
+    assert current_at(story.state(), instant(8), instant(12)) == story.ids["S1"]
+    assert story.kept(day=12, window=5) == {"S1", "S2", "S3"}
+    assert story.kept(day=15, window=5) == {"S3"}
 
 
 @pytest.mark.parametrize("changed", ["2026-03-29", "2026-10-25", "2026-03-08"])

@@ -5,7 +5,7 @@ Told from the table's metadata alone: neither the planner nor the rules that it 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice, pairwise, takewhile
+from itertools import islice, pairwise, takewhile, zip_longest
 
 from meltline.app.gate.plan_bases import staying_heads
 from meltline.domain.deletion.plan import Plan
@@ -24,12 +24,13 @@ def promised_since(state: TableMetadata, refs: Collection[str], start: datetime)
         refs: The refs that would go.
         start: Where the window begins.
     """
-    log = state.snapshot_log
-    ends = [log_entry.at for log_entry in log[1:]] + [None]
+    lines = state.snapshot_log
+    # By its lines, and by its times: where clocks differ, engines read the log by these.
     promised = {
         log_entry.snapshot_id
-        for log_entry, end in zip(log, ends, strict=False)
-        if end is None or end >= start
+        for log in (lines, sorted(lines, key=lambda each: each.at))
+        for log_entry, following in zip_longest(log, log[1:])
+        if following is None or following.at >= start
     }
     promised |= {sid for sid, snapshot in state.snapshots.items() if snapshot.committed_at >= start}
     return promised | _replaced_late(state, refs, start)

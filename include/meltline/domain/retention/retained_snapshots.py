@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import chain, pairwise
 
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, SnapshotRef, TableMetadata
+from meltline.domain.iceberg.timeline import log_by_time
 from meltline.domain.retention.consumers import still_to_read
 from meltline.domain.retention.policy import (
     CONSUMER_TAG,
@@ -293,11 +294,12 @@ def _logged(state: TableMetadata) -> set[int]:
 
 
 def _ends_in_log(request: KeepRequest) -> Iterator[End]:
-    log = request.state.snapshot_log
-    for log_entry, following in pairwise(log):
-        yield log_entry.snapshot_id, following.at
-    if log:  # where the log's last entry is not main's head, nobody knows when it ended
-        yield log[-1].snapshot_id, request.as_of
+    """By the log's lines, and by its times: engines read it by these where clocks differ."""
+    for log in (request.state.snapshot_log, log_by_time(request.state)):
+        for log_entry, following in pairwise(log):
+            yield log_entry.snapshot_id, following.at
+        if log:  # where the log's last entry is not main's head, nobody knows when it ended
+            yield log[-1].snapshot_id, request.as_of
 
 
 def _ends_on_branches(state: TableMetadata, branches: Sequence[SnapshotRef]) -> Iterator[End]:
