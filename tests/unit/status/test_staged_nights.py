@@ -82,3 +82,23 @@ def test_one_unusual_table_is_counted_and_purging_goes_on(
     assert {samples["meltline_purge_stopped", str(reason)] for reason in HaltReason} == {0}
     assert samples["meltline_overdue_bytes", ""] == 0
     assert samples["meltline_stage_bytes", "deleted"] > 0
+
+
+def test_a_torn_newest_commit_stops_all_purging_aloud(tmp_path: Path) -> None:
+    """L11: what it names may be any file (decision 056); the first sentence has both ways on."""
+    nightly = NightlyLake(tmp_path / "metrics.prom")
+    odd = nightly.lake.table("odd")
+    odd.append("a")
+    nightly.nights(*range(1, 12))
+    before = odd.manifests(odd.head)
+    odd.append("b")
+    (torn,) = set(odd.manifests(odd.head)).difference(before)
+    content = nightly.lake.spoil(torn)
+    first = nightly.night(12).as_json()["recap"][0]
+    assert "lake.air.odd" in first
+    assert "`meltline doctor` names the files" in first
+    assert "`meltline detach lake.air.odd --reason TEXT`" in first
+    assert nightly.samples()["meltline_purge_stopped", "tables_unread"] == 1
+    nightly.lake.mend(torn, content)
+    nightly.night(13)
+    assert nightly.samples()["meltline_purge_stopped", "tables_unread"] == 0

@@ -278,15 +278,22 @@ def _purge_blocked(
         names = ", ".join(str(pointer.name) for pointer in unread)
         return (
             f"tables that were never read completely may refer to any file: {names}; "
-            + _ways_on([p.name for p in unread if isinstance(skipped[p.name], FormatUnsupported)])
+            + _ways_on(
+                [p.name for p in unread],
+                [p.name for p in unread if isinstance(skipped[p.name], FormatUnsupported)],
+            )
         )
     return ""
 
 
-def _ways_on(unmanaged: Sequence[TableName]) -> str:
-    """What a person does; of tables whose formats cannot be managed nothing else helps."""
+def _ways_on(unread: Sequence[TableName], unmanaged: Sequence[TableName]) -> str:
+    """What a person does; of tables whose formats cannot be managed no file can be restored."""
     if not unmanaged:
-        return "`meltline doctor` says what to do"
+        return (
+            "`meltline doctor` names the files: restore them, or `meltline detach "
+            f"{quote_all(map(str, unread))} --reason TEXT` where these need no file of another "
+            "table"
+        )
     return (
         f"`meltline detach {quote_all(map(str, unmanaged))} --reason TEXT` where these need no "
         "file of another table, or `unreadable: hold-group` in meltline.yaml: then only what "
