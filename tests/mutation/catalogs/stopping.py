@@ -19,6 +19,7 @@ MISCOUNTED = ("tests/unit/stopping/test_miscounted_manifests.py",)
 NO_IDS = ("tests/unit/stopping/test_missing_field_ids.py",)
 FRONTS = ("tests/unit/manifests/test_manifest_fronts.py",)
 GONE = ("tests/unit/catalog/test_external_drops.py",)
+STAGED = ("tests/unit/status/test_staged_nights.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
@@ -427,5 +428,12 @@ STOPPING = (
         "        return not any(_has_files(context.folders, folder) for folder in owned)\n",
         "        return not _has_files(context.folders, row.location)\n",
         GONE,
+    ),
+    Mutation(
+        "stopping: the first sentence names no way on from a torn commit",
+        "app/observe/observe.py",
+        "                [p.name for p in unread],\n",
+        "                [],\n",
+        STAGED,
     ),
 )
