@@ -76,6 +76,17 @@ def test_a_table_that_was_read_wholly_stops_no_other_tables_purge(
 
 
 @pytest.mark.parametrize("change", [miscounted, too_few])
+def test_a_run_names_the_word_that_lets_such_a_table_go_on(
+    change: Callable[[Document], None],
+) -> None:
+    lake, odd, _ = a_lake(change)
+    nights(lake)
+    (line,) = [t for t in lake.run().as_json()["tables"] if t["skipped"]]
+    assert "contradicts itself" in line["skipped"]
+    assert f"`meltline trust {odd.name} --manifests --reason TEXT`" in line["next"]
+
+
+@pytest.mark.parametrize("change", [miscounted, too_few])
 def test_what_shares_files_with_it_waits(change: Callable[[Document], None]) -> None:
     lake, odd, well = a_lake(change)
     odd.append(well.data("w0"))

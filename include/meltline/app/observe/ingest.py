@@ -10,6 +10,7 @@ from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.linear_history import TableLine, as_far_as_told, lines_that_moved
 from meltline.app.observe.manifest_lists import (
     ListedSnapshot,
+    contradictory,
     incomplete,
     read_lists,
     refuse_changed,
@@ -302,9 +303,11 @@ def _unread(
 def _unreadable(
     reading: ListedSnapshot, outcomes: Mapping[str, ManifestOutcome], problem: str
 ) -> MetadataUnreadable:
-    bad = _unread(reading, outcomes)
-    path = bad.path if bad else reading.snapshot.manifest_list
-    return incomplete(reading.state, reading.snapshot, path, problem)
+    if bad := _unread(reading, outcomes):
+        return incomplete(reading.state, reading.snapshot, bad.path, problem)
+    if reading.manifests:
+        return contradictory(reading.state, reading.snapshot, problem)
+    return incomplete(reading.state, reading.snapshot, reading.snapshot.manifest_list, problem)
 
 
 def _take_back(

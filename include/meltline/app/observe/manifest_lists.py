@@ -11,6 +11,7 @@ from meltline.domain.iceberg.files import ManifestFile, SnapshotRecord
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.reachable import ReachableSet
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
+from meltline.domain.safe_text import quote
 from meltline.ports import (
     IncidentAlarm,
     IndexedSnapshots,
@@ -122,4 +123,16 @@ def incomplete(
         expected="every manifest list and manifest readable, with rows as its list counts them",
         found=problem,
         next="restore the file, or expire or roll back that snapshot with another engine",
+    )
+
+
+def contradictory(state: TableMetadata, snapshot: Snapshot, problem: str) -> MetadataUnreadable:
+    """Why a table is left alone of which a snapshot counts otherwise than its manifests hold."""
+    return MetadataUnreadable(
+        f"{state.name}: snapshot {snapshot.snapshot_id} contradicts itself: {problem}",
+        object=snapshot.manifest_list,
+        expected="totals and counts as its manifests have them",
+        found=problem,
+        next="have its writer correct the totals, or, where its rows are right, "
+        f"`meltline trust {quote(state.name)} --manifests --reason TEXT`",
     )
