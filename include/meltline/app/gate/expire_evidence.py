@@ -17,7 +17,6 @@ from meltline.app.gate.needed_snapshots import (
 from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
-from meltline.app.ground.owner_guards import trusted_tables
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.main_line import lost_drops
 from meltline.domain.chunks.sync import TrackedTable
@@ -59,7 +58,6 @@ class LedgerFacts:
     bases: Mapping[str, Base] = field(default_factory=dict)
     leases: Sequence[Lease] = ()
     vetoed: frozenset[str] = frozenset()
-    trusted: frozenset[str] = frozenset()
     tracked: Mapping[str, TrackedTable] = field(default_factory=dict)
     chunks: Mapping[str, Collection[Chunk]] = field(default_factory=dict)
 
@@ -84,7 +82,6 @@ class LedgerFacts:
             stated=_stated(sources, [plan.table for plan in plans]),
             bases=bases,
             leases=sources.leases.active(sources.clock.now()),
-            trusted=trusted_tables(sources.guards),
             vetoed=frozenset(veto.table_uuid for veto in sources.vetoes.all()),
             tracked=tracked,
             chunks={uuid: sources.chunks.of(uuid).values() for uuid in tracked},
@@ -200,7 +197,7 @@ def _table_measures(
                 state,
                 around.proof.totals,
                 facts.indexed,
-                is_trusted=state.uuid in facts.trusted,
+                is_trusted=state.uuid in around.proof.trusted,
             )
         ],
     }

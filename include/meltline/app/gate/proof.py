@@ -31,6 +31,7 @@ class Proof:
         errors: Why something could not be read, by table UUID.
         totals: Live files and bytes of each remaining snapshot, from the files.
         remaining: What was proved against.
+        trusted: Tables whose totals and counts were believed no more, by UUID.
     """
 
     world: LiveCatalogs
@@ -40,6 +41,7 @@ class Proof:
     errors: Mapping[str, tuple[str, ...]]
     totals: Mapping[SnapshotKey, tuple[int, int]]
     remaining: tuple[ProofSnapshot, ...]
+    trusted: frozenset[str] = frozenset()
 
     def most_live_bytes(self, table_uuid: str) -> int:
         """The bytes of the table's largest remaining snapshot: at least these remain."""
@@ -113,7 +115,8 @@ def prove(
     sources.progress(f"gate: proving against {len(remaining)} remaining snapshots")
     scan = sources.proofs.prove(list(remaining.values()), planned, since)
     totals = _live_totals(scan, remaining)
-    errors = _errors(world, scan, totals, trusted_tables(sources.guards))
+    trusted = trusted_tables(sources.guards)
+    errors = _errors(world, scan, totals, trusted)
     if unknown := _unknown(sources, world, scan, remaining):
         errors[""] = (*errors.get("", ()), *unknown)
     names = {state.uuid: str(state.name) for state in world.states}
@@ -132,6 +135,7 @@ def prove(
         errors=errors,
         totals=totals,
         remaining=tuple(remaining.values()),
+        trusted=trusted,
     )
 
 
