@@ -66,10 +66,11 @@ class Process:
             is_last = self._is_counted(name) and self._counted == self.dies_at
             if is_last and not self.after:
                 self._strike(name)
-            answer = work()
-            if is_last and self.after:
-                self._strike(name)
-            return answer
+            try:
+                return work()
+            finally:  # whatever it answers: a row that is not there is an answer too
+                if is_last and self.after:
+                    self._strike(name)
 
     def _is_counted(self, name: str) -> bool:
         is_counted = name.startswith(self.about)

@@ -74,6 +74,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolledLake]:
     yield RolledLake(RollupLake.empty(tmp_path_factory.mktemp("failing_reads")))
 
 
+@pytest.mark.slow("five operations meet fifteen Java classes each")
 @pytest.mark.parametrize(
     ("work", "named"),
     [
