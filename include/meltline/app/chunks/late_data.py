@@ -8,6 +8,7 @@ from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.observe.own_drops import UnrecordedDrops
 from meltline.app.services import ReadContext, ReadSources
+from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
 from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
@@ -29,7 +30,7 @@ Dropped = tuple[ChunkLayout, Collection[str]]
 def dropped_chunks(context: ReadSources, table_uuid: str) -> Dropped | None:
     """The chunks of a table that were dropped or reopened, by the ledger; None where none was."""
     for tracked in context.control.chunks.tracked([table_uuid]):
-        names = _recorded(context, table_uuid)
+        names = _recorded(context.control.chunks.of(table_uuid))
         return (tracked.layout, names) if names else None
     return None
 
@@ -45,24 +46,28 @@ def dropped_on(context: ReadSources, state: TableMetadata) -> Dropped | None:
         state: The table, loaded before.
     """
     for tracked in context.control.chunks.tracked([state.uuid]):
+        chunks = context.control.chunks.of(state.uuid)
         names = (
-            _recorded(context, state.uuid)
+            _recorded(chunks)
             | _unrecorded(context, state, tracked)
-            | _left_out(context, state, tracked)
+            | _left_out(context, state, tracked, chunks)
         )
         return (_by_present_name(context, state, tracked.layout), names) if names else None
     return None
 
 
-def _recorded(context: ReadSources, table_uuid: str) -> frozenset[str]:
-    chunks = context.control.chunks.of(table_uuid)
+def _recorded(chunks: Mapping[str, Chunk]) -> frozenset[str]:
     # A drop may be noted before the walk that gives the chunk its status.
     return frozenset(name for name, c in chunks.items() if c.was_dropped or c.last_drop)
 
 
-def _left_out(context: ReadSources, state: TableMetadata, tracked: TrackedTable) -> frozenset[str]:
+def _left_out(
+    context: ReadSources,
+    state: TableMetadata,
+    tracked: TrackedTable,
+    chunks: Mapping[str, Chunk],
+) -> frozenset[str]:
     """By commits that main was replaced without, where nothing shows that it came before them."""
-    chunks = context.control.chunks.of(state.uuid)
     drops = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
     line = MainLine.of(state, tracked.judged, drops_of(chunks.values()))
     beside = drops.beside(state).items()
