@@ -128,7 +128,8 @@ class WatchedCommitter:
     def _promised(self, table: Table, as_of: datetime) -> dict[int, str]:
         lake, document = self.lake, table.document
         if not is_dropped(table):
-            return promised(document, lake.stories[table.name], as_of, lake.window(table))
+            window = max(lake.window(table), lake.account.reader_grace)
+            return promised(document, lake.stories[table.name], as_of, window)
         until = lake.restorable_until(table)
         if until is not None and as_of <= until:
             twins = [t for t in lake.registered() if is_dropped(t) and t.uuid == table.uuid]

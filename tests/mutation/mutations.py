@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
 from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
+from tests.mutation.catalogs.kept_snapshots import KEPT_SNAPSHOTS
 from tests.mutation.catalogs.losses import LOSSES
 from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.owners import OWNERS
@@ -53,17 +54,6 @@ MUTATIONS = (
     Mutation(
         "no keep reason for what refs point to", "domain/retention/retained_snapshots.py",
         "        yield _ref_reason(ref), (ref.snapshot_id,)\n", "        pass\n", (KEEP,),
-    ),
-    Mutation(
-        "a snapshot off main counts from where the log begins, though the log names it",
-        "domain/retention/snapshot_observations.py",
-        "        return max(ends)\n", "        return log[0].at\n", (KEEP,),
-    ),
-    Mutation(
-        "a log is kept by its lines alone, though engines read it by its times",
-        "domain/retention/retained_snapshots.py",
-        "    for log in (request.state.snapshot_log, log_by_time(request.state)):\n",
-        "    for log in (request.state.snapshot_log,):\n", (KEEP,),
     ),
     Mutation(
         "the window is forgotten", "domain/retention/retained_snapshots.py",
@@ -447,6 +437,7 @@ MUTATIONS = (
     *CLUSTERS,
     *CHUNKED,
     *STOPPING,
+    *KEPT_SNAPSHOTS,
     *LOSSES,
     *REASONS,
     Mutation(

@@ -10,6 +10,9 @@ from itertools import permutations
 
 import pytest
 
+from meltline.app.expire.plan_expiration import plan_expiration
+from meltline.app.observe.observe import observe
+from meltline.app.run.gate_step import run_gate
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import AsOfInFuture
 from meltline.domain.iceberg.files import DepartureState, PlannedFile
@@ -126,6 +129,35 @@ def test_with_no_retention_replaced_files_wait_in_failsafe_all_the_same() -> Non
     lake.on(1.5).run()
     assert table.data("a") in lake.waiting()
     assert lake.deleter.deleted == []
+
+
+def test_with_no_retention_a_query_under_way_reads_on_for_the_grace_of_readers() -> None:
+    lake = Lake(account=business(retention_days=0, reader_grace=timedelta(hours=6)))
+    table = lake.on(0).table("t")
+    first = table.overwrite("a")
+    lake.on(1)
+    table.overwrite("b")
+    lake.on(1.2).run()
+    assert first in table.snapshots
+    lake.on(1.25).run()
+    assert first in table.snapshots
+    lake.on(1.3).run()
+    assert first not in table.snapshots
+
+
+def test_a_gate_refuses_what_a_planner_without_grace_has_planned() -> None:
+    lake = Lake(account=business(retention_days=0, reader_grace=timedelta(0)))
+    table = lake.on(0).table("t")
+    table.overwrite("a")
+    lake.on(1)
+    table.overwrite("b")
+    lake.on(1.2)
+    services = lake.services()
+    observation, request = observe(services), lake.request()
+    (planned,) = plan_expiration(services, observation, run_id=request.run_id, as_of=request.as_of)
+    lake.account = business(retention_days=0, reader_grace=timedelta(hours=6))
+    ((_, verdict),) = run_gate(lake.services(), [planned.plan])
+    assert [failed.fact for failed in verdict.failed] == ["planned_in_window"]
 
 
 def test_a_file_that_two_tables_share_goes_when_the_last_one_lets_go() -> None:

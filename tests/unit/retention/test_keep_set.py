@@ -6,6 +6,7 @@ import pytest
 
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.iceberg.timeline import current_at
+from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.domain.units import parse_instant
 from tests.lives.histories import (
     History,
@@ -67,6 +68,28 @@ def test_an_infinite_window_keeps_everything() -> None:
 def test_retention_zero_keeps_the_heads_alone() -> None:
     story = daily(5).branch("b", "S2").tag("t", "S3")
     assert story.kept(day=6, window=0) == {"S2", "S3", "S5"}
+
+
+def test_what_a_query_may_still_read_stays_for_the_grace_of_readers() -> None:
+    """A job that began just before a snapshot was superseded reads it on, at retention 0."""
+    story, grace = daily(5), timedelta(hours=6)
+    keeps = story.keeps(day=5.25, window=0, reader_grace=grace)
+    assert story.names(keeps.reasons) == {"S4", "S5"}
+    assert keeps.reasons[story.ids["S4"]] == (KeepReason.READER_GRACE,)
+    assert KeepReason.READER_GRACE not in keeps.reasons[story.ids["S5"]]
+    assert story.kept(day=5.26, window=0, reader_grace=grace) == {"S5"}
+
+
+def test_a_window_that_is_longer_than_the_grace_is_the_reason() -> None:
+    story = daily(5)
+    keeps = story.keeps(day=5.1, window=1, reader_grace=timedelta(hours=6))
+    assert keeps.reasons[story.ids["S4"]] == (KeepReason.WINDOW,)
+
+
+def test_no_grace_is_given_to_readers_of_a_dropped_table_that_is_let_go() -> None:
+    story = daily(2)
+    keeps = story.keeps(2.1, 0, dropped=True, let_go=True, reader_grace=timedelta(hours=6))
+    assert keeps.reasons == {}
 
 
 def test_an_as_of_in_the_past_keeps_all_that_came_after_it() -> None:

@@ -286,6 +286,7 @@ def keep_requests(
             writer_keep=retention.writer_keep,
             turned_off=not retention.expires,
             least_snapshots=retention.least_snapshots,
+            reader_grace=retention.reader_grace,
         )
         copied = archived.get(uuid, frozenset()) | foreseen.get(uuid, frozenset())
         pending = to_hand_over(context, table, request).keys() - copied

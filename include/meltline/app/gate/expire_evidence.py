@@ -223,7 +223,8 @@ def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) ->
 def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
     """Planned snapshots that the window promises, by the log alone, or that a writer walks over.
 
-    The window is the policy's, or the one that the plan was made with where that is longer.
+    The window is the policy's, or the one that the plan was made with where that is longer; never
+    shorter than the grace of readers.
     """
     plan, planned = case.plan, frozenset(case.plan.snapshots)
     levels, account = case.around.levels(state), case.around.sources.config.account
@@ -231,7 +232,8 @@ def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
     policy = with_stated(account, levels, alone, facts.stated.get(plan.table))
     in_window = planned  # a dropped table's all, until its time is up
     if policy.window is not None and not is_dropped_name(state.name.namespace):
-        start = min(plan.as_of - policy.window, plan.window_start or plan.as_of)
+        window = max(policy.window, account.reader_grace)
+        start = min(plan.as_of - window, plan.window_start or plan.as_of)
         in_window &= promised_since(state, plan.refs, start) | newest_of_branches(
             state, plan.refs, policy.least_snapshots
         )

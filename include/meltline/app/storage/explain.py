@@ -26,7 +26,12 @@ from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.domain.safe_text import quote
 from meltline.ports import SnapshotKey
 
-_END_BY_THEMSELVES = {KeepReason.WINDOW, KeepReason.WRITER, KeepReason.CONSUMER}
+_END_BY_THEMSELVES = {
+    KeepReason.WINDOW,
+    KeepReason.READER_GRACE,
+    KeepReason.WRITER,
+    KeepReason.CONSUMER,
+}
 
 
 @dataclass(frozen=True)
@@ -217,10 +222,11 @@ def _end(
     """
     reasons = target.keeps.reasons.get(snapshot_id, ())
     end, window = target.keeps.superseded_at[snapshot_id], target.retention.window
+    grace = target.retention.reader_grace
     ends = [other for other in others if other is not None]
     if not reasons or not _END_BY_THEMSELVES.issuperset(reasons) or len(ends) < len(others):
         return None
-    return max([end + window, *ends]) if end and window is not None else None
+    return max([end + max(window, grace), *ends]) if end and window is not None else None
 
 
 def _writers(

@@ -101,6 +101,7 @@ class Retention:
         writer_source: Who says so.
         expires: Whether snapshots and refs expire at all.
         least_snapshots: So many of each branch stay, however old; the table may say more.
+        reader_grace: How long a query may still read a snapshot that was superseded.
     """
 
     window: timedelta | None
@@ -116,6 +117,7 @@ class Retention:
     writer_source: str = PROFILE
     expires: bool = True
     least_snapshots: int = 0
+    reader_grace: timedelta = AccountPolicy.reader_grace
 
     @property
     def days(self) -> int | str:
@@ -179,6 +181,7 @@ def _retention(
         min_source=least_source,
         writer_keep=writer_keep,
         writer_source=writer_source,
+        reader_grace=account.reader_grace,
     )
 
 

@@ -30,6 +30,7 @@ class KeepReason(StrEnum):
 
     HEAD = "head"
     WINDOW = "window"
+    READER_GRACE = "reader grace"
     BRANCH = "branch"
     TAG = "tag"
     NAMED = "named"
@@ -84,6 +85,7 @@ class KeepRequest:
         writer_keep: How long a streaming writer's mark counts after the writer fell silent.
         turned_off: Whether nothing of it expires by the word of its catalog's policy store.
         least_snapshots: So many of each branch stay, beside what the table itself says.
+        reader_grace: How long a query may still read what is superseded, whatever the window.
     """
 
     state: TableMetadata
@@ -99,6 +101,7 @@ class KeepRequest:
     writer_keep: timedelta = AccountPolicy.writer_keep
     turned_off: bool = False
     least_snapshots: int = 0
+    reader_grace: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ def keep_set(request: KeepRequest) -> KeepSet:
         *((reason, state.snapshots) for reason in for_all),
         *_kept_by_refs(request, refs, expired_refs),
         (KeepReason.WINDOW, _in_window(request, ends)),
+        (KeepReason.READER_GRACE, _in_grace(request, ends)),
         (KeepReason.WRITER, chain.from_iterable(walks(state, marks).values())),
         (KeepReason.LEASE, request.leased),
         (KeepReason.HANDOFF_PENDING, request.handoff_pending),
@@ -175,6 +179,16 @@ def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Ite
         return
     for snapshot_id, end in ends.items():
         if request.window is None or end is None or end >= request.as_of - request.window:
+            yield snapshot_id
+
+
+def _in_grace(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Iterator[int]:
+    """What is out of the window and a query may have begun to read before it was superseded."""
+    if request.let_go or request.window is None:
+        return
+    since = request.as_of - request.reader_grace
+    for snapshot_id, end in ends.items():
+        if end is not None and since <= end < request.as_of - request.window:
             yield snapshot_id
 
 
