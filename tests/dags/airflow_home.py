@@ -21,6 +21,7 @@ DAG_ID = "meltline_lifecycle"
 _BIN = Path(sys.executable).parent
 _START_SECONDS = 180
 _STOP_SECONDS = 60
+_LOCKED = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.CONFLICT)
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,7 @@ class RunningAirflow:
     def backfill(self, first: str, last: str, **options: Any) -> None:
         """Runs past dates again and waits for the last one."""
         order = {"dag_id": DAG_ID, "from_date": first, "to_date": last, "dag_run_conf": {}}
-        answer = self.client.post("/api/v2/backfills", json=order | options)
-        assert answer.is_success, answer.text
-        backfill = answer.json()["id"]
+        backfill = self._taken_backfill(order | options)["id"]
         self.until(lambda: self._get(f"/api/v2/backfills/{backfill}")["completed_at"], seconds=1800)
 
     def finished(
@@ -194,6 +193,21 @@ class RunningAirflow:
         while not condition():
             assert time.monotonic() < deadline, f"not within {seconds} s; {self.runs()}"
             time.sleep(0.5)
+
+    def _taken_backfill(self, order: dict[str, Any], *, seconds: float = 300) -> dict[str, Any]:
+        """Orders a backfill again as long as Airflow's SQLite is locked by another writer.
+
+        Airflow answers 503 then and removes what it began; a rest of that is a conflict until
+        its scheduler closes it.
+        """
+        deadline = time.monotonic() + seconds
+        answer = self.client.post("/api/v2/backfills", json=order)
+        while answer.status_code in _LOCKED and time.monotonic() < deadline:
+            time.sleep(1)
+            answer = self.client.post("/api/v2/backfills", json=order)
+        assert answer.is_success, answer.text
+        taken: dict[str, Any] = answer.json()
+        return taken
 
     def _get(self, path: str) -> dict[str, Any]:
         answer = self.client.get(path)

@@ -43,8 +43,8 @@ RETENTION = (
     Mutation(
         "vacuum: the gate knows the policy's window alone",
         "app/gate/expire_evidence.py",
-        "        start = min(plan.as_of - policy.window, plan.window_start or plan.as_of)\n",
-        "        start = plan.as_of - policy.window\n",
+        "        start = min(plan.as_of - window, plan.window_start or plan.as_of)\n",
+        "        start = plan.as_of - window\n",
         VACUUM,
     ),
     Mutation(
