@@ -80,6 +80,13 @@ STOPPING = (
         CATCHING_UP,
     ),
     Mutation(
+        "catching up: the state that a report recorded forgets it",
+        "app/status/recorded.py",
+        '        catching_up=document.get("catching_up", 0),\n',
+        "",
+        CATCHING_UP,
+    ),
+    Mutation(
         "catching up: a portion may be larger than the gate's share",
         "domain/retention/backlog.py",
         "        return _BELOW * limit * (self.bytes + self.remaining_bytes)\n",

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
+from meltline.app.status.purge_status import purge_status
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.retention.backlog import Backlog, longest_prefixes
 from meltline.domain.retention.policy import RETENTION
 from tests.lake.lake import Lake, Table
+from tests.unit.status.nightly import NightlyLake
 
 COMMITS = 60
 FIRST = COMMITS + 30
@@ -45,6 +48,21 @@ def test_the_oldest_expire_first_and_the_night_says_when_all_are_gone() -> None:
         assert lake.on(FIRST + night).run().exit_code == 0
     assert len(table.snapshots) == 1
     assert not notices(lake.run())
+
+
+@pytest.mark.parametrize("steps", ["in one process", "each in a process"])
+def test_status_and_metrics_count_the_tables_that_catch_up_until_they_have(
+    tmp_path: Path, steps: str
+) -> None:
+    nightly = NightlyLake(tmp_path / "metrics", a_backlog()[0])
+    run = nightly.stepwise if steps == "each in a process" else nightly.night
+    run(FIRST)
+    assert purge_status(nightly.services()).catching_up == 1
+    assert "meltline_tables_catching_up 1\n" in nightly.file.read_text()
+    for night in range(1, 6):
+        run(FIRST + night)
+    assert purge_status(nightly.services()).catching_up == 0
+    assert "meltline_tables_catching_up 0\n" in nightly.file.read_text()
 
 
 def test_a_policy_that_suddenly_lets_most_of_a_table_go_is_still_refused() -> None:

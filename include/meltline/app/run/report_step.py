@@ -63,7 +63,8 @@ def report_purging(
     before = _stored(context, request.run_id)
     blocked = summary.purge_blocked or before.get("purge_blocked", "")
     is_good = not (request.tables or _has_failed(context, summary, before))
-    summary.purging = purge_status(context, Reported(is_good, blocked, due))
+    catching_up = len(_tables_with(summary, before, "catching_up"))
+    summary.purging = purge_status(context, Reported(is_good, blocked, due, catching_up))
     if file := context.config.metrics_file:
         try:
             write_metrics(file, summary.purging)
@@ -83,7 +84,12 @@ def _stored(context: RunContext, run_id: str) -> Mapping[str, Any]:
 
 def _has_failed(context: RunContext, summary: Summary, before: Mapping[str, Any]) -> bool:
     """Whether a table of the run failed, by its summaries and by its plans."""
-    lines = [line.failed for line in summary.tables.values()]
-    lines += [line.get("failed") for line in before.get("tables", ())]
     totals = context.control.runs.plan_totals([summary.run_id])[summary.run_id]
-    return any(lines) or any(total.state is PlanState.FAILED for total in totals)
+    failed = _tables_with(summary, before, "failed")
+    return bool(failed) or any(total.state is PlanState.FAILED for total in totals)
+
+
+def _tables_with(summary: Summary, before: Mapping[str, Any], key: str) -> set[str]:
+    """Tables of which this process or an earlier step of the run says something."""
+    lines = [*(vars(line) for line in summary.tables.values()), *before.get("tables", ())]
+    return {str(line["table"]) for line in lines if line.get(key)}

@@ -72,6 +72,11 @@ def metrics_of(status: PurgeStatus) -> list[Metric]:
             status.stage_bytes,
         ),
         _single(
+            "tables_catching_up",
+            "Tables whose backlog goes in portions.",
+            status.catching_up,
+        ),
+        _single(
             "chunks_unknown",
             "Chunks of which it is unknown whether their drop was undone.",
             status.chunks_unknown,

@@ -55,11 +55,13 @@ class Reported:
         is_good: Whether no table of the run failed.
         blocked: Why the run purged nothing anywhere; empty where it could.
         due: What it measured; None where the catalogs could not be listed.
+        catching_up: Tables of which it expired the oldest snapshots alone.
     """
 
     is_good: bool
     blocked: str
     due: DueBytes | None
+    catching_up: int = 0
 
 
 def purge_status(context: ReadContext, reported: Reported | None = None) -> PurgeStatus:
@@ -87,6 +89,7 @@ def purge_status(context: ReadContext, reported: Reported | None = None) -> Purg
         chunks_unknown=sum(
             row.chunks for row in control.chunks.sums() if row.status is ChunkStatus.UNKNOWN
         ),
+        catching_up=reported.catching_up if reported else recorded.catching_up,
     )
 
 

@@ -30,6 +30,7 @@ class RecordedStatus:
         since: When each cause was first noticed.
         why: The sentence of each cause.
         failed_since: When the first run began that came after it and has no end.
+        catching_up: Tables whose backlog goes in portions.
     """
 
     at: datetime | None = None
@@ -38,6 +39,7 @@ class RecordedStatus:
     since: Mapping[HaltReason, datetime] = field(default_factory=dict)
     why: Mapping[HaltReason, str] = field(default_factory=dict)
     failed_since: datetime | None = None
+    catching_up: int = 0
 
 
 def as_document(status: PurgeStatus) -> dict[str, Any]:
@@ -73,6 +75,7 @@ def _read(document: Mapping[str, Any], later: Sequence[RunRecord]) -> RecordedSt
         since={HaltReason(halt["reason"]): parse_instant(halt["since"]) for halt in halts},
         why={HaltReason(halt["reason"]): halt["why"] for halt in halts},
         failed_since=min(unended, default=None),
+        catching_up=document.get("catching_up", 0),
     )
 
 

@@ -30,6 +30,8 @@ def _lines(state: PurgeStatus) -> Iterator[str]:
     yield f"for approval:   {counted(waiting.plans, 'purge')}, {format_size(waiting.bytes)}"
     yield f"refused:        {counted(state.plans_refused, 'plan')}"
     yield f"next due:       {_next_due(state)}"
+    if state.catching_up:
+        yield f"catching up:    {counted(state.catching_up, 'table')}"
     if state.chunks_unknown:
         yield f"drops unknown:  {counted(state.chunks_unknown, 'chunk')}"
 

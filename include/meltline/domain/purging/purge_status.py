@@ -79,6 +79,7 @@ class PurgeStatus:
         plans_refused: Plans that a gate refused and that are still refused.
         stage_bytes: By stage, as the last report stored them.
         chunks_unknown: Chunks of which it is unknown whether their drop was undone.
+        catching_up: Tables whose backlog goes in portions, as the last report found it.
     """
 
     at: datetime
@@ -91,6 +92,7 @@ class PurgeStatus:
     plans_refused: int = 0
     stage_bytes: Mapping[str, int] = field(default_factory=dict)
     chunks_unknown: int = 0
+    catching_up: int = 0
 
     @property
     def has_stopped(self) -> bool:
