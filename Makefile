@@ -5,7 +5,7 @@ compile := uv pip compile --quiet --generate-hashes --python-version 3.11 \
 .DEFAULT_GOAL := help
 all_features := MELTLINE_FEATURES=test,s3,gcp,azure,stacks
 .PHONY: help setup demo up down quick test test-all nightly stacks durations check measure bench \
-	soak mutations pictures pages lock
+	soak compare mutations pictures pages lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -59,6 +59,9 @@ bench:  ## Meltline beside Iceberg's procedures; a part of it: make bench BENCH=
 
 soak:  ## random lives, faults and kills for as long as told: make soak SOAK="--hours 2"
 	@$(run) python -m tests.soak $(SOAK)
+
+compare:  ## what an older checkout's build decides beside this one: make compare COMPARE=../before
+	@$(run) python -m tests.comparison $(COMPARE)
 
 mutations:  ## break the package in one way after another, and show which test notices
 	@$(run) python -m tests.mutation $(MUTATIONS)

@@ -35,7 +35,7 @@ def main() -> None:
     airflow = Airflow(place.root / "airflow")
     with ThreadPoolExecutor(1) as beside:
         prepared = beside.submit(airflow.prepare, airflow.environment(environment(now, place)))
-        facts, by_age = _build(place, now)
+        facts, by_age = build_lake(place, now)
         prepared.result()
     for table in facts.tables:
         _say(f"  {table.name}: {table.commits} commits, {table.rows} rows", started)
@@ -71,7 +71,8 @@ def _wiring(place: Place, now: datetime) -> Wiring:
     return Wiring(config, environment(now, place), progress=lambda _: None)
 
 
-def _build(place: Place, now: datetime) -> tuple[DemoFacts, TableFacts]:
+def build_lake(place: Place, now: datetime) -> tuple[DemoFacts, TableFacts]:
+    """The demo's warehouse, catalogs and ledgers, as its first run finds them."""
     place.clear()
     (place.warehouse / ".meltline-sandbox").touch()  # what `meltline init --sandbox` leaves
     services = _wiring(place, now).services("demo")
