@@ -196,7 +196,7 @@ class RunRequest:
     minimum_age: timedelta | None = field(
         default=None,
         metadata=_option(
-            "how long ago a file must have been modified: 3d, at least 24h; "
+            "how long ago a file must have been modified, and first seen: 3d, at least 24h; "
             "empty: `sweep.minimum-age`",
             DURATION,
         ),

@@ -194,7 +194,7 @@ class SweepSection(Section):
     """When a file that no commit has named may depart."""
 
     minimum_age: Annotated[Duration, AfterValidator(old_enough)] = _written(
-        "3d", "Since it was modified; at least 24h."
+        "3d", "Since it was modified, and since it was first seen; at least 24h."
     )
     listings_apart: Annotated[Duration, AfterValidator(positive)] = _written(
         "12h", "Between the two listings that must show it unchanged."

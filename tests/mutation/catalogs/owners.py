@@ -5,6 +5,7 @@ from tests.mutation.mutation import Mutation
 GUARDS = ("tests/unit/clone/test_owner_guards.py",)
 CHAIN = ("tests/unit/plan/test_chain.py",)
 FOREIGN = ("tests/unit/orphans/test_foreign_owners.py",)
+SWEEPS = ("tests/unit/orphans/test_sweep.py",)
 
 OWNERS = (
     Mutation(
@@ -223,5 +224,26 @@ OWNERS = (
         "    lease_sources(context.control.leases, readable, now)\n",
         "",
         ("tests/unit/retention/test_view_leases.py",),
+    ),
+    Mutation(
+        "sweeps: the time of a file alone says how old it is",
+        "domain/deletion/orphans.py",
+        "    if max(modified, sighting.listed_at) > listed_at - settings.minimum_age:\n",
+        "    if modified > listed_at - settings.minimum_age:\n",
+        SWEEPS,
+    ),
+    Mutation(
+        "sweeps: the first sighting alone says how old a file is",
+        "domain/deletion/orphans.py",
+        "    if max(modified, sighting.listed_at) > listed_at - settings.minimum_age:\n",
+        "    if sighting.listed_at > listed_at - settings.minimum_age:\n",
+        SWEEPS,
+    ),
+    Mutation(
+        "sweeps: two listings count however close they are",
+        "domain/deletion/orphans.py",
+        "    if sighting.listed_at > listed_at - settings.listings_apart:\n",
+        "    if False:\n",
+        SWEEPS,
     ),
 )

@@ -45,12 +45,14 @@ def test_an_orphan_departs_at_its_second_listing_waits_in_failsafe_and_is_purged
 def test_the_document_says_what_was_found() -> None:
     swept = Swept()
     swept.leave("orphan", b"12345")
-    swept.sweep(FIRST)
+    swept.sweep(SECOND - 3)
+    swept.leave("young", day=SECOND - 2)
+    swept.sweep(SECOND - 1)
     swept.leave("next", day=1)
-    swept.leave("young", day=SECOND - 1)
+    swept.leave("written just now", day=SECOND)
     document = swept.sweep(SECOND).as_json()["sweep"]
     assert document["tables"] == [
-        {"table": "lake.air.t", "departed": 1, "departed_bytes": 5, "first_seen": 1,
+        {"table": "lake.air.t", "departed": 1, "departed_bytes": 5, "first_seen": 2,
          "seen_recently": 0, "young": 1}
     ]  # fmt: skip
     assert document["files"] == len(list(swept.lake.store.list(swept.table.location)))
@@ -107,10 +109,33 @@ def test_a_file_must_have_reached_its_minimum_age_when_it_is_listed(
 ) -> None:
     swept = Swept()
     orphan = swept.leave("orphan", day=SECOND - hours / 24)
-    # As if an earlier listing had taken it for old enough.
-    swept.sweep(SECOND - 1, minimum_age=DAY)
+    swept.sweep(SECOND - hours / 24)
     swept.sweep(SECOND)
     assert (orphan in swept.waiting()) is departs
+
+
+@pytest.mark.parametrize(("hours", "departs"), [(71.9, False), (72, True)])
+def test_a_file_that_came_with_the_time_of_an_older_one_waits_from_its_first_sighting(
+    hours: float, departs: bool
+) -> None:
+    """As copies with `cp -p`, `rsync -t` and `distcp -pt` do, before `add_files`, for example."""
+    swept = Swept()
+    swept.sweep(SECOND - 4)
+    copied = swept.leave("copied", day=1)
+    swept.sweep(SECOND - hours / 24)
+    swept.sweep(SECOND)
+    assert (copied in swept.waiting()) is departs
+
+
+def test_sweeps_in_between_neither_shorten_nor_prolong_the_wait_of_a_file() -> None:
+    swept = Swept()
+    copied = swept.leave("copied", day=1)
+    for hours in range(0, 72, 8):
+        swept.sweep(FIRST + hours / 24)
+        assert swept.waiting() == set()
+    swept.sweep(FIRST + 3)
+    assert swept.waiting() == {copied}
+    assert swept.sweeper.commits == 1, "it was sighted once"
 
 
 def test_a_longer_minimum_age_may_be_asked_for_and_none_below_a_day() -> None:
@@ -126,12 +151,15 @@ def test_a_longer_minimum_age_may_be_asked_for_and_none_below_a_day() -> None:
         SweepSettings(minimum_age=timedelta(0))
 
 
-@pytest.mark.parametrize(("hours", "departs"), [(11.9, False), (12, True)])
+@pytest.mark.parametrize(("hours", "departs"), [(95.9, False), (96, True)])
 def test_two_listings_must_lie_apart(hours: float, departs: bool) -> None:
     swept = Swept()
     orphan = swept.leave("orphan")
-    swept.sweep(FIRST)
-    swept.sweep(FIRST + hours / 24)
+    config = swept.lake.config()
+    apart = replace(config.sweep, minimum_age=DAY, listings_apart=4 * DAY)
+    services = swept.services(config=replace(config, sweep=apart))
+    swept.sweep(FIRST, services)
+    swept.sweep(FIRST + hours / 24, services)
     assert (orphan in swept.waiting()) is departs
 
 

@@ -271,12 +271,12 @@ def test_a_plan_asks_anew_for_no_table_but_those_it_changes(stated: Stated) -> N
 
 
 def orphaned(answer: Any, age: float = 5) -> tuple[set[str], Summary]:
-    """What a second sweep lets go of one stray that was left so many days before it."""
+    """What a second sweep lets go of one stray that was left, and seen, so many days before it."""
     swept, store = Swept(), StoreByHand()
     store.now["t"] = answer
     stray = swept.leave("stray.parquet", day=17 - age)
     services = swept.services(policy_stores={"lake": store})
-    swept.sweep(16, services)
+    swept.sweep(17 - age, services)
     summary = swept.sweep(17, services)
     return swept.waiting() & {stray}, summary
 

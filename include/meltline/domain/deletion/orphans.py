@@ -1,8 +1,9 @@
 """Orphans: files under a table's prefixes that nothing refers to, and when one may depart.
 
 A listing alone proves little: a file may belong to a write that is still under way (AR-11, AR-16).
-So a file departs only once it is old, and was seen unchanged in an earlier listing. Whatever is
-unknown or odd about it keeps it.
+So a file departs only once it is old, and was seen unchanged in an earlier listing. A copy may keep
+the time of what it was copied from, so age counts from the first sighting where that is later.
+Whatever is unknown or odd about a file keeps it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +42,8 @@ class SweepSettings:
     """When a file that nothing refers to may depart.
 
     Attributes:
-        minimum_age: How long ago it was modified, by the store's clock, when it was listed.
+        minimum_age: How long ago it was modified, by the store's clock, and seen for the first
+            time, when it was listed.
         listings_apart: How much earlier another listing must have seen it, unchanged.
         inventory_age: How old an inventory may be that stands in for a listing.
     """
@@ -109,19 +111,20 @@ def verdict_on(
 
     Args:
         stray: As the present listing shows it.
-        sighting: The newest earlier one.
+        sighting: The newest that was recorded; the first one, while the file stays as it is.
         listed_at: When the present listing began.
         settings: Ages.
     """
     modified = stray.modified_at
     if modified is None or modified <= _EPOCH or is_odd(stray.path) or _may_be_folder(stray):
         return StrayVerdict.ODD
-    if modified > listed_at - settings.minimum_age:  # a time to come too: the clocks disagree
-        return StrayVerdict.YOUNG
     if sighting is None or not _is_unchanged(stray, sighting):
         return StrayVerdict.FIRST_SEEN
     if sighting.listed_at > listed_at - settings.listings_apart:
         return StrayVerdict.SEEN_RECENTLY
+    # A time to come is young too: the clocks disagree.
+    if max(modified, sighting.listed_at) > listed_at - settings.minimum_age:
+        return StrayVerdict.YOUNG
     return StrayVerdict.ORPHAN
 
 
