@@ -1,14 +1,16 @@
 """What departs by expirations: files of snapshots that leave, and side files that nobody names."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from meltline.app.catalog.tables import ObservedTable, TableRetention
 from meltline.app.observe.observe import Observation
-from meltline.app.observe.recording import side_files_of
+from meltline.app.observe.recording import record_past_ownership, side_files_of
+from meltline.app.services import RunContext
 from meltline.domain.deletion.orphans import is_metadata
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.iceberg.files import DepartureState, SideFile
-from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.locations import OwnerIndex, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import (
     DepartingFile,
@@ -52,6 +54,23 @@ def departing_files(
             if file.path not in alive and location_key(file.path) not in listed
         ),
     ]
+
+
+def with_past_owners(
+    context: RunContext, observation: Observation, departing: Iterable[DepartingFile]
+) -> Observation:
+    """The same with what tables owned for a while, where files depart that lie with no table."""
+    uuids = {
+        uuid
+        for file in departing
+        if not observation.owners.owners(file.path)
+        for uuid in file.table_uuids
+    }
+    states = [table.state for table in observation.tables if table.state.uuid in uuids]
+    if not states:
+        return observation
+    record_past_ownership(context, states)
+    return replace(observation, owners=OwnerIndex(context.control.registrations.ownerships()))
 
 
 def _not_deleted(

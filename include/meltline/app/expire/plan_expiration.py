@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from meltline.app.catalog.tables import Foreseen, TableRetention, keep_sets, retention_of
 from meltline.app.expire.catching_up import Planned, first_portions
-from meltline.app.expire.departing_files import departing_files
+from meltline.app.expire.departing_files import departing_files, with_past_owners
 from meltline.app.observe.held_back import note_withheld, outside_roots, withheld
 from meltline.app.observe.observe import Observation
 from meltline.app.safety.stored_plans import PlannedFiles, end_refused, is_over, store_plans
@@ -106,6 +106,7 @@ class _Planning:
         departing = departing_files(
             context.files, context.control.plans, observation, targets, candidates, within
         )
+        observation = with_past_owners(context, observation, departing)
         assigned = _inside_roots(
             observation,
             _assign(observation, targets, _of_hot(departing, context.config.archives)),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.catalog.metadata import load_concurrently, load_states
 from meltline.app.catalog.registrations import comes_of, forerunners, known_table
 from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.ground.tombstones import take_back
@@ -21,6 +21,7 @@ from meltline.domain.retention.snapshot_observations import next_sightings
 from meltline.ports import (
     CONTRADICTORY,
     UNREADABLE,
+    CatalogEntry,
     CatalogListing,
     ControlLedger,
     KnownTable,
@@ -39,12 +40,35 @@ def record_ownership(
         for state in states
         for location in state.owned_locations
     }
-    recorded = set(registrations.ownerships())
     before = forerunners(registrations.all(), states)
     ownerships |= {
-        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())
+        Ownership(o.prefix, heir)
+        for o in registrations.ownerships()
+        for heir in before.get(o.table_uuid, ())
     }
-    new = ownerships - recorded
+    _add_ownerships(registrations, ownerships, now)
+
+
+def record_past_ownership(context: RunContext, states: Iterable[TableMetadata]) -> None:
+    """What tables owned between two looks, by the metadata files that their logs still name."""
+    logged = {
+        CatalogEntry(state.name, path): state for state in states for path in state.metadata_log
+    }
+    loaded = load_states(context.store, logged)
+    past = [(logged[at], then) for at, then in loaded.items() if isinstance(then, TableMetadata)]
+    ownerships = {
+        Ownership(claim_prefix(location), state.uuid)
+        for state, then in past
+        if then.table_uuid == state.table_uuid
+        for location in then.owned_locations
+    }
+    _add_ownerships(context.control.registrations, ownerships, context.clock.now())
+
+
+def _add_ownerships(
+    registrations: RegistrationLedger, ownerships: Collection[Ownership], now: datetime
+) -> None:
+    new = set(ownerships).difference(registrations.ownerships())
     if new:
         registrations.add_ownerships(sorted(new, key=lambda o: (o.prefix, o.table_uuid)), now)
 
