@@ -201,7 +201,7 @@ IDENTITY = (
     Mutation(
         "what a registration alone owned is nobody's once it has gone, though another's log names it",
         "app/observe/recording.py",
-        "    ownerships |= {\n        Ownership(o.prefix, heir) for o in recorded for heir in before.get(o.table_uuid, ())\n    }\n",
+        "    ownerships |= {\n        Ownership(o.prefix, heir)\n        for o in registrations.ownerships()\n        for heir in before.get(o.table_uuid, ())\n    }\n",
         "    assert isinstance(before, dict)\n",
         (RECOGNISED,),
     ),

@@ -1,12 +1,15 @@
 """Places: what can have two names. A local folder, or a whole store; and which stores are one."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from meltline.domain.iceberg.locations import claim_prefix, split_location
 
 _LOCAL = "file:///"
+_NUMBERS = re.compile(r"[\d-]+")
 
 
 def place_of(path: str) -> str:
@@ -16,6 +19,22 @@ def place_of(path: str) -> str:
     object its store alone.
     """
     return _place_of_folder(path.rpartition("/")[0] + "/")
+
+
+def data_set_of(path: str) -> str:
+    """The folder, as a prefix, of the data set that a file is a part of.
+
+    It lies above all folders that are called as partitions, dates and hashes are.
+    """
+    folder = claim_prefix(path.rpartition("/")[0])
+    store = store_of(folder)
+    parts = folder.removeprefix(store).split("/")
+    above = "".join(f"{part}/" for part in takewhile(_is_named, filter(None, parts)))
+    return store + above if above else folder
+
+
+def _is_named(part: str) -> bool:
+    return "=" not in part and not _NUMBERS.fullmatch(part)
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ GUARDS = ("tests/unit/clone/test_owner_guards.py",)
 CHAIN = ("tests/unit/plan/test_chain.py",)
 FOREIGN = ("tests/unit/orphans/test_foreign_owners.py",)
 SWEEPS = ("tests/unit/orphans/test_sweep.py",)
+LEFT = ("tests/unit/status/test_left_places.py",)
 
 OWNERS = (
     Mutation(
@@ -137,7 +138,7 @@ OWNERS = (
     Mutation(
         "a purge asks nobody who else may own what a commit named",
         "app/purge/plan_purge.py",
-        "    return contested_paths(NamedFiles.of(context), observation.owners, paths, first)\n",
+        "    return contested_paths(check, observation.owners, paths, first)\n",
         "    return {}\n",
         FOREIGN,
     ),
@@ -245,5 +246,82 @@ OWNERS = (
         "    if sighting.listed_at > listed_at - settings.listings_apart:\n",
         "    if False:\n",
         SWEEPS,
+    ),
+    Mutation(
+        "what a table owned between two looks is forgotten",
+        "app/expire/plan_expiration.py",
+        "        observation = with_past_owners(context, observation, departing)\n",
+        "",
+        LEFT,
+    ),
+    Mutation(
+        "a location that was a whole warehouse for a while is the table's",
+        "app/observe/recording.py",
+        "any(root.startswith(o.prefix) for root in roots)}\n",
+        "any(root == o for root in roots)}\n",
+        LEFT,
+    ),
+    Mutation(
+        "what lies with no table never departs",
+        "app/expire/plan_expiration.py",
+        "observation.owners.owners_or(file.path, planned.keys() & set(file.table_uuids))",
+        "observation.owners.owners(file.path)",
+        LEFT,
+    ),
+    Mutation(
+        "what lies with no table goes from every root",
+        "app/safety/roots.py",
+        "        if not owners.owners(path) and not claim_prefix(path).startswith(given)\n",
+        "        if False\n",
+        LEFT,
+    ),
+    Mutation(
+        "what lies outside every table refuses the expiration of its table",
+        "app/gate/expire_evidence.py",
+        "named([path for path in case.paths if around.owners.owners(path)])",
+        "named(case.paths)",
+        LEFT,
+    ),
+    Mutation(
+        "what lies outside every table holds back its whole plan",
+        "app/expire/plan_expiration.py",
+        "    owned = [file.path for file in files if observation.owners.owners(file.path)]\n",
+        "    owned = [file.path for file in files]\n",
+        LEFT,
+    ),
+    Mutation(
+        "a storage root that was taken away stops no delete",
+        "app/safety/foreign_owners.py",
+        "    strays = outside_tables(owners, check.storage_roots, paths)\n",
+        "    strays: list[str] = []\n",
+        LEFT,
+    ),
+    Mutation(
+        "other owners are looked for in no folder around a data set",
+        "app/safety/foreign_owners.py",
+        "    while (above := parent_prefix(places[-1])).startswith(given):\n",
+        "    while (above := parent_prefix(places[-1])).startswith(given) and False:\n",
+        LEFT,
+    ),
+    Mutation(
+        "a table that Hive lists in a storage root is not asked for",
+        "app/safety/foreign_owners.py",
+        "    rows = _other_owners(context) if strange else ()\n",
+        "    rows: Sequence[OtherOwner] | None = ()\n",
+        LEFT,
+    ),
+    Mutation(
+        "what others have deleted outside every table is named for ever",
+        "app/purge/plan_purge.py",
+        "    due = _without_gone(context, due, is_stored=not dry_run)\n",
+        "",
+        LEFT,
+    ),
+    Mutation(
+        "what lies outside every table counts as overdue",
+        "app/run/report_step.py",
+        "max(overdue - kept, 0)",
+        "overdue",
+        LEFT,
     ),
 )

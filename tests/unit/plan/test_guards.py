@@ -103,9 +103,7 @@ def test_the_planner_itself_leaves_what_a_clone_still_needs() -> None:
     assert source.data("shared") not in found
 
 
-def test_the_planner_itself_leaves_foreign_files_and_those_of_tables_that_it_may_not_manage() -> (
-    None
-):
+def test_the_planner_itself_leaves_files_of_tables_that_it_may_not_manage() -> None:
     lake = Lake(other_catalogs=("theirs",))
     theirs = lake.on(0).table("theirs.sea.t")
     theirs.append("x")
@@ -117,7 +115,19 @@ def test_the_planner_itself_leaves_foreign_files_and_those_of_tables_that_it_may
     lake.on(20)
     found = paths(planned(lake))
     assert ours.data("a") in found
-    assert not {FOREIGN, borrowed} & found
+    assert borrowed not in found
+
+
+def test_a_foreign_file_departs_and_no_purge_plans_it() -> None:
+    lake = Lake()
+    ours = lake.on(0).table("ours")
+    ours.append("a", FOREIGN)
+    lake.on(1)
+    ours.overwrite("b")
+    for day in (20, 30, 40):
+        lake.on(day).run()
+    assert lake.store.size(ours.data("a")) is None
+    assert lake.waiting().keys() == {FOREIGN} and lake.store.size(FOREIGN) is not None
 
 
 # --- the purge -----------------------------------------------------------------------------------

@@ -158,12 +158,16 @@ def _settled(
 
 
 def _to_depart(references: FileReferences, observation: Observation, uuids: set[str]) -> set[str]:
-    """Those of some empty tables that own files which no table refers to, and that are not left."""
+    """Those of some empty tables of which files stay that no table refers to any more."""
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
     beside = observation.groups.together(uuids)
     files = references.departing([k for k in observation.dead if k.table_uuid in beside])
-    owners = (observation.owners.owners(file.path) for file in files if not is_odd(file.path))
+    owners = (
+        observation.owners.owners_or(file.path, uuids.intersection(file.table_uuids))
+        for file in files
+        if not is_odd(file.path)
+    )
     return uuids & set[str]().union(*owners)
 
 

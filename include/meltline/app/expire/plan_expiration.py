@@ -234,16 +234,17 @@ def _assign(
 ) -> dict[TableName, list[PlannedFile]]:
     """Gives each departing file to one plan: its owner's if it is among them, else the first.
 
-    Foreign files (owned by nobody, or by a table Meltline cannot manage), odd paths and what the
-    engine deletes itself are nobody's to delete. What lies with a table under a hold, with one that
-    opted out, or with one that left its catalog and is not kept yet, departs: nobody would find it
-    again later. No purge takes it until that ends.
+    What a table owns that Meltline cannot manage, odd paths and what the engine deletes itself are
+    nobody's to delete. What lies with a table under a hold, with one that opted out, or with one
+    that left its catalog and is not kept yet, departs: nobody would find it again later. No purge
+    takes it until that ends. So it is with what lies with no table: it departs with those that
+    named it, and no purge takes it outside of the storage roots.
     """
     planned = {target.state.uuid: target.state for target in reversed(targets)}
     owner_of = _departing_owners(observation)
     assigned: dict[TableName, list[PlannedFile]] = {}
     for file in departing:
-        owners = observation.owners.owners(file.path)
+        owners = observation.owners.owners_or(file.path, planned.keys() & set(file.table_uuids))
         owner = owner_of(file.path, owners)
         if owner is None:
             continue
@@ -285,13 +286,14 @@ def _inside_roots(
     outside_of: Callable[[Sequence[str]], Mapping[str, Why]],
     places: PlaceLedger | None,
 ) -> dict[TableName, Sequence[PlannedFile]]:
-    """Leaves out all files of a plan of which some lie outside the roots.
+    """Leaves out all files of a plan of which some that lie with a table lie outside the roots.
 
     All: what tells of the others, the manifest lists, must not go before they can. `places`
     remembers what was left out; None where that is not to be.
     """
     files = list(chain.from_iterable(assigned.values()))
-    outside = outside_of([file.path for file in files])
+    owned = [file.path for file in files if observation.owners.owners(file.path)]
+    outside = outside_of(owned)
     if places is not None:
         note_withheld(places, "expire", withheld("expire", observation, files, outside))
     return {

@@ -95,7 +95,11 @@ class Case:
     @property
     def members(self) -> frozenset[str]:
         """The tables of the plan's group, and the owners of its files."""
-        return self.around.groups.members(self.plan.table_uuid) | self.owners
+        return self._group | self.owners
+
+    @property
+    def _group(self) -> frozenset[str]:
+        return self.around.groups.members(self.plan.table_uuid)
 
     def errors(self, uuids: Iterable[str]) -> list[str]:
         """What of some tables could not be read."""
@@ -117,7 +121,9 @@ class Case:
             "planned_referenced": [p for p in paths if p in referenced]
             + [f"{p}, maybe the same as {elsewhere[p]}" for p in paths if p in elsewhere],
             "planned_unowned": [
-                f.path for f in self.files if f.owner not in around.owners.owners(f.path)
+                f.path
+                for f in self.files
+                if f.owner not in around.owners.owners_or(f.path, self._group)
             ],
             "planned_outside_roots": [p for p, why in refused.items() if why is not Why.HALF_SEEN],
             "planned_half_seen": [p for p, why in refused.items() if why is Why.HALF_SEEN],

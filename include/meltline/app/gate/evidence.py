@@ -67,7 +67,7 @@ def _surroundings(
     leaving = Leaving.by(plans, world.states)
     proof = prove(sources, world, leaving, sorted(sought), _read_since(sources, plans))
     owners = fresh_owners(sources.registrations, world)
-    foreign = NamedFiles(sources.folders, sources.owners, now)
+    foreign = NamedFiles(sources.folders, sources.owners, now, sources.config.storage_roots)
     return Surroundings(
         sources,
         now,

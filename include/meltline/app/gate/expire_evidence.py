@@ -130,7 +130,8 @@ def expire_measures(case: Case, facts: LedgerFacts) -> Measures:
     ended = state is not None and has_ended(
         around.sources.config, around.proof.world, state, plan, facts.busy, around.now
     )
-    refused = around.roots.named(case.paths)
+    # What lies with no table departs wherever it lies: no purge takes it outside of the roots.
+    refused = around.roots.named([path for path in case.paths if around.owners.owners(path)])
     unreadable = [*case.errors(case.members), *filter(None, [facts.bases[plan.id].error])]
     if isinstance(unread := facts.stated.get(plan.table), MeltlineError):
         unreadable.append(f"{unread.message} ({unread.found})")

@@ -8,12 +8,13 @@ from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.confinement import Confinement
 from meltline.app.safety.half_seen import half_seen_notices, lying_in, remembered_places
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.safety.roots import outside_tables_now
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.withheld import Why, Withheld, order
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import Departure, PlannedFile
 from meltline.domain.iceberg.locations import location_key
-from meltline.domain.places import place_of
+from meltline.domain.places import data_set_of, place_of
 from meltline.ports import PlaceLedger, SideFileIndex
 
 
@@ -23,8 +24,9 @@ def outside_roots(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Wh
 
 
 def leading_out(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
-    """The same, and those that lead there at this moment."""
-    return _confinement(context).refused(paths)
+    """The same, those that lead there at this moment, and those that only commits have named."""
+    strays = outside_tables_now(context, paths)
+    return {**_confinement(context).refused(paths), **dict.fromkeys(strays, Why.OUTSIDE_TABLES)}
 
 
 def _confinement(context: ReadContext) -> Confinement:
@@ -93,10 +95,8 @@ def withheld(
     for file in files:
         table = str(observation.names.get(file.owner, file.owner))
         if why := refused.get(file.path):
-            is_owned = why in (Why.OUTSIDE, Why.FOREIGN)
-            owned = observation.owners.prefix_of(file.path) if is_owned else ""
             claimant = needed[file.path] if needed and why is Why.FOREIGN else ""
-            row = (why, table, owned or place_of(file.path), claimant)
+            row = (why, table, _place(observation, why, file.path), claimant)
         elif needed and (needed_path := needed.get(file.path)):
             row = (Why.MAYBE_THE_SAME, table, place_of(file.path), place_of(needed_path))
         else:
@@ -104,6 +104,14 @@ def withheld(
         count[row] += 1
         size[row] += file.bytes
     return [Withheld(step, *row, files=count[row], bytes=size[row]) for row in count]
+
+
+def _place(observation: Observation, why: Why, path: str) -> str:
+    """The folder in which a file stays, as far as the reason is about folders."""
+    if why is Why.OUTSIDE_TABLES:
+        return data_set_of(path)
+    is_owned = why in (Why.OUTSIDE, Why.FOREIGN)
+    return (is_owned and observation.owners.prefix_of(path)) or place_of(path)
 
 
 def kept_back(context: ReadContext) -> list[str]:

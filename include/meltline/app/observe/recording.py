@@ -50,7 +50,10 @@ def record_ownership(
 
 
 def record_past_ownership(context: RunContext, states: Iterable[TableMetadata]) -> None:
-    """What tables owned between two looks, by the metadata files that their logs still name."""
+    """What tables owned between two looks, by the metadata files that their logs still name.
+
+    A location that holds a whole root was a slip of somebody's: it makes nothing a table's.
+    """
     logged = {
         CatalogEntry(state.name, path): state for state in states for path in state.metadata_log
     }
@@ -62,7 +65,9 @@ def record_past_ownership(context: RunContext, states: Iterable[TableMetadata]) 
         if then.table_uuid == state.table_uuid
         for location in then.owned_locations
     }
-    _add_ownerships(context.control.registrations, ownerships, context.clock.now())
+    roots = [claim_prefix(root) for root in context.config.roots]
+    narrow = {o for o in ownerships if not any(root.startswith(o.prefix) for root in roots)}
+    _add_ownerships(context.control.registrations, narrow, context.clock.now())
 
 
 def _add_ownerships(

@@ -12,6 +12,7 @@ from meltline.app.observe.observe import Observation
 from meltline.app.orphans.orphan_candidates import Candidate, Candidates
 from meltline.app.orphans.scan_roots import Claim
 from meltline.app.safety.foreign_owners import (
+    VIEWS,
     Uuids,
     metadata_signs,
     not_allowed,
@@ -31,8 +32,6 @@ from meltline.domain.deletion.orphans import SweptPlaces
 from meltline.domain.errors import CatalogUnlistable
 from meltline.domain.iceberg.locations import claim_prefix, location_key
 from meltline.ports import OtherOwner
-
-_VIEWS = ("view", "materialized view")
 
 
 def leave_foreign(
@@ -100,7 +99,7 @@ class _ListedOwner:
     @property
     def is_view(self) -> bool:
         """Whether it is one: its files are metadata alone, and carry its UUID."""
-        return self.row.kind in _VIEWS
+        return self.row.kind in VIEWS
 
     @property
     def reason(self) -> str:

@@ -1,9 +1,11 @@
 """Plan purge: departures past their failsafe that nothing refers to today."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
+from uuid import uuid4
 
 from meltline.app.archive.cold_withheld import without_proof
 from meltline.app.catalog.registrations import heirs
@@ -16,6 +18,7 @@ from meltline.app.observe.observe import Observation
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
 from meltline.app.safety.foreign_owners import NamedFiles, contested_paths, first_look
+from meltline.app.safety.roots import gone_outside_tables
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
@@ -69,6 +72,7 @@ def plan_purge(
     anew = owners.keys() if approving else ()
     awaited = _awaited(context, run_id, anew, is_run=only is None and not dry_run)
     due = [departure for departure in due if departure.path not in awaited]
+    due = _without_gone(context, due, is_stored=not dry_run)
     due += [departure for departure in departing if departure.due_at <= now]
     by_owner = _not_held_back(
         observation,
@@ -145,6 +149,24 @@ def _due(
     return [departure for departure in due if departure.path not in held]
 
 
+def _without_gone(
+    context: RunContext, due: Sequence[Departure], *, is_stored: bool
+) -> list[Departure]:
+    """What is due, but for files outside every table that whoever wrote them has deleted.
+
+    No purge would ever find that out. `is_stored` says whether it is recorded.
+    """
+    gone = gone_outside_tables(context, [departure.path for departure in due])
+    if gone and is_stored:
+        waiting, now = {d.path: d for d in due}, context.clock.now()
+        rows = [
+            replace(waiting[path], state=DepartureState.DELETED, recorded_at=now)
+            for path in sorted(gone)
+        ]
+        context.files.departures.record({f"gone-{uuid4()}": rows})
+    return [departure for departure in due if departure.path not in gone]
+
+
 def _awaited(context: RunContext, run_id: str, anew: Collection[str], *, is_run: bool) -> set[str]:
     """Files of purges about which a person is being asked: another plan would ask again.
 
@@ -186,9 +208,9 @@ def _by_owner(
     heir_of = heirs(registered, [table.state for table in observation.tables])
     by_owner: dict[str, list[Departure]] = {}
     for departure in due:
-        owners = observation.owners.owners(departure.path)
+        heir = heir_of.get(departure.owner, departure.owner)
+        owners = observation.owners.owners_or(departure.path, (heir,))
         if not hands_off.intersection(owners):
-            heir = heir_of.get(departure.owner)
             owner = heir if heir in owners else departure.owner
             by_owner.setdefault(owner, []).append(departure)
     return by_owner
@@ -237,10 +259,11 @@ def _contested(
     """
     if not paths:
         return {}
-    first = first_look(context, {observation.owners.prefix_of(path) for path in paths})
+    check = NamedFiles.of(context)
+    first = first_look(context, set(chain(*check.places_of(observation.owners, paths).values())))
     if is_stored and first:
         context.control.owners.save_signs({sign.root for sign in first}, first)
-    return contested_paths(NamedFiles.of(context), observation.owners, paths, first)
+    return contested_paths(check, observation.owners, paths, first)
 
 
 def _without(

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from meltline.app.catalog.metadata import load_concurrently
+from meltline.app.safety.roots import outside_tables
 from meltline.app.services import RunContext
 from meltline.domain.deletion.foreign_owners import (
     AllowedOwner,
@@ -20,18 +21,22 @@ from meltline.domain.deletion.foreign_owners import (
     marker_of,
     tells_owner,
 )
-from meltline.domain.errors import MeltlineError
+from meltline.domain.deletion.orphans import parent_prefix
+from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.places import data_set_of
 from meltline.ports import (
     FolderReader,
     ForeignOwnerReader,
     KnownTable,
     ObjectReader,
+    OtherOwner,
     RegistrationReader,
 )
 
+VIEWS = ("view", "materialized view")
 _NAMELESS = TableName("", (), "")
 
 
@@ -102,16 +107,31 @@ class NamedFiles:
         folders: Lists the top of a folder.
         ledger: What the last look at each folder found.
         now: When it is asked.
+        storage_roots: Where files may go that lie in no table's folder.
     """
 
     folders: FolderReader
     ledger: ForeignOwnerReader
     now: datetime
+    storage_roots: Sequence[str] = ()
 
     @classmethod
     def of(cls, context: RunContext) -> "NamedFiles":
         """By what a step has."""
-        return cls(context.folders, context.control.owners, context.clock.now())
+        roots = context.config.storage_roots
+        return cls(context.folders, context.control.owners, context.clock.now(), roots)
+
+    def places_of(self, owners: OwnerIndex, paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Where others may show who need some files, by path: in the table's folder of each.
+
+        Of one that lies in none, in the folder of its data set and in those around that, up to the
+        storage root: the log of another format may lie in any of them.
+        """
+        given = tuple(map(claim_prefix, self.storage_roots))
+        return {
+            path: [prefix] if (prefix := owners.prefix_of(path)) else _around(path, given)
+            for path in paths
+        }
 
     def contested(
         self, roots: Collection[str], first: Sequence[ForeignSign] = ()
@@ -155,9 +175,23 @@ def contested_paths(
         paths: The files.
         first: What a first look has found that is not stored yet.
     """
-    roots = {path: owners.prefix_of(path) for path in paths}
-    contested = check.contested(set(roots.values()), first)
-    return {path: contested[root] for path, root in roots.items() if root in contested}
+    roots = check.places_of(owners, paths)
+    contested = check.contested(set(chain(*roots.values())), first)
+    reasons = {
+        path: next(contested[folder] for folder in folders if folder in contested)
+        for path, folders in roots.items()
+        if not contested.keys().isdisjoint(folders)
+    }
+    strays = outside_tables(owners, check.storage_roots, paths)
+    return reasons | dict.fromkeys(strays, "it lies in no table's folder, and in no storage root")
+
+
+def _around(path: str, given: tuple[str, ...]) -> list[str]:
+    """The folder of a file's data set, and those around it that lie in some given ones."""
+    places = [data_set_of(path)]
+    while (above := parent_prefix(places[-1])).startswith(given):
+        places.append(above)
+    return places
 
 
 def marker_signs(root: str, folders: Iterable[str], now: datetime) -> list[ForeignSign]:
@@ -176,25 +210,67 @@ def _parent_of(folder: str) -> str:
 def first_look(context: RunContext, roots: Collection[str]) -> list[ForeignSign]:
     """Looks at folders that no sweep has seen, before the first purge there.
 
-    Reads the metadata files right in each that no table of ours names. Returns what was found,
-    `SignKind.SEEN` for each folder among it; a folder that cannot be listed is left out.
+    Reads the metadata files right in each that no table of ours names; of those that are no
+    table's it asks the catalogs for tables of other formats, as no sweep will. Returns what was
+    found, `SignKind.SEEN` for each folder among it; one that cannot be looked at is left out.
     """
     seen = {sign.root for sign in context.control.owners.signs() if sign.kind is SignKind.SEEN}
     new = sorted(set(roots) - seen - {""})
     if not new:
         return []
+    owned = {ownership.prefix for ownership in context.control.registrations.ownerships()}
+    strange = set(new) - owned
+    rows = _other_owners(context) if strange else ()
+    if rows is None:
+        new, rows = sorted(owned.intersection(new)), ()
     answers = load_concurrently(lambda root: _metadata_in(context.folders, root), new)
     listed = {root: paths for root, paths in zip(new, answers, strict=True) if paths is not None}
+    now = context.clock.now()
+    return [
+        *_unnamed_metadata(context, listed, now),
+        *listed_signs(strange & listed.keys(), rows, now),
+        *(seen_sign(root, now) for root in listed),
+    ]
+
+
+def _unnamed_metadata(
+    context: RunContext, listed: Mapping[str, Iterable[str]], now: datetime
+) -> list[ForeignSign]:
+    """The signs among the metadata files of some folders: those that no table of ours names."""
     by_path = {path: root for root, paths in listed.items() for path in paths}
     unknown = context.files.references.unknown(sorted(by_path)) if by_path else set()
-    known, now = uuids_by_root(context.control.registrations), context.clock.now()
-    signs = metadata_signs(
+    known = uuids_by_root(context.control.registrations)
+    return metadata_signs(
         read_uuids(context.store, unknown),
         by_path,
         lambda path, uuid: uuid in known.get(by_path[path], ()),
         now,
     )
-    return [*signs, *(seen_sign(root, now) for root in listed)]
+
+
+def _other_owners(context: RunContext) -> Sequence[OtherOwner] | None:
+    """What the catalogs have beside tables of ours; None where one does not say."""
+    try:
+        return [row for catalog in context.catalogs.values() for row in catalog.other_owners()]
+    except CatalogUnlistable:
+        return None
+
+
+def listed_signs(
+    roots: Iterable[str], rows: Iterable[OtherOwner], now: datetime
+) -> list[ForeignSign]:
+    """The signs that tables of other formats are which catalogs list at some folders, or around."""
+    folders = [
+        (claim_prefix(row.location), str(row.name))
+        for row in rows
+        if row.location and row.kind not in VIEWS
+    ]
+    return [
+        ForeignSign(root, name, SignKind.OTHER_FORMAT, name, folder, now)
+        for root in roots
+        for folder, name in folders
+        if root.startswith(folder)
+    ]
 
 
 def _metadata_in(folders: FolderReader, root: str) -> list[str] | None:

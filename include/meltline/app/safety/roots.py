@@ -8,7 +8,7 @@ from meltline.app.ground.findings import Finding
 from meltline.app.safety.confinement import Confinement
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.withheld import Why, Withheld
-from meltline.domain.iceberg.locations import claim_prefix
+from meltline.domain.iceberg.locations import OwnerIndex, claim_prefix
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.units import format_size
 
@@ -24,6 +24,35 @@ def places_outside(roots: Confinement, states: Iterable[TableMetadata]) -> tuple
         for claim in outside
         if not any(claim != outer and claim.startswith(outer) for outer in outside)
     )
+
+
+def outside_tables(
+    owners: OwnerIndex, storage_roots: Iterable[str], paths: Iterable[str]
+) -> list[str]:
+    """Those of some files that lie in no table's folder, nor in a storage root.
+
+    A commit named them, but somebody else may have written them and need them: `add_files` takes
+    files where they are. That they may go is for the configuration to say.
+    """
+    given = tuple(map(claim_prefix, storage_roots))
+    return [
+        path
+        for path in paths
+        if not owners.owners(path) and not claim_prefix(path).startswith(given)
+    ]
+
+
+def outside_tables_now(context: ReadContext, paths: Iterable[str]) -> list[str]:
+    """The same, by what tables have and had as far as the ledger knows."""
+    owners = OwnerIndex(context.control.registrations.ownerships())
+    return outside_tables(owners, context.config.storage_roots, paths)
+
+
+def gone_outside_tables(context: ReadContext, paths: Iterable[str]) -> set[str]:
+    """Those of them that are not there any more; where the store does not say, they are."""
+    strays = outside_tables_now(context, paths)
+    stats = context.store.stats(strays) if strays else ()
+    return {stat.path for stat in stats if stat.file is None and not stat.error}
 
 
 def proposed_roots(context: ReadContext) -> tuple[str, ...]:

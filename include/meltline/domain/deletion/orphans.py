@@ -192,7 +192,7 @@ class SweptPlaces:
         """The swept prefix that a folder's files belong to; empty where there is none."""
         at = claim_prefix(folder)
         while at and at not in self._swept and at not in self._others:
-            at = _parent(at)
+            at = parent_prefix(at)
         return at if at in self._swept else ""
 
     def looks_at(self, folder: str) -> bool:
@@ -208,15 +208,15 @@ class SweptPlaces:
 
 
 def _is_within(prefix: str, owned: frozenset[str]) -> bool:
-    at = _parent(prefix)
+    at = parent_prefix(prefix)
     while at:
         if at in owned:
             return True
-        at = _parent(at)
+        at = parent_prefix(at)
     return False
 
 
-def _parent(prefix: str) -> str:
+def parent_prefix(prefix: str) -> str:
     """The prefix one folder up, with its slash; empty above the authority."""
     root, _, below = prefix.partition("://")
     authority, _, path = below.partition("/")

@@ -24,6 +24,7 @@ class Why(StrEnum):
     UNPROVED = "no proved copy in cold"
     FOREIGN = "foreign owner"
     UNCLAIMED = "unclaimed"
+    OUTSIDE_TABLES = "outside every table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Withheld:
     @property
     def line(self) -> str:
         """The line of the configuration that settles it; empty where none does."""
-        if self.why is Why.OUTSIDE:
+        if self.why in (Why.OUTSIDE, Why.OUTSIDE_TABLES):
             return f"storage-roots: [{self.place}]"
         if (
             self.why in (Why.LINK, Why.HALF_SEEN, Why.UNPROVED, Why.FOREIGN, Why.UNCLAIMED)
@@ -76,6 +77,8 @@ class Withheld:
             return f"{subject}: {self.place} has another owner: {self.claimant}"
         if self.why is Why.UNCLAIMED:
             return f"{subject}: in {self.place} no path says that it is the table's"
+        if self.why is Why.OUTSIDE_TABLES:
+            return f"{subject}: the table named them in {self.place}, which is no table's folder"
         return f"{subject}: in {self.place} they may be the same as what {self.claimant} names"
 
     @property
@@ -83,6 +86,8 @@ class Withheld:
         """What a person can do about it."""
         if self.why is Why.OUTSIDE:
             return f"add to the configuration: {self.line}"
+        if self.why is Why.OUTSIDE_TABLES:
+            return f"where nobody else needs what lies there, add to the configuration: {self.line}"
         if self.why is Why.LINK:
             return "put a file in the link's place, or delete the link by hand"
         if self.why is Why.HALF_SEEN:

@@ -183,6 +183,10 @@ class OwnerIndex:
             self._by_folder[folder] = self._owners_of(path)
         return self._by_folder[folder]
 
+    def owners_or(self, path: str, namers: Iterable[str]) -> tuple[str, ...]:
+        """The tables owning a path; where it lies with none, those that named it in a commit."""
+        return self.owners(path) or tuple(sorted(namers))
+
     def _owners_of(self, path: str) -> tuple[str, ...]:
         return tuple(self._owners.get(self.prefix_of(path), ()))
 
