@@ -395,7 +395,8 @@ class WatchedLake(Lake):
         for path, (state, due) in now.items():
             was, was_due = self.departed.get(path, (None, due))
             if state is was is DepartureState.FAILSAFE:
-                assert due == was_due or path in back, f"I-4: {path}: due_at moved"
+                moves = due == was_due or path in back or path in self.rewritten  # a sweep's
+                assert moves, f"I-4: {path}: due_at moved"
             elif was in RANKS and RANKS.get(state, 0) < RANKS[was]:
                 again = path in self.last_needed or path in self.rewritten
                 is_another = was is DepartureState.DELETED and again
@@ -413,6 +414,7 @@ class WatchedLake(Lake):
             return  # a hold that nobody can take off any more keeps its whole group
         left = {path for path in self.everywhere() & self.seen if self._should_go(path)}
         left -= self.needed_places() | self.replaced() | self.beyond_proof()
+        left -= {d.path for d in MemoryLedgerReader(self.file_tables).departures() if d.was_left}
         assert not left, f"never purged: {sorted(left)}"
 
     def beyond_proof(self) -> set[str]:

@@ -191,8 +191,9 @@ MUTATIONS = (
         "    return None\n", (REPLACED,),
     ),
     Mutation(
-        "what was replaced goes on waiting", "app/purge/purge.py",
-        "            *next_departures(job.replaced, DepartureState.DELETED, before, now),\n", "", (REPLACED,),
+        "what was replaced counts as deleted", "app/purge/purge.py",
+        "next_departures(job.replaced, DepartureState.FAILSAFE,", "next_departures(job.replaced, DepartureState.DELETED,",
+        (REPLACED, "tests/unit/stopping/test_not_as_recorded.py"),
     ),
     Mutation(
         "nobody looks after the last deletes", "app/purge/purge.py",

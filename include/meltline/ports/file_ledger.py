@@ -210,7 +210,7 @@ class DepartedFiles(Protocol):
         ...
 
     def waiting_plans(self) -> set[str]:
-        """Plans of which files wait in failsafe."""
+        """Plans of which files are on their way: they wait, and no purge has left them alone."""
         ...
 
     def settled(self, paths: Sequence[str]) -> set[str]:

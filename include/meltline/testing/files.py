@@ -105,8 +105,9 @@ class MemoryDepartures:
         return sorted(matching, key=_by_path)
 
     def waiting_plans(self) -> set[str]:
-        """Plans of which files wait in failsafe."""
-        return {d.plan_id for d in self.in_states(frozenset({DepartureState.FAILSAFE}))}
+        """Plans of which files are on their way."""
+        waiting = self.in_states(frozenset({DepartureState.FAILSAFE}))
+        return {departure.plan_id for departure in waiting if departure.is_on_its_way}
 
     def settled(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that were deleted and set aside."""

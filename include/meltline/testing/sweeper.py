@@ -51,9 +51,11 @@ class MemoryListing:
         for file in self.stored:
             key = location_key(file.path)
             before = departed.get(key)
-            state = before.state if before else None
-            waits = state is DepartureState.FAILSAFE
-            if not waits and (key not in referenced or state is DepartureState.DELETED):
+            if before is None or before.state is DepartureState.CANCELLED:
+                is_stray = key not in referenced
+            else:
+                is_stray = not before.is_on_its_way
+            if is_stray:
                 left_at = before.recorded_at if before else None
                 strays.append(OrphanCandidate(file.path, file.bytes, file.modified_at, left_at))
         return strays

@@ -125,3 +125,14 @@ def test_departures_without_rows_change_nothing(shelf: Shelf) -> None:
     shelf.ledger.departures.record({"no-rows": []})
     shelf.ledger.departures.record({"no-rows": [shelf.departure("d/after-all")]})
     assert _states(shelf, "d/after-all") == {"d/after-all": FAILSAFE}
+
+
+def test_a_plan_is_on_its_way_while_a_file_of_it_waits_that_no_purge_has_left(shelf: Shelf) -> None:
+    whole, half = (shelf.departure(f"d/{name}", plan_id=name) for name in ("whole", "half"))
+    left = [replace(row, recorded_at=row.due_at + MS) for row in (whole, half)]
+    waiting = shelf.departure("d/waiting", plan_id="half")
+    shelf.ledger.departures.record({"on-their-way": [whole, half, waiting]})
+    assert {"whole", "half"} <= shelf.ledger.departures.waiting_plans()
+    shelf.ledger.departures.record({"left": left})
+    plans = shelf.ledger.departures.waiting_plans()
+    assert "half" in plans and "whole" not in plans

@@ -151,8 +151,10 @@ class Yard:
         found = self.sweeper.list_files(places or self.places(), NOW).strays()
         return {stray.path: stray for stray in found}
 
-    def depart(self, path: str, state: DepartureState, at: datetime) -> None:
-        row = Departure(path, FileKind.DATA, 3, "u", "p", at, at, state, at)
+    def depart(
+        self, path: str, state: DepartureState, at: datetime, due: datetime | None = None
+    ) -> None:
+        row = Departure(path, FileKind.DATA, 3, "u", "p", at, due or at, state, at)
         self.ledger.departures.record({f"{path} {state} {at}": [row]})
 
     def commit(self, name: str, entries: dict[str, EntryStatus]) -> str:
@@ -255,9 +257,10 @@ def test_what_a_snapshot_added_is_kept_whether_or_not_it_was_recorded_or_has_los
         assert {stray.path for stray in found.strays()} == {deleted, removed, rest}
 
 
-def test_a_file_that_was_deleted_or_taken_back_is_one_with_a_past(yard: Yard) -> None:
-    deleted, named, taken_back, kept = yard.write("deleted", "named", "taken back", "kept")
-    yard.commit("m.avro", {named: EntryStatus.ADDED, kept: EntryStatus.ADDED})
+def test_a_file_that_was_deleted_taken_back_or_left_alone_is_one_with_a_past(yard: Yard) -> None:
+    paths = yard.write("deleted", "named", "taken back", "kept", "left", "waiting")
+    deleted, named, taken_back, kept, left, waiting = paths
+    yard.commit("m.avro", dict.fromkeys([named, kept, left], EntryStatus.ADDED))
     later = NOW + timedelta(hours=1)
     for path in (deleted, named):
         yard.depart(path, DepartureState.FAILSAFE, NOW)
@@ -265,8 +268,11 @@ def test_a_file_that_was_deleted_or_taken_back_is_one_with_a_past(yard: Yard) ->
     for path in (taken_back, kept):
         yard.depart(path, DepartureState.FAILSAFE, NOW)
         yard.depart(path, DepartureState.CANCELLED, later)
+    for path in (left, waiting):
+        yard.depart(path, DepartureState.FAILSAFE, NOW)
+    yard.depart(left, DepartureState.FAILSAFE, later, due=NOW)
     found = {path: stray.left_at for path, stray in yard.strays().items()}
-    assert found == dict.fromkeys([deleted, named, taken_back], later)
+    assert found == dict.fromkeys([deleted, named, taken_back, left], later)
 
 
 def test_other_spellings_of_a_location_are_the_same_file(yard: Yard) -> None:

@@ -10,6 +10,7 @@ from meltline.app.run.lifecycle import Run
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.iceberg.files import DepartureState
 from tests.lake.lake import DAY, MINUTE, T0, Lake, MovingClock, Table
+from tests.lake.swept import swept
 
 BODY = 100  # what an engine's file holds besides its path's length
 
@@ -39,7 +40,8 @@ def test_a_new_object_under_the_path_of_a_waiting_file_is_kept_and_named(more: i
     summary = lake.on(20).run()
     assert lake.store.read(path) == content
     assert not set(others) & lake.paths()
-    assert path not in lake.waiting() and path not in lake.deleter.deleted
+    (left,) = lake.files.departures.in_states(frozenset(DepartureState), paths=[path])
+    assert left.was_left and path not in lake.deleter.deleted
     assert summary.exit_code == 0
     assert any(path in notice for notice in summary.notices)
     (entry,) = [e for e in lake.control.audit.entries() if e.action == "keep replaced file"]
@@ -85,8 +87,11 @@ def test_what_was_kept_is_swept_as_any_file_that_nothing_refers_to() -> None:
     path = table.data("f0")
     lake.on(15).store.write(path, b"new")
     lake.on(20).run()
-    (deleted,) = lake.files.departures.in_states(frozenset({DepartureState.DELETED}), paths=[path])
-    assert deleted.recorded_at == lake.clock.now()
+    swept(lake, 22, 29)
+    lake.on(35.9).run()
+    assert path in lake.paths()
+    lake.on(36).run()
+    assert path not in lake.paths()
 
 
 def test_what_was_kept_may_be_committed_again() -> None:

@@ -44,6 +44,12 @@ class TombstoneCache:
             mask = pc.and_(mask, due)
         return TombstoneCache(self.rows.filter(mask))
 
+    @property
+    def on_their_way(self) -> "TombstoneCache":
+        """Those of waiting files that no purge has left alone (`Departure.was_left`)."""
+        rows = self.rows
+        return TombstoneCache(rows.filter(pc.less_equal(rows["recorded_at"], rows["due_at"])))
+
     def of_kinds(self, kinds: Collection[FileKind]) -> "TombstoneCache":
         """Those of some kinds."""
         return TombstoneCache(self.rows.filter(self._is_among("kind", kinds)))

@@ -94,8 +94,8 @@ class DepartureRows:
         return self.book().of_kinds(kinds).of_states(states).hashes
 
     def waiting_plans(self) -> set[str]:
-        """Plans of which files wait in failsafe."""
-        return self.waiting().plans
+        """Plans of which files are on their way."""
+        return self.waiting().on_their_way.plans
 
     def in_states(
         self,

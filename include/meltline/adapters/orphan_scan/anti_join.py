@@ -45,11 +45,14 @@ class SweepRows:
 
         Live entries, manifests, manifest lists and side files of whatever snapshot, and whatever
         one has added, whoever removed it since; but not what was deleted since, and might be there
-        again. And what waits in failsafe.
+        again, nor what a purge left alone. And what waits in failsafe.
         """
         newest = self._departed(among)
-        deleted = newest.where(F.col("state") == DepartureState.DELETED).select("key_hash")
-        waiting = newest.where(F.col("state") == DepartureState.FAILSAFE).select("key_hash")
+        waits = F.col("state") == DepartureState.FAILSAFE
+        was_left = waits & (F.col("left_at") > F.col("due_at"))  # as `Departure.was_left`
+        over = was_left | (F.col("state") == DepartureState.DELETED)
+        deleted = newest.where(over).select("key_hash")
+        waiting = newest.where(waits & ~was_left).select("key_hash")
         sources = [
             *(files.select("key_hash") for files in self._alive_once()),
             self._tables.read("manifests").select(F.col("manifest_id").alias("key_hash")),
@@ -76,6 +79,7 @@ class SweepRows:
         return rows.groupBy("key_hash").agg(
             F.max_by("state", "written_ns").alias("state"),
             F.max_by("recorded_at", "written_ns").alias("left_at"),
+            F.max_by("due_at", "written_ns").alias("due_at"),
         )
 
     def kept_in_parts(self) -> DataFrame:
@@ -97,7 +101,7 @@ class SweepRows:
         if count > MOST:  # always the same ones, so that the next listing shows them again
             is_sign = F.col("path").rlike(_SIGNS)  # of other owners: none may be left for later
             unkept = unkept.orderBy(is_sign.desc(), "key_hash", "path").limit(MOST)
-        rows = unkept.join(self._departed(hashes).drop("state"), "key_hash", "left")
+        rows = unkept.join(self._departed(hashes).drop("state", "due_at"), "key_hash", "left")
         strays = rows.select("path", "bytes", "modified_at", "left_at").toArrow().to_pylist()
         return [
             OrphanCandidate(r["path"], r["bytes"], r["modified_at"], r["left_at"]) for r in strays

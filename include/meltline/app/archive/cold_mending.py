@@ -61,7 +61,7 @@ def _to_mend(
     """Files whose copies are to be looked at, and the tables whose copies these may be."""
     groups = Groups(context.control.registrations.sharing())
     waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
-    ours = [d for d in waiting if groups.members(d.owner) & archived]
+    ours = [d for d in waiting if d.is_on_its_way and groups.members(d.owner) & archived]
     doubtful = _doubtful(context, side, ours)
     originals = {d.path: Original(d.path, d.bytes, d.kind) for d in doubtful}
     refused = refused_for_cold(context) & archived

@@ -218,6 +218,7 @@ def _restart_failsafe(context: RunContext) -> int:
     anew = [
         replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
         for d in waiting
+        if d.is_on_its_way
     ]
     context.files.departures.record({f"adopted-{uuid4()}": anew})
     return len(anew)

@@ -295,7 +295,8 @@ def _inside_roots(
     owned = [file.path for file in files if observation.owners.owners(file.path)]
     outside = outside_of(owned)
     if places is not None:
-        note_withheld(places, "expire", withheld("expire", observation, files, outside))
+        names, owners = observation.names, observation.owners
+        note_withheld(places, "expire", withheld("expire", names, owners, files, outside))
     return {
         name: planned
         for name, planned in assigned.items()

@@ -141,7 +141,7 @@ class _Staying:
         waiting = self.departures.in_states(
             frozenset({DepartureState.FAILSAFE}), paths=sorted(originals)
         )
-        return originals <= {departure.path for departure in waiting}
+        return originals <= {departure.path for departure in waiting if departure.is_on_its_way}
 
 
 def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:

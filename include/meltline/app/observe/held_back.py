@@ -13,7 +13,8 @@ from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.withheld import Why, Withheld, order
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import Departure, PlannedFile
-from meltline.domain.iceberg.locations import location_key
+from meltline.domain.iceberg.locations import OwnerIndex, location_key
+from meltline.domain.iceberg.names import TableName
 from meltline.domain.places import data_set_of, place_of
 from meltline.ports import PlaceLedger, SideFileIndex
 
@@ -77,7 +78,8 @@ def _named_keys(side_files: SideFileIndex, observation: Observation) -> set[str]
 
 def withheld(
     step: str,
-    observation: Observation,
+    names: Mapping[str, TableName],
+    owners: OwnerIndex,
     files: Sequence[PlannedFile | Departure],
     refused: Mapping[str, Why],
     needed: Mapping[str, str] | None = None,
@@ -86,17 +88,18 @@ def withheld(
 
     Args:
         step: Which plans leave them out.
-        observation: What the tables are called, and own.
+        names: What the tables are called, by UUID.
+        owners: Whose prefix a file lies under.
         files: Some files that nothing refers to by their own names.
         refused: Why some of them may not go.
         needed: By what other name something refers to some of them, or which other owner may.
     """
     count, size = Counter[tuple[Why, str, str, str]](), Counter[tuple[Why, str, str, str]]()
     for file in files:
-        table = str(observation.names.get(file.owner, file.owner))
+        table = str(names.get(file.owner, file.owner))
         if why := refused.get(file.path):
             claimant = needed[file.path] if needed and why is Why.FOREIGN else ""
-            row = (why, table, _place(observation, why, file.path), claimant)
+            row = (why, table, _place(owners, why, file.path), claimant)
         elif needed and (needed_path := needed.get(file.path)):
             row = (Why.MAYBE_THE_SAME, table, place_of(file.path), place_of(needed_path))
         else:
@@ -106,12 +109,12 @@ def withheld(
     return [Withheld(step, *row, files=count[row], bytes=size[row]) for row in count]
 
 
-def _place(observation: Observation, why: Why, path: str) -> str:
+def _place(owners: OwnerIndex, why: Why, path: str) -> str:
     """The folder in which a file stays, as far as the reason is about folders."""
     if why is Why.OUTSIDE_TABLES:
         return data_set_of(path)
-    is_owned = why in (Why.OUTSIDE, Why.FOREIGN)
-    return (is_owned and observation.owners.prefix_of(path)) or place_of(path)
+    is_owned = why in (Why.OUTSIDE, Why.FOREIGN, Why.NOT_AS_RECORDED)
+    return (is_owned and owners.prefix_of(path)) or place_of(path)
 
 
 def kept_back(context: ReadContext) -> list[str]:

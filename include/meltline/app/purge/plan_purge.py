@@ -16,7 +16,9 @@ from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.observe.observe import Observation
 from meltline.app.purge.approvals import Approvals
+from meltline.app.purge.left_objects import note_left
 from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
+from meltline.app.safety.departed_objects import left_alone
 from meltline.app.safety.foreign_owners import NamedFiles, contested_paths, first_look
 from meltline.app.safety.roots import gone_outside_tables
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
@@ -71,7 +73,9 @@ def plan_purge(
     owners = _owners(observation, tables, only)
     anew = owners.keys() if approving else ()
     awaited = _awaited(context, run_id, anew, is_run=only is None and not dry_run)
-    due = [departure for departure in due if departure.path not in awaited]
+    left = left_alone(context, due)
+    staying = awaited.union(departure.path for departure in left)
+    due = [departure for departure in due if departure.path not in staying]
     due = _without_gone(context, due, is_stored=not dry_run)
     due += [departure for departure in departing if departure.due_at <= now]
     by_owner = _not_held_back(
@@ -92,6 +96,7 @@ def plan_purge(
             plans.append(_plan(table, by_owner[owner], run_id, as_of, context.clock.now()))
     if dry_run:
         return plans
+    note_left(context.control, left)
     stored = store_plans(context, plans)
     if only is None:
         is_settled = _settled(observation, vetoed, owners)
@@ -245,7 +250,8 @@ def _not_held_back(
     contested = contested_of([d.path for rows in free.values() for d in rows])
     if places is not None:
         refused = {**outside, **unproved, **dict.fromkeys(contested, Why.FOREIGN)}
-        rows = withheld("purge", observation, due, refused, {**needed, **contested})
+        names, owners = observation.names, observation.owners
+        rows = withheld("purge", names, owners, due, refused, {**needed, **contested})
         note_withheld(places, "purge", rows)
     return _without(free, {*unproved, *contested})
 

@@ -20,6 +20,7 @@ from meltline.app.ground.tombstones import (
     audit_replaced,
     next_departures,
 )
+from meltline.app.purge.left_objects import left_by_now, note_left
 from meltline.app.purge.look_back import LookBack, PurgeIncidents
 from meltline.app.purge.purge_batches import (
     BATCH,
@@ -133,6 +134,8 @@ def _purged(
             look_back.look()
         finally:
             _record(departures, AuditTrail.of(context), context.progress, jobs, waiting)
+            if any(job.replaced for job in jobs):
+                note_left(context.control, left_by_now(context))
         _finish(context.control.plans, jobs)
     return {job.plan.id: _purge_result(job) for job in jobs}
 
@@ -292,8 +295,8 @@ def _record(
     rows = {
         f"{job.plan.id}-{uuid4()}": [
             *next_departures(job.deleted, DepartureState.DELETED, before, now),
-            # What departed is no more. What lies there instead is a file of its own, to be swept.
-            *next_departures(job.replaced, DepartureState.DELETED, before, now),
+            # It waits until it is gone, or a sweep takes what lies there as a file of its own.
+            *next_departures(job.replaced, DepartureState.FAILSAFE, before, now),
             *next_departures(job.cancelled, DepartureState.CANCELLED, before, now),
         ]
         for job in done

@@ -1,7 +1,7 @@
 """What may be deleted under the paths of departures: the objects that departed, and no others."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 
@@ -46,10 +46,10 @@ class DepartedObjects:
         since = departure.departed_at - behind
         return DepartedObject(path, departure.bytes, since, self._known_times)
 
-    def replaced(self, paths: Sequence[str]) -> set[str]:
-        """Those of some paths under which another object lies by now."""
+    def replaced(self, paths: Sequence[str]) -> dict[str, int]:
+        """Those of some paths under which another object lies by now, with its bytes."""
         return {
-            stat.path
+            stat.path: stat.file.bytes
             for stat in self.store.stats([p for p in paths if p in self.departures])
             if stat.file is not None
             and self.at(stat.path).unlike(stat.file.bytes, stat.file.modified_at)
@@ -81,3 +81,13 @@ class DepartedObjects:
         if not self.clock.simulated:
             return None
         return self.clock.now() if self.keeps_our_time() else datetime.min.replace(tzinfo=UTC)
+
+
+def left_alone(context: ReadContext, departures: Sequence[Departure]) -> list[Departure]:
+    """Returns those that a purge left and that are still there, with the bytes that they have.
+
+    One that is gone, or is again as it was recorded, may go like any other.
+    """
+    left = {departure.path: departure for departure in departures if departure.was_left}
+    sizes = DepartedObjects.of(context, left).replaced(list(left))
+    return [replace(left[path], bytes=size) for path, size in sizes.items()]

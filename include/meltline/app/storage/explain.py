@@ -9,6 +9,7 @@ from meltline.app.catalog.ways_back import archived_copies
 from meltline.app.observe.held_back import leading_out
 from meltline.app.plans.file_origins import FileDecision, file_decisions
 from meltline.app.retention.writers import WriterNeeds
+from meltline.app.safety.departed_objects import left_alone
 from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.services import ReadContext
 from meltline.app.storage.file_status import FileStanding, Standing, standing_now
@@ -17,7 +18,7 @@ from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import UsageInvalid
-from meltline.domain.iceberg.files import DepartureState
+from meltline.domain.iceberg.files import Departure, DepartureState
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -86,7 +87,7 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
     reasons, since, due_at = _why_kept(retentions, file), _times(retentions, file.snapshots), None
     decided: Sequence[FileDecision] = ()
     if departed is not None and file.stage in (Stage.FAILSAFE, Stage.DELETED):
-        reasons = _why_in_failsafe(context, file.path) if file.stage is Stage.FAILSAFE else []
+        reasons = _why_in_failsafe(context, departed) if file.stage is Stage.FAILSAFE else []
         since, due_at = departed.departed_at, departed.due_at
         decided = file_decisions(context.reader, context.control, departed)
         if departed.state is DepartureState.DELETED:
@@ -118,14 +119,16 @@ def _why_kept(retentions: Mapping[str, Sequence[TableRetention]], file: FileStan
     return sorted({reason for key in file.snapshots for reason in _reasons(retentions, key)})
 
 
-def _why_in_failsafe(context: ReadContext, path: str) -> list[str]:
+def _why_in_failsafe(context: ReadContext, departed: Departure) -> list[str]:
     """Failsafe alone, or what keeps the file when that has ended."""
+    path = departed.path
+    left = [str(Why.NOT_AS_RECORDED) for _ in left_alone(context, [departed])]
     outside = [str(why) for why in leading_out(context, [path]).values()]
     elsewhere = needed_by_other_names(
         OtherNames.now(context), [path], lambda aliases: _needed_now(context, aliases)
     )
     same = [f"{Why.MAYBE_THE_SAME}: {alias}" for alias in elsewhere.values()]
-    return ["failsafe", *outside, *same]
+    return ["failsafe", *left, *outside, *same]
 
 
 def _needed_now(context: ReadContext, paths: Sequence[str]) -> list[str]:

@@ -38,7 +38,7 @@ def _lines(state: PurgeStatus) -> Iterator[str]:
 
 def _held_back(state: PurgeStatus) -> str:
     reasons = [f"{format_size(size)} {why}" for why, size in state.held_back.items() if size]
-    return ", ".join(reasons) or "nothing"
+    return f"{', '.join(reasons)}; next: `meltline doctor`" if reasons else "nothing"
 
 
 def _next_due(state: PurgeStatus) -> str:

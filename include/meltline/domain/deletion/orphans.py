@@ -70,8 +70,8 @@ class OrphanCandidate:
     Attributes:
         bytes: Its size; None where the listing does not say.
         modified_at: By the store's clock; None where the listing does not say.
-        left_at: When its newest departure was recorded, for one that was deleted, or taken back,
-            before; None for a file that never departed.
+        left_at: When its newest departure was recorded, for one that was deleted, taken back, or
+            left alone by a purge, before; None for a file that never departed.
     """
 
     path: str

@@ -25,6 +25,7 @@ class Why(StrEnum):
     FOREIGN = "foreign owner"
     UNCLAIMED = "unclaimed"
     OUTSIDE_TABLES = "outside every table"
+    NOT_AS_RECORDED = "not as recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Withheld:
     """Files of one table that a step kept for one reason.
 
     Attributes:
-        step: Which plans would have named them: `expire`, `purge` or `sweep`.
+        step: Which plans would have named them: `expire`, `purge` or `sweep`; `delete` of what a
+            purge named and left alone.
         table: Whose they are.
         place: Where they lie: a folder, or a store.
         claimant: By what name something refers to them, or may; empty where that is not why.
@@ -52,11 +54,7 @@ class Withheld:
         """The line of the configuration that settles it; empty where none does."""
         if self.why in (Why.OUTSIDE, Why.OUTSIDE_TABLES):
             return f"storage-roots: [{self.place}]"
-        if (
-            self.why in (Why.LINK, Why.HALF_SEEN, Why.UNPROVED, Why.FOREIGN, Why.UNCLAIMED)
-            or is_local(self.place)
-            or is_local(self.claimant)
-        ):
+        if self.why is not Why.MAYBE_THE_SAME or is_local(self.place) or is_local(self.claimant):
             return ""
         pair = f"[[{_bare(self.place)}, {_bare(self.claimant)}]]"
         return f"different: {pair}"
@@ -79,6 +77,8 @@ class Withheld:
             return f"{subject}: in {self.place} no path says that it is the table's"
         if self.why is Why.OUTSIDE_TABLES:
             return f"{subject}: the table named them in {self.place}, which is no table's folder"
+        if self.why is Why.NOT_AS_RECORDED:
+            return f"{subject}: in {self.place} their size or time is not what was recorded"
         return f"{subject}: in {self.place} they may be the same as what {self.claimant} names"
 
     @property
@@ -104,6 +104,11 @@ class Withheld:
             return (
                 f"where only this table writes there: `meltline sweep allow {quote(self.place)} "
                 "--reason TEXT`"
+            )
+        if self.why is Why.NOT_AS_RECORDED:
+            return (
+                "`meltline sweep` takes each as a file of its own, with the size that it has, and "
+                "it goes after its failsafe; or delete it by hand"
             )
         if not self.line:
             return f"they go once nothing refers to them as {self.claimant} any more"

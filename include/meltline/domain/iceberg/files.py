@@ -191,7 +191,8 @@ class DepartureState(StrEnum):
 class Departure:
     """A file that left every kept snapshot of every table, and until when it waits.
 
-    `due_at` counts from the first recording after the commit and is never reset.
+    `due_at` counts from the first recording after the commit and is never reset. A purge that finds
+    another object than was recorded records once more, after that day, that the file waits.
     """
 
     path: str
@@ -203,3 +204,13 @@ class Departure:
     due_at: datetime
     state: DepartureState
     recorded_at: datetime
+
+    @property
+    def was_left(self) -> bool:
+        """Whether a purge has left alone what lies there: it is not as it was recorded."""
+        return self.state is DepartureState.FAILSAFE and self.recorded_at > self.due_at
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether it waits for its day, or for the purge of that day."""
+        return self.state is DepartureState.FAILSAFE and not self.was_left

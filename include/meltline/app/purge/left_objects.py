@@ -1,0 +1,29 @@
+"""Remembers the objects that purges left alone: they are not as they were recorded.
+
+The purge that meets one says so, and each later plan whether it is still there.
+"""
+
+from collections.abc import Sequence
+
+from meltline.app.observe.held_back import note_withheld, withheld
+from meltline.app.safety.departed_objects import left_alone
+from meltline.app.services import RunContext
+from meltline.domain.deletion.withheld import Why
+from meltline.domain.iceberg.files import Departure, DepartureState
+from meltline.domain.iceberg.locations import OwnerIndex
+from meltline.ports import ControlLedger
+
+
+def left_by_now(context: RunContext) -> list[Departure]:
+    """Returns those of all departures whose day has come."""
+    waiting = frozenset({DepartureState.FAILSAFE})
+    due = context.files.departures.in_states(waiting, due_by=context.clock.now())
+    return left_alone(context, due)
+
+
+def note_left(control: ControlLedger, left: Sequence[Departure]) -> None:
+    """Remembers what was left and lies there, for status, doctor and the summaries of runs."""
+    names = {table.uuid: table.name for table in control.registrations.all()} if left else {}
+    owners = OwnerIndex(control.registrations.ownerships() if left else ())
+    why = dict.fromkeys([departure.path for departure in left], Why.NOT_AS_RECORDED)
+    note_withheld(control.places, "delete", withheld("delete", names, owners, left, why))
