@@ -146,7 +146,7 @@ COLD_COPIES = (
     ),
     Mutation(
         "whatever copies cold has lost, the others may go", "app/gate/cold_purge_evidence.py",
-        "        return originals <= {departure.path for departure in waiting}\n", "        return True\n",
+        "        return originals <= {departure.path for departure in waiting if departure.is_on_its_way}\n", "        return True\n",
         (COLD_WITHHELD, "tests/unit/archive/test_copy_proofs.py"),
     ),
 )  # fmt: skip

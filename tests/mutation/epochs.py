@@ -383,8 +383,8 @@ APPROVALS = (
     Mutation(
         "what is asked about is planned once more",
         "app/purge/plan_purge.py",
-        "if departure.path not in awaited]",
-        "if departure.path]",
+        "awaited.union(departure.path for departure in left)\n",
+        "{departure.path for departure in left}\n",
         WORDS,
     ),
     Mutation(

@@ -4,6 +4,7 @@ from tests.mutation.mutation import Mutation
 
 GUARDS = ("tests/unit/clone/test_owner_guards.py",)
 CHAIN = ("tests/unit/plan/test_chain.py",)
+STAGED = ("tests/unit/status/test_staged_nights.py",)
 FOREIGN = ("tests/unit/orphans/test_foreign_owners.py",)
 SWEEPS = ("tests/unit/orphans/test_sweep.py",)
 LEFT = ("tests/unit/status/test_left_places.py",)
@@ -323,5 +324,26 @@ OWNERS = (
         "max(overdue - kept, 0)",
         "overdue",
         LEFT,
+    ),
+    Mutation(
+        "an owner is there since the last sweep",
+        "app/orphans/sweep.py",
+        "        replace(sign, seen_at=since.get(sign.owner, sign.seen_at))\n",
+        "        sign\n",
+        FOREIGN,
+    ),
+    Mutation(
+        "a torn metadata file holds back what commits have named",
+        "domain/deletion/foreign_owners.py",
+        "(self.kind is SignKind.TABLE and",
+        "(self.kind in (SignKind.TABLE, SignKind.UNREADABLE) and",
+        STAGED,
+    ),
+    Mutation(
+        "a torn metadata file is an orphan like any other",
+        "app/safety/foreign_owners.py",
+        "        return SignKind.UNREADABLE, path\n    fields",
+        "        return None\n    fields",
+        STAGED,
     ),
 )

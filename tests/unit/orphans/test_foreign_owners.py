@@ -16,8 +16,9 @@ from meltline.app.safety.foreign_owners import NamedFiles
 from meltline.domain.deletion.foreign_owners import AllowedOwner
 from meltline.domain.errors import CatalogUnlistable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.units import format_instant
 from meltline.ports import Catalog, Level, OtherOwner
-from tests.lake.lake import Table
+from tests.lake.lake import DAY, T0, Table
 from tests.lake.swept import FIRST, SECOND, Swept, a_lake
 
 ROOT = "file:///w/air/t"
@@ -131,6 +132,16 @@ def test_an_unreadable_metadata_file_stops_the_folder() -> None:
     swept = Swept()
     swept.leave(f"{ROOT}/metadata/00077-torn.metadata.json", b'{"format-version": 2, "table')
     stops(swept, "a metadata file that cannot be read")
+
+
+def test_an_owner_is_there_since_it_was_first_found_whatever_it_writes_since() -> None:
+    swept, stranger = beside_a_stranger()
+    swept.sweep(FIRST)
+    stranger.append("more of theirs")
+    swept.sweep(SECOND)
+    (warning,) = [f for f in examine(swept.lake.services()) if f.code == "foreign_owner"]
+    assert f"since {format_instant(T0 + FIRST * DAY)}" in warning.message
+    assert stranger.metadata_location in warning.message
 
 
 def test_a_leaked_metadata_file_of_the_table_is_an_orphan_like_any_other() -> None:

@@ -169,7 +169,12 @@ def _record_signs(
         if claims.on(f"{prefix}-").is_judged and not any(f.startswith(prefix) for f in unlisted)
     }
     seen = [seen_sign(prefix, listing.listed_at) for prefix in sorted(looked_at)]
-    signs = [sign for sign in sifted.signs if sign.root in looked_at]
+    since = {sign.owner: sign.seen_at for sign in context.control.owners.signs()}
+    signs = [
+        replace(sign, seen_at=since.get(sign.owner, sign.seen_at))
+        for sign in sifted.signs
+        if sign.root in looked_at
+    ]
     context.control.owners.save_signs(looked_at, [*signs, *seen])
 
 

@@ -51,7 +51,7 @@ class ForeignSign:
         kind: What it tells.
         path: The file or folder that is the sign; `table` of a catalog for one that is listed.
         folder: What the other owner uses, as a prefix.
-        seen_at: When it was found.
+        seen_at: When the owner was first found there.
     """
 
     root: str
@@ -60,6 +60,11 @@ class ForeignSign:
     path: str
     folder: str
     seen_at: datetime
+
+    @property
+    def owner(self) -> tuple[str, str, SignKind]:
+        """Whom it tells of in which root, whichever of their files is the sign."""
+        return self.root, self.id, self.kind
 
     @property
     def stops(self) -> str:
