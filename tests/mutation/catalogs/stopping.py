@@ -479,4 +479,11 @@ STOPPING = (
         "for departure in waiting}",
         LEFT,
     ),
+    Mutation(
+        "left: of two sizes of a path the list has the first",
+        "app/storage/file_status.py",
+        "        file.bytes = max(file.bytes, size)  #",
+        "        file.bytes = file.bytes  #",
+        LEFT,
+    ),
 )

@@ -8,8 +8,9 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
 from meltline.app.status.purge_status import purge_status
 from meltline.app.storage.explain import explain_path
+from meltline.app.storage.file_status import standing_now
 from meltline.app.storage.report import storage_rows, totals_now
-from meltline.domain.deletion.storage import StorageRow
+from meltline.domain.deletion.storage import Stage, StorageRow
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.files import Departure, DepartureState
 from tests.lake.lake import Lake, Table
@@ -129,3 +130,16 @@ def test_a_dropped_table_is_let_go_though_such_a_file_stays_and_is_named_on() ->
     assert [entry.name for entry in lake.catalogs["lake"].listing().entries] == [beside]
     assert held_back(lake) == len(LONGER)
     assert {p for p in lake.paths() if "/air/t/" in p} == {path}
+
+
+def test_a_path_of_two_sizes_counts_by_the_larger_in_the_sums_and_the_list() -> None:
+    lake = Lake()
+    table = lake.on(0).table("t")
+    table.append("f0")
+    lake.store.write(table.data("f0"), LONGER)
+    table.append("f0")
+    lake.run()
+    files = standing_now(lake.services()).files.values()
+    assert [file.bytes for file in files if file.path == table.data("f0")] == [len(LONGER)]
+    active = sum(file.bytes for file in files if file.stage is Stage.ACTIVE)
+    assert row(lake, table).active_bytes == active

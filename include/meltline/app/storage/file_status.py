@@ -129,6 +129,7 @@ class _Book:
         stage, owner = use.stage_of(owners)
         at = location_key(path)
         file = book.setdefault(at, FileStanding(path, str(kind), size, owner, stage))
+        file.bytes = max(file.bytes, size)  # a path may have two: the sums take the larger as well
         if (stage.rank, owner) < (file.stage.rank, file.owner):
             file.stage, file.owner = stage, owner
         file.tables.add(use.table_uuid)
