@@ -196,6 +196,10 @@ MUTATIONS = (
         (REPLACED, "tests/unit/stopping/test_not_as_recorded.py"),
     ),
     Mutation(
+        "an adopted ledger takes what a purge left for what departed", "app/doctor/init.py",
+        "        if d.is_on_its_way\n", "", (REPLACED,),
+    ),
+    Mutation(
         "nobody looks after the last deletes", "app/purge/purge.py",
         "            look_back.look()\n", "", (NAMED_LATE,),
     ),

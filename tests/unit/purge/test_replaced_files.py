@@ -4,13 +4,17 @@ from datetime import timedelta
 
 import pytest
 
+from meltline.app.doctor.init import init
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.judgement import judge
 from meltline.app.run.lifecycle import Run
+from meltline.app.safety.arming import arm
+from meltline.app.safety.stop_switch import go, stop
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.iceberg.files import DepartureState
 from tests.lake.lake import DAY, MINUTE, T0, Lake, MovingClock, Table
 from tests.lake.swept import swept
+from tests.lives.restored_ledgers import backup_of, restore
 
 BODY = 100  # what an engine's file holds besides its path's length
 
@@ -145,3 +149,19 @@ def test_a_purge_that_keeps_some_is_applied_and_counts_only_what_it_took() -> No
     assert purged.error is None and purged.failed == ()
     assert purged.files_purged == purged.plan.files - 1
     assert [path for path, _ in purged.replaced] == [table.data("f0")]
+
+
+def test_a_ledger_that_is_adopted_knows_what_a_purge_has_left() -> None:
+    lake, table = departed()
+    path = table.data("f0")
+    lake.on(15).store.write(path, lake.store.read(path))  # as long as what departed
+    lake.on(20).run()
+    before = backup_of(lake)
+    stop(lake.services(), "a fire")
+    restore(lake, before)
+    init(lake.services(), adopt=True)
+    go(lake.services())
+    arm(lake.services(), "lake", "after the fire")
+    for day in (28, 40):
+        lake.on(day).run()
+    assert path in lake.paths()
