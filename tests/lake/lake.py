@@ -473,6 +473,6 @@ class Lake:
         return {path for path in paths if not path.endswith(mark_of(""))}
 
     def waiting(self) -> dict[str, datetime]:
-        """Paths in failsafe, and until when."""
+        """Paths in failsafe, and until when; but for those that a purge has left alone."""
         found = self.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
-        return {departure.path: departure.due_at for departure in found}
+        return {departure.path: departure.due_at for departure in found if departure.is_on_its_way}
