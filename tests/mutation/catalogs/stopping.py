@@ -486,4 +486,11 @@ STOPPING = (
         "        file.bytes = file.bytes  #",
         LEFT,
     ),
+    Mutation(
+        "stopping: a table that contradicts itself counts as one that was never read",
+        "app/observe/recording.py",
+        "            status = UNREADABLE if state.name in unread else CONTRADICTORY\n",
+        "            status = UNREADABLE\n",
+        STAGED,
+    ),
 )

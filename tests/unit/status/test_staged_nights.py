@@ -6,10 +6,12 @@ Each stage is a row of the list of such tables: L1 to L11.
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meltline.app.doctor.doctor import examine
+from meltline.app.ground.owner_guards import trust
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.purging.purge_status import HaltReason
 from tests.lake.lake import Lake, Table
@@ -53,6 +55,23 @@ def is_dark(odd: Table) -> None:
     """L7: it goes over to a format that Meltline cannot read."""
     odd.lake.run()
     odd.edit(is_format_4)
+
+
+def added_a_file_twice(odd: Table) -> None:
+    """L6: as `add_files` does it twice; an overwrite removes both entries and counts both."""
+    odd.append("a")
+    odd.overwrite("z")
+
+
+def counted_one_of_two_removals(odd: Table) -> None:
+    """L6 as PyIceberg writes it: both entries leave, and its total subtracts one file."""
+    added_a_file_twice(odd)
+    odd.edit(one_too_many)
+
+
+def one_too_many(document: dict[str, Any]) -> None:
+    summary = document["snapshots"][-1]["summary"]
+    summary["total-data-files"] = str(int(summary["total-data-files"]) + 1)
 
 
 def refused_by_java(odd: Table) -> None:
@@ -107,6 +126,8 @@ def nights_after(
         (main_became_a_tag, "live"),
         (counts_its_manifests_wrongly, "contradictory"),
         (has_no_field_ids, "live"),
+        (added_a_file_twice, "live"),
+        (counted_one_of_two_removals, "contradictory"),
         (refused_by_java, "live"),
     ],
 )
@@ -120,6 +141,23 @@ def test_one_unusual_table_is_counted_and_purging_goes_on(
     assert {samples["meltline_purge_stopped", str(reason)] for reason in HaltReason} == {0}
     assert samples["meltline_overdue_bytes", ""] == 0
     assert samples["meltline_stage_bytes", "deleted"] > 0
+
+
+@pytest.mark.parametrize("added", [["a"], ["a", "a"]], ids=["by_two_commits", "by_one_commit"])
+def test_a_file_added_twice_goes_once_a_person_trusts_its_tables_manifests(
+    added: list[str], tmp_path: Path
+) -> None:
+    nightly = NightlyLake(tmp_path / "metrics.prom")
+    odd = nightly.lake.table("odd")
+    odd.append(*added)
+    nightly.nights(1, 2)
+    counted_one_of_two_removals(odd)
+    nightly.nights(*range(3, LAST_NIGHT))
+    assert nightly.lake.store.size(odd.data("a"))
+    trust(nightly.services(), odd.name, "its writer counts one of two removals")
+    nightly.nights(*range(LAST_NIGHT, 2 * LAST_NIGHT))
+    assert len(odd.snapshots) == 1 and nightly.lake.store.size(odd.data("a")) is None
+    assert nightly.samples()["meltline_tables", "live"] == 2
 
 
 def test_a_torn_newest_commit_stops_all_purging_aloud(tmp_path: Path) -> None:
