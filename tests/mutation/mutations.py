@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
+from tests.mutation.catalogs.equal_ids import IDS
 from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
 from tests.mutation.catalogs.kept_snapshots import KEPT_SNAPSHOTS
 from tests.mutation.catalogs.losses import LOSSES
@@ -378,7 +379,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what was read once may not have come to name others' files", "app/observe/recording.py",
-        "        incomplete = state.name in unread or (", "        incomplete = (", (UNREAD,),
+        "        incomplete = state.name in unread or is_unsure\n", "        incomplete = is_unsure\n", (UNREAD,),
     ),
     Mutation(
         "new metadata that cannot be read refers to what the old one did", "app/catalog/management.py",
@@ -442,6 +443,7 @@ MUTATIONS = (
     *CLUSTERS,
     *CHUNKED,
     *STOPPING,
+    *IDS,
     *KEPT_SNAPSHOTS,
     *LOSSES,
     *REASONS,

@@ -390,3 +390,19 @@ def test_what_leaves_no_doubt_about_its_files_is_a_flaw(refs: Document, flaw: st
     assert state.flaws == (flaw,)
     assert state.current_snapshot_id == SECOND
     assert "t" not in state.refs
+
+
+def test_snapshots_that_share_an_id_are_all_had_by_who_asks_for_files() -> None:
+    written = document()
+    first = written["snapshots"][0]
+    places = [first["manifest-list"], "s3://lake/b.avro", "s3://lake/c.avro"]
+    written["snapshots"] += [{**first, "manifest-list": place} for place in places[1:]]
+    state = parse_table(NAME, WHERE, 4711, written, with_namesakes=True)
+    named = [state.snapshots[key].manifest_list for key in state.namesakes]
+    assert named == places and set(state.namesakes.values()) == {FIRST}
+    assert all(snapshot.snapshot_id == key for key, snapshot in state.snapshots.items())
+    assert state.current_snapshot_id == SECOND and not state.is_linear
+
+
+def test_a_table_whose_ids_differ_has_no_namesakes() -> None:
+    assert not parse_table(NAME, WHERE, 4711, document(), with_namesakes=True).namesakes

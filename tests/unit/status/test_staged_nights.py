@@ -19,6 +19,7 @@ from tests.lake.swept import swept
 from tests.unit.status.nightly import NightlyLake
 from tests.unit.stopping.odd_lists import count_wrongly, leave_out_ids, nothing
 from tests.unit.stopping.test_contradictory_tables import main_is_a_tag, miscounted, too_few
+from tests.unit.stopping.test_equal_ids import share_an_id
 from tests.unit.stopping.test_refused_heads import committed_late
 from tests.unit.stopping.test_unmanaged_formats import is_format_4
 
@@ -72,6 +73,11 @@ def counted_one_of_two_removals(odd: Table) -> None:
 def one_too_many(document: dict[str, Any]) -> None:
     summary = document["snapshots"][-1]["summary"]
     summary["total-data-files"] = str(int(summary["total-data-files"]) + 1)
+
+
+def shares_an_id(odd: Table) -> None:
+    """L7: two of its snapshots have one id, which commands and Iceberg's Java library refuse."""
+    share_an_id(odd)
 
 
 def refused_by_java(odd: Table) -> None:
@@ -128,6 +134,7 @@ def nights_after(
         (has_no_field_ids, "live"),
         (added_a_file_twice, "live"),
         (counted_one_of_two_removals, "contradictory"),
+        (shares_an_id, "contradictory"),
         (refused_by_java, "live"),
     ],
 )

@@ -54,13 +54,20 @@ def load_if_readable(store: ObjectReader, name: TableName, location: str) -> Tab
 
 
 def load_document(
-    store: ObjectReader, name: TableName, location: str
+    store: ObjectReader, name: TableName, location: str, *, with_namesakes: bool = False
 ) -> tuple[TableMetadata, Mapping[str, Any]]:
-    """One table and the document that says so. Raises as `load_state` does."""
+    """One table and the document that says so. Raises as `load_state` does.
+
+    Args:
+        store: Where it lies.
+        name: Under which name the catalog has it.
+        location: Its metadata file.
+        with_namesakes: Whether two snapshots may have one id (`TableMetadata.namesakes`).
+    """
     content = _read(store, name, location)
     with _room_for(len(content)):
         document = parse_json(name, location, content)
-        state = parse_table(name, location, len(content), document)
+        state = parse_table(name, location, len(content), document, with_namesakes=with_namesakes)
     assert isinstance(document, dict)  # parse_table refuses all else
     return state, document
 
@@ -102,12 +109,13 @@ def errors_of(loaded: Loaded) -> dict[CatalogEntry, MeltlineError]:
 
 
 def load_states(store: ObjectReader, entries: Iterable[CatalogEntry]) -> Loaded:
-    """Every table's state, or why it could not be had."""
+    """Every table's state, also where two snapshots have one id, or why it could not be had."""
     pointers = list(entries)
 
     def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:
         try:
-            return load_state(store, pointer.name, pointer.metadata_location)
+            at = pointer.metadata_location
+            return load_document(store, pointer.name, at, with_namesakes=True)[0]
         except MeltlineError as refused:
             return refused
 
@@ -179,7 +187,7 @@ def remembered_states(
                 remembered = recalled(pointer.name, document)
                 if remembered is not None:
                     return remembered
-            state, raw = load_document(store, pointer.name, location)
+            state, raw = load_document(store, pointer.name, location, with_namesakes=True)
         except MeltlineError as refused:
             return refused
         # As it was before it was read: where another took its place meanwhile, it is read again.
@@ -202,7 +210,9 @@ def recalled(name: TableName, document: RememberedMetadata) -> TableMetadata | N
     """
     with _room_for(document.size):
         raw = _unpacked(document)
-        return parse_table(name, document.location, document.size, raw) if raw else None
+        if not raw:
+            return None
+        return parse_table(name, document.location, document.size, raw, with_namesakes=True)
 
 
 def ref_targets(document: RememberedMetadata) -> set[object]:

@@ -31,6 +31,7 @@ from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import claim_prefix, location_key
+from meltline.domain.iceberg.metadata_parser import equal_ids
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, ObjectReader
@@ -130,7 +131,7 @@ def load_standing(
 ) -> TableMetadata:
     """One table as its catalog has it now. Raises as `load_state` does."""
     entries = [CatalogEntry(name, location)]
-    (state,) = standing_states(context.catalogs, context.store, entries).values()
+    (state,) = _unambiguous(context, entries).values()
     if isinstance(state, MeltlineError):
         raise state
     return with_entries(context, [state], open_in=open_in)[0]
@@ -151,8 +152,16 @@ def load_tables(
     context: ReadSources, entries: Iterable[CatalogEntry], *, open_in: ReadContext | None = None
 ) -> Loaded:
     """Every table's state as its catalog has it now, or why it could not be had."""
+    return identified(context, _unambiguous(context, entries), open_in=open_in)
+
+
+def _unambiguous(context: ReadSources, entries: Iterable[CatalogEntry]) -> Loaded:
+    """Every table's state; an error where an id does not tell which snapshot is meant."""
     loaded = standing_states(context.catalogs, context.store, entries)
-    return identified(context, loaded, open_in=open_in)
+    return {
+        at: equal_ids(state) if isinstance(state, TableMetadata) and state.namesakes else state
+        for at, state in loaded.items()
+    }
 
 
 def identified(

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.catalog.metadata import Loaded
-from meltline.app.catalog.registrations import load_tables
+from meltline.app.catalog.metadata import Loaded, standing_states
+from meltline.app.catalog.registrations import identified
 from meltline.app.catalog.tables import ObservedTable, is_ledger, keep_requests, observed_table
 from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.services import ReadContext
@@ -31,7 +31,8 @@ class StandingTables:
 
         Together: who is which registration is looked up among all that were ever seen.
         """
-        return load_tables(self._context, entries)
+        context = self._context
+        return identified(context, standing_states(context.catalogs, context.store, entries))
 
     def names_of(self, uuid: str) -> Sequence[TableName]:
         """Every name under which a registration was ever seen."""

@@ -221,7 +221,7 @@ def _seen_before(context: ReadContext) -> Iterable[Finding]:
                 table.error,
                 "restore what is missing; until then nothing of its group is touched"
                 if table.status == UNREADABLE
-                else "have its writer correct the totals, or, where its rows are right, "
+                else "have its writer correct that, or, where totals alone are wrong, "
                 f"`meltline trust {quote(table.name)} --manifests --reason TEXT`; until then its "
                 "group waits, and no other",
             )

@@ -27,6 +27,7 @@ from meltline.domain.iceberg.files import (
 )
 from meltline.domain.iceberg.linear_history import SnapshotDelta
 from meltline.domain.iceberg.locations import OwnerIndex
+from meltline.domain.iceberg.metadata_parser import equal_ids
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.domain.places import places_in
@@ -281,6 +282,8 @@ def _verdict(
     """Whether a snapshot was read completely, as far as anything tells."""
     if bad := _unread(reading, read.outcomes):
         return Verdict(checked=True, problem=bad.error)
+    if reading.snapshot.snapshot_id in reading.state.namesakes:
+        return Verdict(checked=True, problem="another snapshot has its id")
     if reading.state.uuid in trusted and reading.manifests:
         return Verdict(checked=True)
     for manifest in reading.manifests:
@@ -305,6 +308,8 @@ def _unreadable(
 ) -> MetadataUnreadable:
     if bad := _unread(reading, outcomes):
         return incomplete(reading.state, reading.snapshot, bad.path, problem)
+    if reading.manifests and reading.snapshot.snapshot_id in reading.state.namesakes:
+        return equal_ids(reading.state)
     if reading.manifests:
         return contradictory(reading.state, reading.snapshot, problem)
     return incomplete(reading.state, reading.snapshot, reading.snapshot.manifest_list, problem)

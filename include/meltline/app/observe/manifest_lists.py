@@ -117,8 +117,9 @@ def incomplete(
     state: TableMetadata, snapshot: Snapshot, path: str, problem: str
 ) -> MetadataUnreadable:
     """Why a table is left alone of which a snapshot cannot be read, and what helps."""
+    id = state.namesakes.get(snapshot.snapshot_id, snapshot.snapshot_id)
     return MetadataUnreadable(
-        f"{state.name}: snapshot {snapshot.snapshot_id} cannot be read completely: {problem}",
+        f"{state.name}: snapshot {id} cannot be read completely: {problem}",
         object=path,
         expected="every manifest list and manifest readable, with rows as its list counts them",
         found=problem,

@@ -177,7 +177,8 @@ def record_registrations(
     rows = {}
     for state in states:
         key, error = (state.uuid, state.name), skipped.get(state.name)
-        incomplete = state.name in unread or (error is not None and key not in complete)
+        is_unsure = bool(state.namesakes) or (error is not None and key not in complete)
+        incomplete = state.name in unread or is_unsure
         rows[key] = replace(known_table(state, "live", now), incomplete=incomplete)
         if error:
             status = UNREADABLE if state.name in unread else CONTRADICTORY

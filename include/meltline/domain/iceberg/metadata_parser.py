@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from meltline.domain.errors import FormatUnsupported, MetadataUnreadable
@@ -24,7 +25,9 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASC
 NEWEST_FORMAT = 3
 
 
-def parse_table(name: TableName, location: str, size: int, document: object) -> TableMetadata:
+def parse_table(
+    name: TableName, location: str, size: int, document: object, *, with_namesakes: bool = False
+) -> TableMetadata:
     """Reads a metadata document into facts, or says why it cannot be trusted.
 
     Args:
@@ -32,6 +35,7 @@ def parse_table(name: TableName, location: str, size: int, document: object) -> 
         location: Where the metadata file lies.
         size: The metadata file's length in bytes.
         document: The parsed JSON.
+        with_namesakes: Whether snapshots may share an id, for who asks what files a table needs.
 
     Raises:
         FormatUnsupported: A format above 3, or encryption.
@@ -39,9 +43,24 @@ def parse_table(name: TableName, location: str, size: int, document: object) -> 
             snapshot is not there.
     """
     try:
-        return _parse(name, location, size, document)
+        state = _parse(name, location, size, document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise broken_spec(name, location, f"{type(error).__name__}: {error}") from error
+    if state.namesakes and not with_namesakes:
+        raise equal_ids(state)
+    return state
+
+
+def equal_ids(state: TableMetadata) -> MetadataUnreadable:
+    """The error about a table in which an id does not tell which snapshot is meant."""
+    ids = ", ".join(map(str, sorted({*state.namesakes.values()})))
+    return MetadataUnreadable(
+        f"{state.name}: two snapshots have the id {ids}",
+        object=state.metadata_location,
+        expected="an id for each snapshot",
+        found=f"two or more with the id {ids}",
+        next="register its last metadata file without them; until then its files are kept",
+    )
 
 
 def broken_spec(name: TableName, location: str, found: str) -> MetadataUnreadable:
@@ -62,7 +81,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
     _refuse_unsupported(name, location, document, properties)
     version = int(document["format-version"])
     shared = SharedFacts()
-    snapshots = _snapshots(document, version, shared)
+    snapshots, namesakes = _snapshots(document, version, shared)
     uuid = _identity(document, version)
     refs, flaws = _refs(document, snapshots)
     return TableMetadata(
@@ -77,6 +96,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
         snapshots=snapshots,
         refs=refs,
         flaws=flaws,
+        namesakes=namesakes,
         snapshot_log=_snapshot_log(document, shared),
         metadata_log=tuple(_text(e["metadata-file"]) for e in _listed(document, "metadata-log")),
         statistics=tuple(_statistics(document)),
@@ -136,12 +156,19 @@ def _identity(document: Mapping[str, object], version: int) -> str:
 
 def _snapshots(
     document: Mapping[str, object], version: int, shared: SharedFacts
-) -> dict[int, Snapshot]:
+) -> tuple[dict[int, Snapshot], dict[int, int]]:
+    """Returns the snapshots by key, and those whose ids are not their own alone."""
     listed = [_snapshot(raw, version, shared) for raw in _listed(document, "snapshots")]
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in listed}
-    if len(snapshots) < len(listed):
-        raise ValueError("two snapshots have one id")
-    return snapshots
+    snapshots: dict[int, Snapshot] = {}
+    namesakes: dict[int, int] = {}
+    free = min([snapshot.snapshot_id for snapshot in listed] + [-1])  # -1 is no snapshot's key
+    for snapshot in listed:
+        key = id = snapshot.snapshot_id
+        if id in snapshots:
+            key = free = free - 1
+            namesakes |= {id: id, key: id}
+        snapshots[key] = replace(snapshot, snapshot_id=key) if key != id else snapshot
+    return snapshots, namesakes
 
 
 def _snapshot_log(

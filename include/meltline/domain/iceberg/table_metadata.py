@@ -117,6 +117,8 @@ class TableMetadata:
         table_uuid: Iceberg's UUID, as the file says it. Copies and second registrations have the
             same one, so nothing may hang on it but the lineage of metadata files.
         flaws: What breaks the specification, and leaves no doubt about what the table refers to.
+        namesakes: Snapshots whose id another one has too: each one's key in `snapshots`, and that
+            id. The first one's key is the id; the others have negative keys that no file holds.
     """
 
     name: TableName
@@ -136,6 +138,7 @@ class TableMetadata:
     """From when each file of the metadata log was the current one."""
     table_uuid: str = ""
     flaws: tuple[str, ...] = ()
+    namesakes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def heads(self) -> dict[str, int]:
