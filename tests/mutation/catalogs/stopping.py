@@ -21,6 +21,7 @@ FRONTS = ("tests/unit/manifests/test_manifest_fronts.py",)
 GONE = ("tests/unit/catalog/test_external_drops.py",)
 STAGED = ("tests/unit/status/test_staged_nights.py",)
 LEFT = ("tests/unit/stopping/test_not_as_recorded.py",)
+SHARES = ("tests/unit/stopping/test_trusted_shares.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
 STOPPING = (
@@ -492,5 +493,33 @@ STOPPING = (
         "            status = UNREADABLE if state.name in unread else CONTRADICTORY\n",
         "            status = UNREADABLE\n",
         STAGED,
+    ),
+    Mutation(
+        "stopping: a share of a trusted table contradicts itself each night",
+        "app/ground/owner_guards.py",
+        "        if origin and origin.uuid in trusted and lists[uuid] <= lists.get(origin.uuid, set())\n",
+        "        if origin and origin.uuid in lists and not origin\n",
+        SHARES,
+    ),
+    Mutation(
+        "stopping: a share of a trusted table is trusted whatever its lists are",
+        "app/ground/owner_guards.py",
+        " and lists[uuid] <= lists.get(origin.uuid, set())\n",
+        "\n",
+        SHARES,
+    ),
+    Mutation(
+        "stopping: a share of any table is trusted",
+        "app/ground/owner_guards.py",
+        "        if origin and origin.uuid in trusted and lists",
+        "        if origin and lists",
+        SHARES,
+    ),
+    Mutation(
+        "stopping: a gate trusts no share",
+        "app/gate/proof.py",
+        "    trusted = trusted_tables(sources.guards, world.states)\n",
+        "    trusted = trusted_tables(sources.guards)\n",
+        SHARES,
     ),
 )

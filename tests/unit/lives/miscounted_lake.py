@@ -23,9 +23,25 @@ class MiscountedLake(WatchedLake):
     def _contradicts(self, table: Table) -> bool:
         known = {key.snapshot_id for key in self.files.snapshots.known()}
         wrong = set(table.snapshots) & miscounted(table) - known
+        return bool(wrong) and not self._is_trusted(table)
+
+    def _is_trusted(self, table: Table) -> bool:
+        """Whether a person trusts it, or the table of which it is a share and has the lists."""
         trusted = trusted_tables(self.control.decisions)
-        rows = [row for row in self.control.registrations.all() if row.name == table.name]
-        return bool(wrong) and not any(row.uuid in trusted for row in rows)
+        rows = self.control.registrations.all()
+        if any(row.name == table.name and row.uuid in trusted for row in rows):
+            return True
+        origin = table.properties.get("meltline.share.of-uuid")
+        names = {row.name for row in rows if row.uuid == origin and row.uuid in trusted}
+        sources = [source for source in self.registered() if source.name in names]
+        lists = {listed for source in sources for listed in _lists(source)}
+        return bool(sources) and _lists(table) <= lists
+
+
+def _lists(table: Table) -> set[str]:
+    """Where its reachable sets are written down."""
+    listed = table.document["snapshots"]
+    return {str(snapshot.get("manifest-list") or snapshot["manifests"]) for snapshot in listed}
 
 
 def miscounted(table: Table) -> Collection[int]:

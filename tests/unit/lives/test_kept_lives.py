@@ -33,7 +33,6 @@ from tests.unit.lives.test_random_lifecycles import (
     MiscountedLifecycles,
     RandomLifecycles,
     StrangeLifecycles,
-    UnsharedMiscounts,
 )
 from tests.unit.lives.test_random_rest import RestLifecycles
 
@@ -52,7 +51,6 @@ KINDS = (
     RollupLives,
     StrangeLifecycles,
     MiscountedLifecycles,
-    UnsharedMiscounts,
     LosingLifecycles,
 )
 OPEN = KEPT / "open"

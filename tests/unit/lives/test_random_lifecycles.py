@@ -334,13 +334,6 @@ class MiscountedLifecycles(RandomLifecycles):
         return summary
 
 
-class UnsharedMiscounts(MiscountedLifecycles):
-    """The same without shares: what a person trusts is not trusted in a share (an open life)."""
-
-    def happens(self, actions: list[tuple[str, int, int]], span: timedelta) -> None:
-        super().happens([action for action in actions if "share" not in action[0]], span)
-
-
 class LosingLifecycles(RandomLifecycles):
     """Lives in which engines lose commits; a person recovers each in the end."""
 
@@ -420,7 +413,7 @@ def test_lives_with_readers_that_fall_behind_keep_every_invariant() -> None:
 @pytest.mark.slow("random lives")
 def test_lives_with_engines_that_count_wrongly_keep_every_invariant_and_go_on_purging() -> None:
     for begin, lives in beginnings(few=2, many=15, draws_new=False):
-        live(UnsharedMiscounts, lives=lives, moves=30, begin=begin)
+        live(MiscountedLifecycles, lives=lives, moves=30, begin=begin)
 
 
 @pytest.mark.slow("random lives")

@@ -115,7 +115,7 @@ def prove(
     sources.progress(f"gate: proving against {len(remaining)} remaining snapshots")
     scan = sources.proofs.prove(list(remaining.values()), planned, since)
     totals = _live_totals(scan, remaining)
-    trusted = trusted_tables(sources.guards)
+    trusted = trusted_tables(sources.guards, world.states)
     errors = _errors(world, scan, totals, trusted)
     if unknown := _unknown(sources, world, scan, remaining):
         errors[""] = (*errors.get("", ()), *unknown)

@@ -7,15 +7,18 @@ such a record is the owner's: the table is only observed, until a person overrid
 (decision 004).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from meltline.app.ground.audit_log import audit
 from meltline.app.ground.epochs import raise_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.clock import Clock
 from meltline.domain.clone.clones import GC, OWNER_GC, owner_guard
+from meltline.domain.clone.shares import read_origin
 from meltline.domain.errors import UsageInvalid
+from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.safe_text import quote
@@ -52,9 +55,28 @@ class OwnerGuards:
         return frozenset(state.uuid for state in states if self.of(state))
 
 
-def trusted_tables(guards: GuardReader) -> frozenset[str]:
-    """Tables whose manifests a person trusts, whatever their totals say, by UUID."""
-    return frozenset(r.table_uuid for r in guards.guards() if r.kind is GuardKind.TRUSTED)
+def trusted_tables(guards: GuardReader, states: Iterable[TableMetadata] = ()) -> frozenset[str]:
+    """Tables whose manifests a person trusts, whatever their totals say, by UUID.
+
+    Args:
+        guards: Where that is recorded.
+        states: Tables as they are now: a share of a trusted table is trusted with it as long as it
+            has lists of that table alone.
+    """
+    trusted = frozenset(r.table_uuid for r in guards.guards() if r.kind is GuardKind.TRUSTED)
+    by_uuid = grouped(states if trusted else (), lambda state: state.uuid)
+    lists = {uuid: set(chain.from_iterable(map(_lists, named))) for uuid, named in by_uuid.items()}
+    origins = {uuid: read_origin(named[0].properties) for uuid, named in by_uuid.items()}
+    return trusted.union(
+        uuid
+        for uuid, origin in origins.items()
+        if origin and origin.uuid in trusted and lists[uuid] <= lists.get(origin.uuid, set())
+    )
+
+
+def _lists(state: TableMetadata) -> Iterator[tuple[str, ...]]:
+    """Where a table's reachable sets are written down."""
+    return (snapshot.as_written for snapshot in state.snapshots.values())
 
 
 @dataclass(frozen=True)

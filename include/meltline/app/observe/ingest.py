@@ -86,7 +86,8 @@ def ingest_snapshots(
     if not unseen:
         return Ingested(frozenset(), {}, frozenset(), ())
     # A line goes by what lists count: nobody believes that of tables whose manifests are trusted.
-    moved_uuids = {state.uuid for state, _ in unseen} - trusted_tables(context.control.decisions)
+    trusted = trusted_tables(context.control.decisions, states)
+    moved_uuids = {state.uuid for state, _ in unseen} - trusted
     lines = lines_that_moved(states, moved_uuids, context.files.snapshots.tips(), indexed)
     context.progress(f"observe: reading {len(unseen)} new manifest lists")
     listed, refused = read_lists(context.store, context.manifests, unseen)
@@ -99,7 +100,7 @@ def ingest_snapshots(
     read = _read_manifests(context, listed, listed_before, lines, owners)
     again = [reading for reading in listed_before if reading.key in read.totals]
     unread |= {reading.state.name for reading in listed if _unread(reading, read.outcomes)}
-    return _record(context, [*listed, *again], read, refused, unread, owners)
+    return _record(context, [*listed, *again], read, refused, unread, owners, trusted)
 
 
 def _unseen(
@@ -197,9 +198,9 @@ def _record(
     refused: dict[TableName, MeltlineError],
     unread: set[TableName],
     owners: OwnerIndex,
+    trusted: Collection[str],
 ) -> Ingested:
     outcomes = read.outcomes
-    trusted = trusted_tables(context.control.decisions)
     verdicts = _verdicts(listed, read, trusted)
     for reading, verdict in verdicts:
         if verdict.problem:
