@@ -5,6 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 EQUAL_IDS = ("tests/unit/stopping/test_equal_ids.py",)
+ALIASES = ("tests/unit/stopping/test_doubted_aliases.py",)
 PARSER = ("tests/unit/iceberg/test_table.py",)
 
 IDS = (
@@ -63,5 +64,19 @@ IDS = (
         "        is_unsure = bool(state.namesakes) or (",
         "        is_unsure = (",
         EQUAL_IDS,
+    ),
+    Mutation(
+        "doubted: a planner passes over what such a snapshot names by another name",
+        "app/observe/held_back.py",
+        "                named_keys.update(doubted_keys(context.store, context.manifests, observation))\n",
+        "                pass\n",
+        ALIASES,
+    ),
+    Mutation(
+        "doubted: a purge passes over what such a snapshot names by another name",
+        "app/purge/recheck.py",
+        "            named = self._named_by(aliases).keys() | doubted\n",
+        "            named = set(self._named_by(aliases))\n",
+        ALIASES,
     ),
 )

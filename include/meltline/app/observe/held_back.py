@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
@@ -11,12 +12,13 @@ from meltline.app.safety.other_names import OtherNames, needed_by_other_names
 from meltline.app.safety.roots import outside_tables_now
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.withheld import Why, Withheld, order
+from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
-from meltline.domain.iceberg.files import Departure, PlannedFile
+from meltline.domain.iceberg.files import Departure, ManifestFile, PlannedFile
 from meltline.domain.iceberg.locations import OwnerIndex, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.places import data_set_of, place_of
-from meltline.ports import PlaceLedger, SideFileIndex
+from meltline.ports import ManifestReader, ObjectReader, PlaceLedger, SideFileIndex, SnapshotKey
 
 
 def outside_roots(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
@@ -58,9 +60,10 @@ def needed_elsewhere(
     half_seen = remembered_places(context.control.places)
 
     def needed(other_paths: Sequence[str]) -> Collection[str]:
-        named_keys.update(
-            named_keys or _named_keys(context.files.side_files, observation) | set(keys)
-        )
+        if not named_keys:
+            named_keys.update(keys, _named_keys(context.files.side_files, observation))
+            with suppress(MeltlineError, FileNotFoundError):  # then a gate refuses
+                named_keys.update(doubted_keys(context.store, context.manifests, observation))
         hits = context.files.references.among(other_paths, observation.dead)
         hits |= lying_in(context.store, half_seen, other_paths)
         return hits | {path for path in other_paths if location_key(path) in named_keys}
@@ -74,6 +77,29 @@ def _named_keys(side_files: SideFileIndex, observation: Observation) -> set[str]
     keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
     unread = (f for f in side_files.known() if f.table_uuid not in observation.read)
     return keys | {location_key(file.path) for file in unread}
+
+
+def doubted_keys(
+    store: ObjectReader, reader: ManifestReader, observation: Observation
+) -> frozenset[str]:
+    """Keys of all files that snapshots name which contradict themselves; read from their lists.
+
+    Raises:
+        MeltlineError: A list or manifest cannot be read any more; FileNotFoundError, it is gone.
+    """
+    manifests: dict[str, ManifestFile] = {}
+    lists: set[str] = set()
+    for state in observation.doubted:
+        for snapshot in state.snapshots.values():
+            place = snapshot.manifest_list
+            manifests |= {path: ManifestFile(path, 0) for path in snapshot.inline_manifests}
+            if place and SnapshotKey(state.uuid, snapshot.snapshot_id) not in observation.indexed:
+                lists.add(place)
+                manifests |= {
+                    file.path: file for file in reader.read_list(place, store.read(place))
+                }
+    paths = {path for m in manifests.values() for path in reader.live_paths(m, store.read(m.path))}
+    return frozenset(map(location_key, paths.union(manifests, lists)))
 
 
 def withheld(

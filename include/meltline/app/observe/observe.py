@@ -75,6 +75,8 @@ class Observation:
         read: Tables whose references are all known as they are today, by UUID.
         obstacles: What keeps snapshots of a table from being expired, by UUID.
         detached: Those of `skipped` that a person has detached, and the reason.
+        doubted: Those of `skipped` that were read wholly and contradict themselves. The index does
+            not know their snapshots that do.
     """
 
     at: datetime
@@ -95,6 +97,7 @@ class Observation:
     read: frozenset[str] = frozenset()
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
     detached: Mapping[TableName, str] = field(default_factory=dict)
+    doubted: tuple[TableMetadata, ...] = ()
 
     @cached_property
     def held(self) -> frozenset[str]:
@@ -137,6 +140,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     ingested = ingest_snapshots(context, watched, indexed, owners)
     skipped = {**_unloaded(loaded), **ingested.refused}
     readable = [state for state in watched if state.name not in skipped]
+    doubted = [s for s in watched if s.name in skipped and s.name not in ingested.unread]
     record_side_files(context, readable, now)
     record_sightings(context.control, readable, now)
     record_drops_of_tables(context, readable)
@@ -156,6 +160,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
         owners=owners,
         ledger=ledger,
         concluded=concluded,
+        doubted=tuple(doubted),
     )
 
 
@@ -189,6 +194,7 @@ def _observation(
     owners: OwnerIndex,
     ledger: frozenset[str],
     concluded: Collection[str],
+    doubted: tuple[TableMetadata, ...],
 ) -> Observation:
     """Holds what was read against what is known of tables that were not."""
     tables, listings = context.control.registrations.all(), catalogs.listings
@@ -234,6 +240,7 @@ def _observation(
         read=frozenset(fully_read),
         obstacles=obstacles(context.config.catalogs, readable),
         detached=detached_with_reason(context.control.decisions, context.store, tables, unread),
+        doubted=doubted,
     )
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.ground.purge_vetoes import wanted_files
+from meltline.app.observe.held_back import doubted_keys
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.observe.recording import side_files_of
 from meltline.app.safety.confinement import Confinement
@@ -74,6 +75,7 @@ class PurgeRecheck:
             PlanStale: Something was not observed that may need any file.
         """
         self._inputs = inputs
+        self._observation = observation
         self._refuse_blind(observation.purge_blocked)
         self._seen: dict[CatalogEntry, None] = {}
         # By where each is written down: under a name that moved may stand a copy, with other files.
@@ -138,7 +140,9 @@ class PurgeRecheck:
         names = self._inputs.names({*self._places, *map(place_in, half_seen.places)})
 
         def needed_so(aliases: Sequence[str]) -> set[str]:
-            return self._named_by(aliases).keys() | lying_in(self._inputs.store, half_seen, aliases)
+            doubted = {alias for alias in aliases if location_key(alias) in self._doubted_keys}
+            named = self._named_by(aliases).keys() | doubted
+            return named | lying_in(self._inputs.store, half_seen, aliases)
 
         needed = self._named_by(paths).keys()
         refused = self._inputs.roots(half_seen).refused(paths)
@@ -147,6 +151,15 @@ class PurgeRecheck:
         elsewhere |= set(self._inputs.contested(paths))
         self.elsewhere = elsewhere - needed
         return needed | elsewhere
+
+    @cached_property
+    def _doubted_keys(self) -> frozenset[str]:
+        """What snapshots name that contradict themselves: by other names nothing else tells it."""
+        try:
+            return doubted_keys(self._inputs.store, self._inputs.manifests, self._observation)
+        except (MeltlineError, FileNotFoundError) as error:
+            self._refuse_blind(str(error))
+            raise
 
     def _half_seen_places(self) -> HalfSeenPlaces:
         """By what the last look showed."""
