@@ -5,6 +5,7 @@
 from tests.mutation.catalogs.equal_ids import IDS
 from tests.mutation.catalogs.half_seen import HALF_SEEN_PLACES
 from tests.mutation.catalogs.kept_snapshots import KEPT_SNAPSHOTS
+from tests.mutation.catalogs.left_objects import LEFT_OBJECTS
 from tests.mutation.catalogs.losses import LOSSES
 from tests.mutation.catalogs.metastores import METASTORES
 from tests.mutation.catalogs.owners import OWNERS
@@ -443,6 +444,7 @@ MUTATIONS = (
     *CLUSTERS,
     *CHUNKED,
     *STOPPING,
+    *LEFT_OBJECTS,
     *IDS,
     *KEPT_SNAPSHOTS,
     *LOSSES,

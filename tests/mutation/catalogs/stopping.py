@@ -20,7 +20,6 @@ NO_IDS = ("tests/unit/stopping/test_missing_field_ids.py",)
 FRONTS = ("tests/unit/manifests/test_manifest_fronts.py",)
 GONE = ("tests/unit/catalog/test_external_drops.py",)
 STAGED = ("tests/unit/status/test_staged_nights.py",)
-LEFT = ("tests/unit/stopping/test_not_as_recorded.py",)
 SHARES = ("tests/unit/stopping/test_trusted_shares.py",)
 METRICS_PAGE = ("tests/unit/pages/test_metrics_page.py",)
 
@@ -444,48 +443,6 @@ STOPPING = (
         "                [p.name for p in unread],\n",
         "                [],\n",
         STAGED,
-    ),
-    Mutation(
-        "left: what a purge left is planned each night",
-        "app/purge/plan_purge.py",
-        "    staying = awaited.union(departure.path for departure in left)\n",
-        "    staying = awaited\n",
-        LEFT,
-    ),
-    Mutation(
-        "left: only the purge that meets it says so",
-        "app/purge/plan_purge.py",
-        "    note_left(context.control, left)\n",
-        "    note_left(context.control, [])\n",
-        LEFT,
-    ),
-    Mutation(
-        "left: the night that meets it leaves it out of the status",
-        "app/purge/purge.py",
-        "                note_left(context.control, left_by_now(context))\n",
-        "                pass\n",
-        LEFT,
-    ),
-    Mutation(
-        "left: a sweep takes it for a file that waits",
-        "testing/sweeper.py",
-        "                is_stray = not before.is_on_its_way\n",
-        "                is_stray = before.state is DepartureState.DELETED\n",
-        LEFT,
-    ),
-    Mutation(
-        "left: a plan waits for it for ever",
-        "testing/files.py",
-        "for departure in waiting if departure.is_on_its_way}",
-        "for departure in waiting}",
-        LEFT,
-    ),
-    Mutation(
-        "left: of two sizes of a path the list has the first",
-        "app/storage/file_status.py",
-        "        file.bytes = max(file.bytes, size)  #",
-        "        file.bytes = file.bytes  #",
-        LEFT,
     ),
     Mutation(
         "stopping: a table that contradicts itself counts as one that was never read",
