@@ -195,7 +195,7 @@ MUTATIONS = (
     Mutation(
         "what was replaced counts as deleted", "app/purge/purge.py",
         "next_departures(job.replaced, DepartureState.FAILSAFE,", "next_departures(job.replaced, DepartureState.DELETED,",
-        (REPLACED, "tests/unit/stopping/test_not_as_recorded.py"),
+        (REPLACED, "tests/unit/purge/test_not_as_recorded.py"),
     ),
     Mutation(
         "an adopted ledger takes what a purge left for what departed", "app/doctor/init.py",

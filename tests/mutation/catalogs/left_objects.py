@@ -4,20 +4,20 @@
 
 from tests.mutation.mutation import Mutation
 
-LEFT = ("tests/unit/stopping/test_not_as_recorded.py",)
+LEFT = ("tests/unit/purge/test_not_as_recorded.py",)
 
 LEFT_OBJECTS = (
     Mutation(
         "left: what a purge left is planned each night",
         "app/purge/plan_purge.py",
-        "    staying = awaited.union(departure.path for departure in left)\n",
+        "    staying = awaited.union(departure.path for departure in leftovers)\n",
         "    staying = awaited\n",
         LEFT,
     ),
     Mutation(
         "left: only the purge that meets it says so",
         "app/purge/plan_purge.py",
-        "    note_left(context.control, left)\n",
+        "    note_left(context.control, leftovers)\n",
         "    note_left(context.control, [])\n",
         LEFT,
     ),

@@ -21,9 +21,9 @@ def left_by_now(context: RunContext) -> list[Departure]:
     return left_alone(context, due)
 
 
-def note_left(control: ControlLedger, left: Sequence[Departure]) -> None:
+def note_left(control: ControlLedger, leftovers: Sequence[Departure]) -> None:
     """Remembers what was left and lies there, for status, doctor and the summaries of runs."""
-    names = {table.uuid: table.name for table in control.registrations.all()} if left else {}
-    owners = OwnerIndex(control.registrations.ownerships() if left else ())
-    why = dict.fromkeys([departure.path for departure in left], Why.NOT_AS_RECORDED)
-    note_withheld(control.places, "delete", withheld("delete", names, owners, left, why))
+    names = {table.uuid: table.name for table in control.registrations.all()} if leftovers else {}
+    owners = OwnerIndex(control.registrations.ownerships() if leftovers else ())
+    why = dict.fromkeys([departure.path for departure in leftovers], Why.NOT_AS_RECORDED)
+    note_withheld(control.places, "delete", withheld("delete", names, owners, leftovers, why))

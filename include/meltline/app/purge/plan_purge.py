@@ -73,8 +73,8 @@ def plan_purge(
     owners = _owners(observation, tables, only)
     anew = owners.keys() if approving else ()
     awaited = _awaited(context, run_id, anew, is_run=only is None and not dry_run)
-    left = left_alone(context, due)
-    staying = awaited.union(departure.path for departure in left)
+    leftovers = left_alone(context, due)
+    staying = awaited.union(departure.path for departure in leftovers)
     due = [departure for departure in due if departure.path not in staying]
     due = _without_gone(context, due, is_stored=not dry_run)
     due += [departure for departure in departing if departure.due_at <= now]
@@ -96,7 +96,7 @@ def plan_purge(
             plans.append(_plan(table, by_owner[owner], run_id, as_of, context.clock.now()))
     if dry_run:
         return plans
-    note_left(context.control, left)
+    note_left(context.control, leftovers)
     stored = store_plans(context, plans)
     if only is None:
         is_settled = _settled(observation, vetoed, owners)
@@ -161,15 +161,15 @@ def _without_gone(
 
     No purge would ever find that out. `is_stored` says whether it is recorded.
     """
-    gone = gone_outside_tables(context, [departure.path for departure in due])
-    if gone and is_stored:
+    absent = gone_outside_tables(context, [departure.path for departure in due])
+    if absent and is_stored:
         waiting, now = {d.path: d for d in due}, context.clock.now()
         rows = [
             replace(waiting[path], state=DepartureState.DELETED, recorded_at=now)
-            for path in sorted(gone)
+            for path in sorted(absent)
         ]
         context.files.departures.record({f"gone-{uuid4()}": rows})
-    return [departure for departure in due if departure.path not in gone]
+    return [departure for departure in due if departure.path not in absent]
 
 
 def _awaited(context: RunContext, run_id: str, anew: Collection[str], *, is_run: bool) -> set[str]:

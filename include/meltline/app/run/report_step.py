@@ -37,19 +37,19 @@ def report_storage(context: RunContext) -> DueBytes | None:
     record_storage(context, history, totals)
     lift_ended_guards(context, history, totals)
     update_auto_shares(context)
-    kept = context.control.places.withheld()
-    return _due(totals, sum(row.bytes for row in kept if row.why is Why.OUTSIDE_TABLES))
+    withheld = context.control.places.withheld()
+    return _due(totals, sum(row.bytes for row in withheld if row.why is Why.OUTSIDE_TABLES))
 
 
-def _due(totals: Totals, kept: int) -> DueBytes:
-    """What is due by when; `kept` are bytes that only a person's word lets go."""
+def _due(totals: Totals, kept_bytes: int) -> DueBytes:
+    """What is due by when; `kept_bytes` are those that only a person's word lets go."""
     by_day: dict[date, int] = {}
     for (_, day), size in totals.holdings.due.items():
         by_day[day] = by_day.get(day, 0) + size
     today = totals.at.date()
     overdue = sum(size for day, size in by_day.items() if day < today)
     next_day = min((day for day in by_day if day >= today), default=None)
-    return DueBytes(max(overdue - kept, 0), next_day, by_day[next_day] if next_day else 0)
+    return DueBytes(max(overdue - kept_bytes, 0), next_day, by_day[next_day] if next_day else 0)
 
 
 def report_purging(

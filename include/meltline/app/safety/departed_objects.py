@@ -88,6 +88,6 @@ def left_alone(context: ReadContext, departures: Sequence[Departure]) -> list[De
 
     One that is gone, or is again as it was recorded, may go like any other.
     """
-    left = {departure.path: departure for departure in departures if departure.was_left}
-    sizes = DepartedObjects.of(context, left).replaced(list(left))
-    return [replace(left[path], bytes=size) for path, size in sizes.items()]
+    by_path = {departure.path: departure for departure in departures if departure.was_left}
+    sizes = DepartedObjects.of(context, by_path).replaced(list(by_path))
+    return [replace(by_path[path], bytes=size) for path, size in sizes.items()]

@@ -122,13 +122,13 @@ def _why_kept(retentions: Mapping[str, Sequence[TableRetention]], file: FileStan
 def _why_in_failsafe(context: ReadContext, departed: Departure) -> list[str]:
     """Failsafe alone, or what keeps the file when that has ended."""
     path = departed.path
-    left = [str(Why.NOT_AS_RECORDED) for _ in left_alone(context, [departed])]
+    changed = [str(Why.NOT_AS_RECORDED) for _ in left_alone(context, [departed])]
     outside = [str(why) for why in leading_out(context, [path]).values()]
     elsewhere = needed_by_other_names(
         OtherNames.now(context), [path], lambda aliases: _needed_now(context, aliases)
     )
     same = [f"{Why.MAYBE_THE_SAME}: {alias}" for alias in elsewhere.values()]
-    return ["failsafe", *left, *outside, *same]
+    return ["failsafe", *changed, *outside, *same]
 
 
 def _needed_now(context: ReadContext, paths: Sequence[str]) -> list[str]:
