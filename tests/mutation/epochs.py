@@ -383,8 +383,8 @@ APPROVALS = (
     Mutation(
         "what is asked about is planned once more",
         "app/purge/plan_purge.py",
-        "awaited.union(departure.path for departure in left)\n",
-        "{departure.path for departure in left}\n",
+        "awaited.union(departure.path for departure in leftovers)\n",
+        "{departure.path for departure in leftovers}\n",
         WORDS,
     ),
     Mutation(

@@ -321,7 +321,7 @@ OWNERS = (
     Mutation(
         "what lies outside every table counts as overdue",
         "app/run/report_step.py",
-        "max(overdue - kept, 0)",
+        "max(overdue - kept_bytes, 0)",
         "overdue",
         LEFT,
     ),
