@@ -25,7 +25,7 @@ for _ in range(3):
 (folder / "meltline.yaml").write_text(
     "control: sqlite:///control.db\\nhot: lake\\ncatalogs:\\n  lake:\\n    type: sql\\n"
     f"    uri: sqlite:///catalog.db\\n    warehouse: file://{folder}/w\\n"
-    "account:\\n  retention-days: 0\\n"
+    "account:\\n  retention-days: 0\\n  reader-grace: 1s\\n"
 )
 """
 """Makes a small lake with what the package itself depends on."""
