@@ -51,6 +51,8 @@ def main(old: Path, lakes: int, seed: int, *, demo: bool) -> int:
             sides = list(lives)
     differences = list(differences_between(*sides))
     decided = sum(len(life["plans"]) for life in sides[1].values())
+    if failed := [name for name, life in sides[1].items() if life["end"] != "well"]:
+        print(f"these lives fail, and are compared up to there: {', '.join(failed)}")
     print(
         f"{counted(len(sides[1]), 'lake')}, {counted(decided, 'plan')}: {len(differences)} differ"
     )

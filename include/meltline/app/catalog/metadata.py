@@ -109,7 +109,7 @@ def errors_of(loaded: Loaded) -> dict[CatalogEntry, MeltlineError]:
 
 
 def load_states(store: ObjectReader, entries: Iterable[CatalogEntry]) -> Loaded:
-    """Every table's state, also where two snapshots have one id, or why it could not be had."""
+    """Every table's state, or why it could not be had. Two snapshots may have one id."""
     pointers = list(entries)
 
     def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:

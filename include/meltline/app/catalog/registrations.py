@@ -156,7 +156,7 @@ def load_tables(
 
 
 def _unambiguous(context: ReadSources, entries: Iterable[CatalogEntry]) -> Loaded:
-    """Every table's state; an error where an id does not tell which snapshot is meant."""
+    """Every table's state, or an error where two of its snapshots have one id."""
     loaded = standing_states(context.catalogs, context.store, entries)
     return {
         at: equal_ids(state) if isinstance(state, TableMetadata) and state.namesakes else state

@@ -59,7 +59,7 @@ def departing_files(
 def with_past_owners(
     context: RunContext, observation: Observation, departing: Iterable[DepartingFile]
 ) -> Observation:
-    """The same with what tables owned for a while, where files depart that lie with no table."""
+    """Adds the past locations of tables, where files depart that lie with no table."""
     uuids = {
         uuid
         for file in departing

@@ -82,7 +82,7 @@ def _named_keys(side_files: SideFileIndex, observation: Observation) -> set[str]
 def doubted_keys(
     store: ObjectReader, reader: ManifestReader, observation: Observation
 ) -> frozenset[str]:
-    """Keys of all files that snapshots name which contradict themselves; read from their lists.
+    """Location keys of all files that contradictory snapshots name, read from their lists.
 
     Raises:
         MeltlineError: A list or manifest cannot be read any more; FileNotFoundError, it is gone.

@@ -50,9 +50,9 @@ def record_ownership(
 
 
 def record_past_ownership(context: RunContext, states: Iterable[TableMetadata]) -> None:
-    """What tables owned between two looks, by the metadata files that their logs still name.
+    """Records locations that tables had between two observations, by their metadata logs.
 
-    A location that holds a whole root was a slip of somebody's: it makes nothing a table's.
+    A location that contains a whole root was set by mistake, and is left out.
     """
     logged = {
         CatalogEntry(state.name, path): state for state in states for path in state.metadata_log

@@ -15,7 +15,7 @@ from meltline.ports import ControlLedger
 
 
 def left_by_now(context: RunContext) -> list[Departure]:
-    """Returns those of all departures whose day has come."""
+    """Finds what purges left alone, among all departures whose day has come."""
     waiting = frozenset({DepartureState.FAILSAFE})
     due = context.files.departures.in_states(waiting, due_by=context.clock.now())
     return left_alone(context, due)

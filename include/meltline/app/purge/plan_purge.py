@@ -157,9 +157,9 @@ def _due(
 def _without_gone(
     context: RunContext, due: Sequence[Departure], *, is_stored: bool
 ) -> list[Departure]:
-    """What is due, but for files outside every table that whoever wrote them has deleted.
+    """Leaves out files outside every table that their writer has deleted.
 
-    No purge would ever find that out. `is_stored` says whether it is recorded.
+    No purge would find out, as none names these files. `is_stored` says whether it is recorded.
     """
     absent = gone_outside_tables(context, [departure.path for departure in due])
     if absent and is_stored:

@@ -154,7 +154,7 @@ class PurgeRecheck:
 
     @cached_property
     def _doubted_keys(self) -> frozenset[str]:
-        """What snapshots name that contradict themselves: by other names nothing else tells it."""
+        """Location keys of what contradictory snapshots name; the index does not have them."""
         try:
             return doubted_keys(self._inputs.store, self._inputs.manifests, self._observation)
         except (MeltlineError, FileNotFoundError) as error:

@@ -122,10 +122,10 @@ class NamedFiles:
         return cls(context.folders, context.control.owners, context.clock.now(), roots)
 
     def places_of(self, owners: OwnerIndex, paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Where others may show who need some files, by path: in the table's folder of each.
+        """Finds the folders in which other owners of some files may leave signs, by path.
 
-        Of one that lies in none, in the folder of its data set and in those around that, up to the
-        storage root: the log of another format may lie in any of them.
+        For a file in a table's folder that is this folder. For any other it is the folder of its
+        data set and those above, up to the storage root: any may hold the log of another format.
         """
         given = tuple(map(claim_prefix, self.storage_roots))
         return {
@@ -187,7 +187,7 @@ def contested_paths(
 
 
 def _around(path: str, given: tuple[str, ...]) -> list[str]:
-    """The folder of a file's data set, and those around it that lie in some given ones."""
+    """The folder of a file's data set, and those above it that lie in one of the given roots."""
     places = [data_set_of(path)]
     while (above := parent_prefix(places[-1])).startswith(given):
         places.append(above)
@@ -236,7 +236,7 @@ def first_look(context: RunContext, roots: Collection[str]) -> list[ForeignSign]
 def _unnamed_metadata(
     context: RunContext, listed: Mapping[str, Iterable[str]], now: datetime
 ) -> list[ForeignSign]:
-    """The signs among the metadata files of some folders: those that no table of ours names."""
+    """Signs of other owners: metadata files in some folders that no table of ours names."""
     by_path = {path: root for root, paths in listed.items() for path in paths}
     unknown = context.files.references.unknown(sorted(by_path)) if by_path else set()
     known = uuids_by_root(context.control.registrations)
@@ -259,7 +259,7 @@ def _other_owners(context: RunContext) -> Sequence[OtherOwner] | None:
 def listed_signs(
     roots: Iterable[str], rows: Iterable[OtherOwner], now: datetime
 ) -> list[ForeignSign]:
-    """The signs that tables of other formats are which catalogs list at some folders, or around."""
+    """Signs of other owners: tables of other formats that catalogs list at or above a folder."""
     folders = [
         (claim_prefix(row.location), str(row.name))
         for row in rows

@@ -29,10 +29,10 @@ def places_outside(roots: Confinement, states: Iterable[TableMetadata]) -> tuple
 def outside_tables(
     owners: OwnerIndex, storage_roots: Iterable[str], paths: Iterable[str]
 ) -> list[str]:
-    """Those of some files that lie in no table's folder, nor in a storage root.
+    """Selects the files that lie neither in a table's folder nor in a storage root.
 
     A commit named them, but somebody else may have written them and need them: `add_files` takes
-    files where they are. That they may go is for the configuration to say.
+    files where they are. Only the configuration can say that they may go.
     """
     given = tuple(map(claim_prefix, storage_roots))
     return [
@@ -49,7 +49,7 @@ def outside_tables_now(context: ReadContext, paths: Iterable[str]) -> list[str]:
 
 
 def gone_outside_tables(context: ReadContext, paths: Iterable[str]) -> set[str]:
-    """Those of them that are not there any more; where the store does not say, they are."""
+    """Selects those of them that are gone; one of which the store says nothing is not gone."""
     strays = outside_tables_now(context, paths)
     stats = context.store.stats(strays) if strays else ()
     return {stat.path for stat in stats if stat.file is None and not stat.error}

@@ -52,7 +52,7 @@ def parse_table(
 
 
 def equal_ids(state: TableMetadata) -> MetadataUnreadable:
-    """The error about a table in which an id does not tell which snapshot is meant."""
+    """The error about a table in which two snapshots have one id."""
     ids = ", ".join(map(str, sorted({*state.namesakes.values()})))
     return MetadataUnreadable(
         f"{state.name}: two snapshots have the id {ids}",
