@@ -29,7 +29,10 @@ RUN python3.11 -m venv "$VIRTUAL_ENV" \
 
 # The package, with its command and Airflow's plugin; pip fetches the build backend for it.
 COPY pyproject.toml README.md LICENSE NOTICE /opt/meltline/source/
+COPY dags /opt/meltline/source/dags
 COPY include /opt/meltline/source/include
+COPY plugins /opt/meltline/source/plugins
+COPY spark_apps /opt/meltline/source/spark_apps
 RUN python -m pip install --no-cache-dir --no-deps /opt/meltline/source
 
 ENV MELTLINE_JARS=/opt/meltline/jars
@@ -41,3 +44,4 @@ ENV PYSPARK_PYTHON=/opt/meltline/venv/bin/python \
 
 # Compose mounts these over, so that a changed DAG needs no new image.
 COPY dags /opt/airflow/dags
+COPY plugins /opt/airflow/plugins

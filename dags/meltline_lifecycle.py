@@ -1,5 +1,120 @@
-"""The daily lifecycle: what expires leaves its table, waits in failsafe, is deleted."""
+"""The daily lifecycle: expired history leaves its tables, waits in failsafe, and is deleted.
 
-from meltline.airflow import lifecycle_dag
+Every step is safe to repeat and safe to kill. What it destroys stands in a plan that a gate
+has passed; what was skipped or refused is named by `verdict`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
+
+from meltline.airflow.approval.tasks import ask_for_approvals
+from meltline.airflow.dags.definition import APPS, BATCHES_SIDE_BY_SIDE, dag_of_steps, verdict_task
+from meltline.airflow.dags.form import form_field
+from meltline.airflow.operators.step_tasks import StepTasks
+from meltline.airflow.requests.configuration import cold_pool
+
+DOC = """
+### Expire, hold in failsafe, purge, each behind a gate
+
+Unpause it for the daily run, trigger it from the UI for a run now, or repeat past days with
+`airflow backfill create --dag-id meltline_lifecycle --from-date D --to-date D`: forwards,
+backwards or in parallel, the end state is the same.
+
+**Not armed**, a run plans, judges and reports, and changes nothing: `verdict` says what it would
+have done. Airflow unpauses a DAG with its first manual run, unless you untick that: so the daily
+run only reports until you have looked, and run `meltline arm CATALOG --reason TEXT` once.
+
+**as_of**, which decides retention: the parameter, else the end of the data interval, else now.
+Failsafe always goes by the wall clock: a backfill deletes nothing that it has just expired.
+
+**It needs** `MELTLINE_CONFIG` (or the variable `meltline_config`) with the path of
+`meltline.yaml`, a connection `spark_default` (a missing one would mean YARN, so it is refused),
+`spark-submit` on the PATH and Meltline's jars.
+
+**When it fails**, `verdict` names every table that was skipped, refused or failed, and why; all
+others are done. Run it again when the cause is gone: it goes on where it stopped.
+
+**A purge above `limits.approve-above`** is no failure: a run of `meltline_approval` asks a person
+about it, and this run goes on.
+
+**Many tables** go in batches, each behind a gate of its own: see `batches` in `meltline.yaml`.
+"""
+
+PARAMS = {
+    "tables": form_field("tables"),
+    "as_of": form_field("as_of"),
+    "dry_run": form_field("dry_run"),
+    "any_hour": form_field("any_hour", title="At any hour"),
+    "parallelism": form_field("parallelism"),
+    "approve_over_limit": Param(
+        False,
+        type="boolean",
+        title="Approve above the limit",
+        section="Approval",
+        description_md="Purge more than `limits.approve-above` at once. "
+        "Refused unless a person triggers the run and says why.",
+    ),
+    "reason": Param(
+        None,
+        type=["null", "string"],
+        maxLength=500,
+        title="Reason",
+        section="Approval",
+        description_md="Why it is right; it goes into the audit.",
+    ),
+    "once": form_field("once", title="Once, though not armed", section="Approval", maxLength=500),
+}
+
+GOES_ON: dict[str, Any] = {"trigger_rule": TriggerRule.NONE_FAILED}
+"""A task before it that was skipped had nothing to do; one that failed stops it."""
+
+VERDICT = "Says what was done; fails, naming every table that was skipped, refused or failed."
+
+
+def lifecycle_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
+    """The DAG `meltline_lifecycle`.
+
+    Args:
+        apps: The folder of the Spark apps.
+        of_dag: What a site says otherwise, as `DAG` takes it.
+    """
+    with dag_of_steps(
+        "meltline_lifecycle",
+        of_dag,
+        description="Expires Iceberg history, holds it in failsafe, purges it, each behind a gate",
+        doc_md=DOC,
+        # Each run has the interval of one day in UTC, and as_of is its end: a backfill of a date
+        # then decides exactly as the schedule did that night. A plain cron string has no intervals.
+        schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+        # One run at a time: they would skip each other's locked tables. Backfills have their own
+        # limit; the locks of the ledger hold for them too.
+        params=PARAMS,
+        tags=["retention"],
+        default_args={"max_active_tis_per_dagrun": BATCHES_SIDE_BY_SIDE},
+    ) as dag:
+        tasks = StepTasks(apps)
+        observe = tasks.step("observe")
+        archive = tasks.step("hand_off_to_cold", pool=cold_pool())
+        plan_expiration = tasks.plan("plan_expiration", **GOES_ON)
+        gate_expiration = tasks.gate("gate_expiration", plan_expiration)
+        expire = tasks.destroy("expire", plan_expiration, gate_expiration)
+        # A person who approves what this run purges approves what waited for their word, too.
+        plan_purge = tasks.plan("plan_purge", approvable=True, **GOES_ON)
+        gate_purge = tasks.gate("gate_purge", plan_purge)
+        # One batch after the other: each of them deletes at the configured rate.
+        one_by_one = {"approvable": True, "max_active_tis_per_dagrun": 1}
+        purge = tasks.destroy("purge", plan_purge, gate_purge, **one_by_one)
+        report = tasks.step("report", is_last=True, **GOES_ON)
+        find_approvals, ask_for_approval = ask_for_approvals()
+        verdict = verdict_task("meltline_lifecycle", VERDICT)
+
+        chain(observe, archive, plan_expiration, gate_expiration, expire)
+        chain(expire, plan_purge, gate_purge, purge, report, verdict)
+        # Beside the report, not before it: a question waits for days in a run of its own.
+        chain(purge, find_approvals, ask_for_approval, verdict)
+    return dag
+
 
 dag = lifecycle_dag()

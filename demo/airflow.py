@@ -34,6 +34,7 @@ class Airflow:
             **base,
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(CHECKOUT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",

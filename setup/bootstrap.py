@@ -69,7 +69,7 @@ def make_venv() -> None:
     if before.get("packages") != done["packages"]:
         install_uv()
         uv("pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "requirements.txt")
-    uv("pip", "install", "--quiet", "--no-deps", "--editable", ".")
+    uv("pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ".")
     write_stamp(done)
 
 

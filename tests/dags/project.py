@@ -124,10 +124,8 @@ class Project:
         told = f"_dag(apps=Path({str(folder / 'spark_apps')!r}))"
         for dag in (ROOT / "dags").glob("*.py"):
             text = dag.read_text()
-            if "holds_dag" not in text:  # a command: it has no apps
-                text = text.replace("_dag()", told).replace(
-                    "\nfrom", "\nfrom pathlib import Path\n\nfrom", 1
-                )
+            if "apps: Path" in text:  # the others run commands
+                text = text.replace("_dag()\n", f"{told}\n")
             (folder / "dags" / dag.name).write_text(text)
         for app in (*STEPS, *CHUNK_STEPS, "gate", "sweep"):
             (folder / "spark_apps" / f"{app}.py").write_text(_APP)

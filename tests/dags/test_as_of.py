@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from meltline.airflow.requests.as_of import as_of
+from meltline.airflow.requests.request import run_id_in_ledger, run_request
 from meltline.domain.chunks.sync import Deletes
 from meltline.domain.errors import AsOfInFuture, UsageInvalid
 from meltline.domain.units import format_instant
-from meltline.orchestration.as_of import as_of
-from meltline.orchestration.request import run_id_in_ledger, run_request
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.airflow
 
-APPS_FOLDER = ROOT / "include" / "meltline" / "spark_apps"
+APPS_FOLDER = ROOT / "spark_apps"
 DAG_FILES = sorted((ROOT / "dags").glob("*.py"))
 GATES = {"expire": "gate_expiration", "purge": "gate_purge"}
 ASKING = {"find_approvals", "ask_for_approval"}
@@ -78,14 +79,17 @@ def test_a_dag_file_loads_without_engines(dag_file: Path, airflow: AirflowHome) 
         check=True,
     )
     added, loaded = json.loads(done.stdout.splitlines()[-1])
-    assert [name for name in added if name.startswith("meltline.orchestration.")]
+    assert [name for name in added if name.startswith("meltline.airflow.")]
     assert [name for name in loaded if name.partition(".")[0] in HEAVY] == []
     assert [name for name in added if name.startswith("meltline.adapters")] == []
 
 
-def test_a_dag_file_is_three_lines_and_what_they_are_about(dag_file: Path) -> None:
-    lines = [line for line in dag_file.read_text().splitlines() if line]
-    assert len(lines) == 3 and lines[0].startswith('"""')
+def test_who_opens_the_file_of_the_lifecycle_reads_its_steps_in_their_order() -> None:
+    text = (ROOT / "dags" / "meltline_lifecycle.py").read_text()
+    (chained,) = re.findall(r"\n\n((?: +chain\(.+\)\n)+)", text)[:1]
+    steps = ["observe", "archive", "plan_expiration", "gate_expiration", "expire", "plan_purge",
+             "gate_purge", "purge", "report", "verdict"]  # fmt: skip
+    assert list(dict.fromkeys(re.findall(r"[a-z_]+(?=[,)])", chained)))[: len(steps)] == steps
 
 
 def test_the_chain_has_its_steps_in_the_order_that_is_safe(dag: Any) -> None:
@@ -192,9 +196,9 @@ def test_every_app_of_the_chain_is_there(dag: Any) -> None:
 
 def test_all_that_any_dag_runs_is_known_to_ask_or_to_destroy_nothing(bag: "DagBag") -> None:
     """Apps are each held to it in tests/unit/safety/test_arming.py; commands bring things back."""
-    from meltline.orchestration.approval.answer import RecordAnswer, show_words
-    from meltline.orchestration.command_step import CommandStep
-    from meltline.orchestration.words import hold_words, restore_words
+    from meltline.airflow.approval.answer import RecordAnswer, show_words
+    from meltline.airflow.operators.command_step import CommandStep
+    from meltline.airflow.requests.words import hold_words, restore_words
 
     asking = {"find_approvals", "ask_for_approval", "ask"}
     for found in bag.dags.values():
@@ -298,7 +302,10 @@ def test_without_parameters_a_run_is_for_real_for_all_tables_and_approves_nothin
 def test_the_plugin_registers_its_macros(airflow: AirflowHome) -> None:
     import airflow.plugins_manager as plugins
 
-    found = {plugin.name: plugin for plugin in plugins._get_plugins()[0]}
+    loaded = [plugin for plugin in plugins._get_plugins()[0] if plugin.name == "meltline"]
+    # From plugins/ and from the package's entry point, and once.
+    assert len(loaded) == 1 and (ROOT / "plugins" / "meltline_plugin.py").is_file()
+    found = {plugin.name: plugin for plugin in loaded}
     assert [macro.__name__ for macro in found["meltline"].macros] == [
         "format_instant",
         "format_size",

@@ -47,9 +47,7 @@ def test_it_is_weekly_looks_first_and_judges_last(dag: Any) -> None:
     assert dag.timetable.expression == "0 0 * * 0"
     assert (dag.catchup, dag.max_active_runs) == (False, 1)
     assert dag.task_dict["verdict"].trigger_rule.value == "all_done"
-    assert (
-        ROOT / "include" / "meltline" / "spark_apps" / Path(dag.task_dict["sweep"].application).name
-    ).is_file()
+    assert (ROOT / "spark_apps" / Path(dag.task_dict["sweep"].application).name).is_file()
     assert [task.task_id for task in dag.tasks if not task.doc_md] == []
 
 

@@ -15,7 +15,7 @@ DONE = {"observe": "success", "expire": "success", "purge": "skipped"}
 
 @pytest.fixture
 def complaints(airflow: AirflowHome) -> Callable[..., str]:
-    from meltline.orchestration.verdict import judge
+    from meltline.airflow.dags.verdict import judge
 
     def of(*summaries: dict[str, Any], states: dict[str, str] = DONE, dry_run: bool = False) -> str:
         return "; ".join(judge(summaries, states, dry_run=dry_run).complaints)
@@ -130,7 +130,7 @@ def test_each_table_is_named_with_what_a_person_does_next(complaints: Callable[.
 
 
 def test_what_was_done_and_what_was_not_stand_in_one_document(airflow: AirflowHome) -> None:
-    from meltline.orchestration.verdict import judge
+    from meltline.airflow.dags.verdict import judge
 
     tables = [table("lake.a.t", snapshots_expired=2), table("lake.a.u", skipped="unreadable")]
     document = judge([summary(*tables)], DONE).document

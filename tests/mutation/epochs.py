@@ -199,7 +199,7 @@ EPOCHS = (
     ),
     Mutation(
         "a run that was cleared repeats the words of a person",
-        "orchestration/request.py",
+        "airflow/requests/request.py",
         "    if run.clear_number:\n",
         "    if False:\n",
         ("tests/dags/test_as_of.py",),
@@ -389,14 +389,14 @@ APPROVALS = (
     ),
     Mutation(
         "an answer without a user is an approval",
-        "orchestration/approval/answer.py",
+        "airflow/approval/answer.py",
         '        raise AirflowFailException("an answer that nobody has given is no answer")\n',
         '        return "somebody"\n',
         QUESTION,
     ),
     Mutation(
         "a plan is purged that its gate has not passed again",
-        "orchestration/approval/answer.py",
+        "airflow/approval/answer.py",
         "        if self.judged is not None and not _has_passed(plan, self.judged):\n",
         "        if False:\n",
         QUESTION,

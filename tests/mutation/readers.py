@@ -37,7 +37,7 @@ READERS = (
         "os.O_EXCL, 0o600)", "os.O_EXCL, 0o644)", (PRIVATE_WORDS,),
     ),
     Mutation(
-        "who asked and why stand on the app's command line", "orchestration/spark_step.py",
+        "who asked and why stand on the app's command line", "airflow/operators/spark_step.py",
         'in_file(Path(folder, "words.json"), request.words(private=True))',
         "*request.words(private=True)", (SPARK_STEP,),
     ),
@@ -47,7 +47,7 @@ READERS = (
         ("tests/unit/run/test_run_request.py",),
     ),
     Mutation(
-        "an approval reaches apps that take none", "orchestration/spark_step.py",
+        "an approval reaches apps that take none", "airflow/operators/spark_step.py",
         'request = replace(request, approve="")', "pass", (SPARK_STEP,),
     ),
     Mutation(

@@ -47,7 +47,7 @@ class Run:
         words = [f"--config={self.lake}", f"--summary={self.lake.parent / 'summary.json'}"]
         words += ["--run-id=killed", f"--as-of={format_instant(self.as_of)}"]
         words += [f"--kind={step.kind}"] if step.app == "gate" else []
-        app = ROOT / "include" / "meltline" / "spark_apps" / f"{step.app or step.name}.py"
+        app = ROOT / "spark_apps" / f"{step.app or step.name}.py"
         path = os.pathsep.join([str(ROOT / "include"), os.environ.get("PYTHONPATH", "")])
         environ = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
         return StepRequest(str(app), words, environ, str(self.lake.parent))

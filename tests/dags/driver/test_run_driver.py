@@ -29,7 +29,7 @@ def driver(
     """What a task of one run is told, in an environment that is the usual one but for this."""
     from airflow.sdk import Connection
 
-    from meltline.orchestration.spark_step import SparkStep
+    from meltline.airflow.operators.spark_step import SparkStep
 
     config.write_text("hot: lake")
     usual = {CONNECTION: local(), "MELTLINE_DRIVER": "", "XDG_RUNTIME_DIR": str(config.parent)}

@@ -1,6 +1,7 @@
 """The DAGs in any Airflow: what a site may say otherwise, and whose Python runs the steps."""
 
 import os
+import runpy
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.dags.airflow_home import ROOT
 from tests.dags.project import Project
 
 pytestmark = [
@@ -17,9 +19,13 @@ pytestmark = [
 ]
 
 
-def test_what_a_site_says_goes_before_ours_and_the_rest_stays() -> None:
-    from meltline.airflow import lifecycle_dag
+def dag_file(name: str) -> dict[str, Any]:
+    """What a DAG file of the checkout defines."""
+    return runpy.run_path(str(ROOT / "dags" / f"meltline_{name}.py"))
 
+
+def test_what_a_site_says_goes_before_ours_and_the_rest_stays() -> None:
+    lifecycle_dag = dag_file("lifecycle")["lifecycle_dag"]
     told = {"owner": "ann", "conn_id": "spark_night"}
     dag = lifecycle_dag(schedule="0 2 * * *", tags=["ours"], default_args=told)
     assert dag.timetable.expression == "0 2 * * *"
@@ -32,21 +38,10 @@ def test_what_a_site_says_goes_before_ours_and_the_rest_stays() -> None:
 
 
 def test_a_dag_keeps_its_name_by_which_the_ledger_knows_its_runs() -> None:
-    from meltline.airflow import holds_dag, lifecycle_dag
-
-    for make in (lifecycle_dag, holds_dag):
+    makers = [dag_file(name)[f"{name}_dag"] for name in ("lifecycle", "holds")]
+    for make in makers:
         with pytest.raises(TypeError, match="dag_id"):
             make(dag_id="mine")
-
-
-def test_there_is_no_dag_of_another_name_to_import() -> None:
-    import meltline.airflow
-
-    assert meltline.airflow.__all__ == sorted(meltline.airflow.__all__)
-    for name in meltline.airflow.__all__:
-        assert callable(getattr(meltline.airflow, name))
-    with pytest.raises(AttributeError):
-        _ = meltline.airflow.purge_dag
 
 
 def spark_home(folder: Path) -> Path:
@@ -78,12 +73,10 @@ def context_of(**params: Any) -> Any:
 def test_a_command_is_run_by_the_python_that_is_named_and_knows_nothing_of_airflows(
     tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from meltline.airflow import restore_dags
-
     python = another_python(tmp_path / "bin")
     monkeypatch.setenv("MELTLINE_PYTHON", str(python))
     monkeypatch.setenv("SPARK_HOME", "/opt/airflows/spark")
-    undrop = restore_dags()[0].task_dict["undrop"]
+    undrop = dag_file("restore")["undrop"].task_dict["undrop"]
     assert undrop.execute(context_of(name=None)) == {"rows": []}
     seen = (tmp_path / "bin" / "seen").read_text()
     assert seen == f"|{spark_home(tmp_path / 'bin')}|{tmp_path / 'bin' / 'spark-submit'}|"
@@ -94,18 +87,16 @@ def test_a_python_that_is_not_there_is_named(
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from meltline.airflow import restore_dags
-
     monkeypatch.setenv("MELTLINE_PYTHON", str(tmp_path / "python"))
     with pytest.raises(AirflowFailException, match="MELTLINE_PYTHON names no interpreter"):
-        restore_dags()[0].task_dict["undrop"].execute(context_of(name=None))
+        dag_file("restore")["undrop"].task_dict["undrop"].execute(context_of(name=None))
 
 
 def test_where_there_is_no_spark_a_step_says_so_before_anything_is_submitted(
     project: Project, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from meltline.airflow.operators.spark_step import SparkStep
     from meltline.domain.errors import SetupMissing
-    from meltline.orchestration.spark_step import SparkStep
 
     monkeypatch.setenv("PATH", str(tmp_path))
     app = project.folder / "spark_apps" / "observe.py"
@@ -126,8 +117,8 @@ def test_where_there_is_no_spark_a_step_says_so_before_anything_is_submitted(
 def test_where_spark_connect_is_asked_for_a_step_says_so_before_anything_is_submitted(
     project: Project, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from meltline.airflow.operators.spark_step import SparkStep
     from meltline.domain.errors import ConnectRefused
-    from meltline.orchestration.spark_step import SparkStep
 
     monkeypatch.setenv("SPARK_REMOTE", "sc://host")
     step = SparkStep(task_id="observe", application=project.folder / "spark_apps" / "observe.py")

@@ -15,6 +15,7 @@ import pytest
 
 from meltline.domain.units import format_instant
 from tests.contract.ledger.postgres import PostgresServer
+from tests.dags.airflow_home import ROOT
 from tests.dags.project import TASKS
 from tests.dags.small_lake import COMMITS, SECRET, TABLES, LakeState, built_on, today
 from tests.stacks.airflow.databases import Database
@@ -92,11 +93,12 @@ def one_night(project: Path, night: datetime) -> Path:
     dags = project / "dags"
     dags.mkdir(parents=True)
     last = night - timedelta(days=1)  # when the interval that it is for begins
-    (dags / "meltline_lifecycle.py").write_text(
-        "from datetime import datetime\n"
-        "from meltline.airflow import lifecycle_dag\n"
-        f"dag = lifecycle_dag(end_date=datetime.fromisoformat({last.isoformat()!r}))\n"
-    )
+    text = (ROOT / "dags" / "meltline_lifecycle.py").read_text()
+    until = f"end_date=datetime.fromisoformat({last.isoformat()!r})"
+    assert text.count("lifecycle_dag()") == 1
+    text = text.replace("lifecycle_dag()", f"lifecycle_dag({until})")
+    text = text.replace("from pathlib", "from datetime import datetime\nfrom pathlib")
+    (dags / "meltline_lifecycle.py").write_text(text)
     return project
 
 

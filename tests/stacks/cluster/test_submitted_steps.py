@@ -12,8 +12,8 @@ from typing import Any
 import pyspark
 import pytest
 
-import meltline.spark_apps
 from meltline.app.run.steps import STEPS, Step
+from meltline.carried import carried
 from meltline.jars.places import jar_paths, java_options
 from tests.stacks.cluster.standalone import Cluster
 from tests.stacks.whole_chain import Stack, stack
@@ -21,7 +21,7 @@ from tests.stacks.whole_chain import Stack, stack
 pytestmark = pytest.mark.spark
 
 _SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-_APPS = Path(next(iter(meltline.spark_apps.__path__)))
+_APPS = carried("spark_apps")
 _AT_ONCE = "profile: lakehouse, failsafe-days: 0, reader-grace: 0s"
 
 

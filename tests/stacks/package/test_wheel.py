@@ -9,6 +9,7 @@ import pytest
 
 from tests.stacks.package.environments import EXTRAS, PROJECT, ROOT, uv
 
+CARRIED = ("dags", "plugins", "spark_apps")
 NEEDED = (
     "config/example.yaml",
     "jars/jars.txt",
@@ -24,8 +25,13 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel: Path) -> No
     names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
     ours = {name.removeprefix("meltline/") for name in names if name.startswith("meltline/")}
     package = ROOT / "include" / "meltline"
-    files = (file for file in package.rglob("*") if file.is_file())
-    kept = {str(file.relative_to(package)) for file in files if "__pycache__" not in file.parts}
+    tops = {package: package} | {ROOT / folder: ROOT for folder in CARRIED}
+    kept = {
+        str(file.relative_to(above))
+        for top, above in tops.items()
+        for file in top.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
     assert ours == kept
     assert set(NEEDED) <= ours
     others = {name.partition("/")[2] for name in names if not name.startswith("meltline/")}
@@ -38,7 +44,7 @@ def test_the_sdist_has_what_the_wheel_is_made_of(dist: Path) -> None:
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
-    assert {"LICENSE", "NOTICE", "README.md", "include", "pyproject.toml"} <= tops
+    assert {"LICENSE", "NOTICE", "README.md", "include", "pyproject.toml", *CARRIED} <= tops
     assert not tops & {"tests", "docs", "demo", "setup", "requirements.txt"}
 
 

@@ -15,7 +15,7 @@ CONSOLE = f"""\
 and a line that goes on
 2026-11-23T15:20:06.4Z [info     ] [DAG TEST] end task task_id=gate map_index=0 [airflow.sdk.definitions.dag] loc=dag.py:1563
 2026-11-23T15:20:11.0Z [info     ] [DAG TEST] running task <TaskInstance: d.verdict {RUN} [TaskInstanceState.SCHEDULED] ti_id=02> [airflow.sdk.definitions.dag] loc=dag.py:1504
-2026-11-23T15:20:11.1Z [info     ] 392 files deleted [meltline.orchestration.verdict] loc=verdict.py:134
+2026-11-23T15:20:11.1Z [info     ] 392 files deleted [meltline.airflow.dags.verdict] loc=verdict.py:134
 2026-11-23T15:20:11.2Z [info     ] [DAG TEST] end task task_id=verdict map_index=-1 [airflow.sdk.definitions.dag] loc=dag.py:1563
 2026-11-23T15:20:11.3Z [info     ] Marking run successful [airflow.models.dagrun.DagRun] loc=dagrun.py:1
 """  # noqa: E501 - as Airflow writes it

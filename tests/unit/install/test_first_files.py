@@ -55,6 +55,17 @@ def test_the_dag_files_are_those_of_the_checkout(
     assert written == {file.name: file.read_text() for file in (ROOT / "dags").glob("*.py")}
 
 
+def test_one_dag_file_is_written_where_it_is_asked_for_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = asked(capsys, "airflow", "init", str(tmp_path), "--only", "lifecycle")
+    assert (code, said["files"]) == (0, ["meltline_lifecycle.py"])
+    assert [file.name for file in tmp_path.iterdir()] == ["meltline_lifecycle.py"]
+    code, said = asked(capsys, "airflow", "init", str(tmp_path), "--only", "life")
+    assert (code, said["error"]["found"]) == (2, "life")
+    assert "approval, chunks, holds, lifecycle" in said["error"]["expected"]
+
+
 def test_a_dag_file_that_somebody_has_changed_stays_and_none_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,12 +21,12 @@ def names(step: Step) -> str:
 @pytest.mark.parametrize("step", EVERY_STEP, ids=names)
 def test_a_step_is_done_by_the_run_and_has_an_app(step: Step) -> None:
     assert callable(getattr(ChunkRun if step in CHUNK_STEPS else Run, step.name))
-    assert (ROOT / "include" / "meltline" / "spark_apps" / f"{step.app or step.name}.py").is_file()
+    assert (ROOT / "spark_apps" / f"{step.app or step.name}.py").is_file()
     assert step_of(step.app or step.name, step.kind) is step
 
 
 def test_an_app_does_nothing_but_steps() -> None:
-    apps = {path.stem for path in (ROOT / "include" / "meltline" / "spark_apps").glob("*.py")}
+    apps = {path.stem for path in (ROOT / "spark_apps").glob("*.py")}
     assert apps == {step.app or step.name for step in EVERY_STEP}
 
 

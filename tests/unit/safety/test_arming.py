@@ -38,7 +38,7 @@ from tests.lives.restored_ledgers import backup_of, restore
 from tests.unit.house.test_layout import ROOT
 from tests.unit.plan.test_guards import two_tables_in_failsafe
 
-APPS = sorted(path.stem for path in (ROOT / "include" / "meltline" / "spark_apps").glob("*.py"))
+APPS = sorted(path.stem for path in (ROOT / "spark_apps").glob("*.py"))
 DESTROYING = {"observe", "expire", "purge", "sweep", "drop_chunks"}
 """Apps after which something is gone, or on its way: dropped tables are let go by `observe`."""
 

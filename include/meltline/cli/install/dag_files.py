@@ -5,23 +5,12 @@ from typing import Annotated
 
 import typer
 
+from meltline.carried import carried
 from meltline.cli.options import AsJson
 from meltline.cli.output import answer
 from meltline.domain.errors import UsageInvalid
 
-_DAGS = {
-    "approval": "Asks a person about one purge above the limit, and carries it out when they "
-    "approve.",
-    "chunks": "Partitions by age: what is proved to be in cold leaves hot, behind a gate.",
-    "holds": "Holds, by a form: nothing of what is held departs or is purged.",
-    "lifecycle": "The daily lifecycle: what expires leaves its table, waits in failsafe, is "
-    "deleted.",
-    "orphan_sweep": "The weekly sweep: what no commit has named, and is old, begins to wait in "
-    "failsafe.",
-    "replicate": "Replication to cold, every few minutes: synced tables have there what main has "
-    "here.",
-    "restore": "Undrop, rollback, recover and clone, a form for each: the past comes back.",
-}
+_PREFIX = "meltline_"
 
 _NEXT = (
     "Set for the scheduler, the DAG processor and the workers:",
@@ -38,24 +27,36 @@ _NEXT = (
 
 def airflow_init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Airflow's DAGs folder")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="this DAG file alone, such as lifecycle"),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write a file of three lines for each DAG, and say what to set; what is there stays."""
-    texts = {f"meltline_{name}.py": dag_file(name) for name in _DAGS}
+    """Write the DAG files, and say what to set; a file that is there stays."""
+    texts = _chosen(only or [])
     _refuse_others(folder, texts)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     document = {"folder": str(folder), "files": sorted(texts), "next": list(_NEXT)}
-    return answer(document, [f"{len(texts)} DAG files are in {folder}.", *_NEXT], as_json=as_json)
+    count = f"{len(texts)} DAG {'file is' if len(texts) == 1 else 'files are'} in {folder}."
+    return answer(document, [count, *_NEXT], as_json=as_json)
 
 
-def dag_file(name: str) -> str:
-    """The whole text of a DAG file; that of `restore` makes four DAGs."""
-    made = "undrop, rollback, recover, clone" if name == "restore" else "dag"
-    function = "restore_dags" if name == "restore" else f"{name}_dag"
-    lines = (f'"""{_DAGS[name]}"""', f"from meltline.airflow import {function}")
-    return "\n\n".join((*lines, f"{made} = {function}()\n"))
+def _chosen(only: list[str]) -> dict[str, str]:
+    """The DAG files by name, or those that are asked for."""
+    files = {file.stem.removeprefix(_PREFIX): file for file in carried("dags").glob("*.py")}
+    if unknown := [name for name in only if name not in files]:
+        raise UsageInvalid(
+            "there is no DAG file of that name",
+            object=unknown[0],
+            expected=f"one of {', '.join(sorted(files))}",
+            found=unknown[0],
+            next="`meltline airflow init DIR` without --only writes them all",
+        )
+    chosen = [file for name, file in files.items() if name in only or not only]
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(chosen)}
 
 
 def _refuse_others(folder: Path, texts: dict[str, str]) -> None:
@@ -71,5 +72,5 @@ def _refuse_others(folder: Path, texts: dict[str, str]) -> None:
             object=str(folder),
             expected="none, or files as this command writes them",
             found=", ".join(sorted(changed)),
-            next="move them away, or keep them: `from meltline.airflow import …` works in any file",
+            next="move them away, run this again, and repeat in the new files what you had changed",
         )

@@ -19,19 +19,19 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
-from meltline.driver.client import RunDriver
-from meltline.driver.messages import StepRequest
-from meltline.extras import refuse_connect
-from meltline.jars.places import jar_paths, java_options
-from meltline.orchestration.configuration import (
+from meltline.airflow.operators.run_driver import driver_of_run
+from meltline.airflow.requests.configuration import (
     config_path,
     for_good,
     python,
     python_environment,
 )
-from meltline.orchestration.request import run_request
-from meltline.orchestration.run_driver import driver_of_run
+from meltline.airflow.requests.request import run_request
+from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
+from meltline.driver.client import RunDriver
+from meltline.driver.messages import StepRequest
+from meltline.extras import refuse_connect
+from meltline.jars.places import jar_paths, java_options
 from meltline.private_words import in_file
 
 _SUBMIT_WORDS = inspect.signature(SparkSubmitOperator.__init__).parameters.keys()

@@ -7,9 +7,9 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from meltline.airflow.operators.command_step import CommandStep
+from meltline.airflow.operators.spark_step import SparkStep
 from meltline.domain.units import format_instant
-from meltline.orchestration.command_step import CommandStep
-from meltline.orchestration.spark_step import SparkStep
 
 
 def show_words(params: Mapping[str, Any]) -> Sequence[str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from meltline.orchestration.request import LIFECYCLE
+from meltline.airflow.requests.request import LIFECYCLE
 
 METRICS_TOKEN = "MELTLINE_METRICS_TOKEN"
 """Environment variable of the API server: what a monitoring shows to read the metrics."""
@@ -59,9 +59,9 @@ def ledgers_of_request() -> Iterator[Any]:
             not been run.
         ConfigInvalid: There is no such file, or it is wrong.
     """
+    from meltline.airflow.requests.configuration import config_path  # noqa: PLC0415
     from meltline.app.ground.preconditions import require_prepared  # noqa: PLC0415
     from meltline.config.load import load_config  # noqa: PLC0415
-    from meltline.orchestration.configuration import config_path  # noqa: PLC0415
     from meltline.wiring import Wiring  # noqa: PLC0415
 
     config = load_config(Path(config_path()), os.environ, Path.cwd())

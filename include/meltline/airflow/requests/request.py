@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from meltline.airflow.requests.as_of import as_of
 from meltline.app.run_request import RunRequest
 from meltline.domain.errors import UsageInvalid
-from meltline.orchestration.as_of import as_of
 
 MANUAL = "manual"
 LIFECYCLE = "meltline_lifecycle"

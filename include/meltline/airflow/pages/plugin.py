@@ -7,9 +7,9 @@ write times and sizes in notifications as the command and the reports do.
 
 from airflow.plugins_manager import AirflowPlugin
 
+from meltline.airflow.pages.late_pages import LatePages
+from meltline.airflow.pages.page_addresses import PREFIX, PlansLink
 from meltline.domain.units import format_instant, format_size
-from meltline.orchestration.page_addresses import PREFIX, PlansLink
-from meltline.orchestration.pages import LatePages
 
 
 class MeltlinePlugin(AirflowPlugin):

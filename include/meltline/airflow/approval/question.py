@@ -9,11 +9,11 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from meltline.airflow.pages.page_addresses import airflow_root
+from meltline.airflow.requests.request import LIFECYCLE
 from meltline.app.run.recap import quoted
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_files, format_size
-from meltline.orchestration.page_addresses import airflow_root
-from meltline.orchestration.request import LIFECYCLE
 
 REASON = Param(
     None,

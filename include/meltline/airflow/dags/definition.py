@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 
-APPS = Path(__file__).parents[1] / "spark_apps"
-"""The Spark apps: one thin file for each step, which the package carries."""
+from meltline.carried import carried
+
+APPS = carried("spark_apps")
+"""The Spark apps: one thin file for each step of a run."""
 
 BATCHES_SIDE_BY_SIDE = 2
 """Of a step of one run: so many Spark drivers."""
@@ -77,7 +78,7 @@ def verdict_task(asset: str, doc: str, failures: Mapping[str, str] = MappingProx
 
     @task(doc_md=doc, retries=0, trigger_rule=TriggerRule.ALL_DONE, outlets=[Asset(asset)])
     def verdict() -> object:
-        from meltline.orchestration.verdict import conclude  # noqa: PLC0415 - parsing is to be quick
+        from meltline.airflow.dags.verdict import conclude  # noqa: PLC0415 - parsing is to be quick
 
         return conclude(get_current_context(), failures=failures)
 

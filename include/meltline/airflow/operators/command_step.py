@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from meltline.orchestration.configuration import (
+from meltline.airflow.requests.configuration import (
     config_path,
     for_good,
     python,

@@ -11,10 +11,10 @@ from pathlib import Path
 from airflow.configuration import conf
 from airflow.sdk import Connection, Context
 
+from meltline.airflow.requests.configuration import python
 from meltline.domain.errors import UsageInvalid
 from meltline.driver.client import RunDriver
 from meltline.driver.place import DriverPlaces, run_key
-from meltline.orchestration.configuration import python
 
 DRIVER = "MELTLINE_DRIVER"
 _EXECUTOR = "LocalExecutor"

@@ -6,8 +6,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
+from meltline.airflow.requests.request import run_id_in_ledger
 from meltline.app.run.steps import EVERY_STEP
-from meltline.orchestration.request import run_id_in_ledger
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

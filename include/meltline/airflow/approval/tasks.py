@@ -6,15 +6,15 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context, TriggerRule, chain, get_current_context, task
 from airflow.sdk.exceptions import DagRunTriggerException
 
+from meltline.airflow.approval.answer import OnePlanStep, RecordAnswer, show_words
+from meltline.airflow.approval.question import REASON, AskApproval
+from meltline.airflow.dags.verdict import what_ran
+from meltline.airflow.operators.command_step import CommandStep
+from meltline.airflow.operators.step_tasks import StepTasks
+from meltline.airflow.requests.request import LIFECYCLE
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import STEPS
 from meltline.domain.deletion.plan import PlanKind
-from meltline.orchestration.approval.answer import OnePlanStep, RecordAnswer, show_words
-from meltline.orchestration.approval.question import REASON, AskApproval
-from meltline.orchestration.command_step import CommandStep
-from meltline.orchestration.request import LIFECYCLE
-from meltline.orchestration.step_tasks import step_task
-from meltline.orchestration.verdict import what_ran
 
 APPROVAL = "meltline_approval"
 _CONF = ("plan", "digest", "instead_of", "found_by")
@@ -120,7 +120,7 @@ def approval_tasks(apps: Path) -> Any:
         judged=judged.output,
         doc_md=purge.doc,
     )
-    report = step_task(STEPS[-1], apps, is_last=True, trigger_rule=TriggerRule.ALL_DONE)
+    report = StepTasks(apps).step("report", is_last=True, trigger_rule=TriggerRule.ALL_DONE)
     waiting, anew = ask_for_approvals()
     chain(shown, asked, answer, judged, purged, report, waiting, anew)
     return anew

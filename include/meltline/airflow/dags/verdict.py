@@ -10,10 +10,10 @@ from typing import Any
 from airflow.sdk import Asset, BaseXCom, Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from meltline.airflow.dags.run_note import note_run
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, STEPS, Role
 from meltline.domain.units import format_files
-from meltline.orchestration.run_note import note_run
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from typing import Any
 from airflow.sdk import Context, TaskInstanceState
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from meltline.airflow.operators.spark_step import SparkStep
+from meltline.airflow.pages.page_addresses import PlansLink
 from meltline.app.run.recap import judged, recap
-from meltline.orchestration.page_addresses import PlansLink
-from meltline.orchestration.spark_step import SparkStep
 
 
 class PlanStep(SparkStep):
