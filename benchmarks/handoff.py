@@ -30,7 +30,7 @@ from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
-from meltline.testing.control.ledger import memory_control_ledger
+from tests.doubles.control.ledger import memory_control_ledger
 
 _TABLE = "t"
 _FILES = 200_000

@@ -14,10 +14,9 @@ from meltline.app.run_request import INSTANT
 DOC = """
 ### {purpose}
 
-This is the command `meltline {action}`, run under your name: `meltline audit` shows it. No Spark is
-started. **With nothing filled in** the run lists every table, and what of dropped ones can come
-back, until when: the answer is in the task's XCom. **It needs** `MELTLINE_CONFIG`, or the variable
-`meltline_config`, with the path of `meltline.yaml`.
+Runs `meltline {action}` under your name, without Spark; `meltline audit` shows it. **With nothing
+filled in** the run lists every table, and how long dropped ones can come back: the answer is in
+the task's XCom. **It needs** `MELTLINE_CONFIG`, or the variable `meltline_config`.
 
 **When it fails**, the task's log says what was expected, what was found, and what to do next;
 nothing is half done. What came back, and which files were already gone, is in the task's XCom.
@@ -30,9 +29,8 @@ PURPOSES = {
     "clone": "A table, schema or database as it is or was, under a new name; no file is copied",
 }
 
-NAME = r"^[^\r\n]+$"
-KINDS = [None, "table", "schema", "database"]
-TEXT: dict[str, Any] = {"type": ["null", "string"], "pattern": NAME}
+OPTIONAL: dict[str, Any] = {"type": ["null", "string"]}
+TEXT = OPTIONAL | {"pattern": r"^[^\r\n]+$"}
 FIELDS = {
     "name": Param(
         None,
@@ -46,14 +44,14 @@ FIELDS = {
     ),
     "kind": Param(
         None,
-        type=["null", "string"],
-        enum=KINDS,
+        **OPTIONAL,
+        enum=[None, "table", "schema", "database"],
         title="Kind",
-        description_md="Where the name could be two things.",
+        description_md="Only needed if both a table and a schema have this name.",
     ),
     "snapshot": Param(
         None,
-        type=["null", "string"],
+        **OPTIONAL,
         pattern=r"^-?\d+$",
         title="Snapshot",
         description_md="Its id. A recovery takes the newest that has expired when there is none.",
@@ -61,7 +59,7 @@ FIELDS = {
     "at": Param(None, **INSTANT.schema, title="At", description_md="What was current then."),
     "side": Param(
         None,
-        type=["null", "string"],
+        **OPTIONAL,
         enum=[None, "at", "before"],
         title="At or before",
         description_md="Whether the change at the point is in; `at` if empty.",
@@ -79,18 +77,16 @@ FIELDS = {
         False,
         type="boolean",
         title="Ignore insufficient retention",
-        description_md="Leave out tables that reach not so far back.",
+        description_md="Skip tables whose history does not go back that far.",
     ),
     "reason": Param(
         None,
-        type=["null", "string"],
+        **OPTIONAL,
         maxLength=500,
         title="Reason",
         description_md="It goes into the audit.",
     ),
-    "dry_run": Param(
-        False, type="boolean", title="Dry run", description_md="Look and say, change nothing."
-    ),
+    "dry_run": Param(False, type="boolean", title="Dry run", description_md="Preview only."),
 }
 
 

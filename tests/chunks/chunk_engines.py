@@ -22,7 +22,6 @@ from meltline.domain.errors import (
     PolicyExists,
     SyncRefused,
 )
-from meltline.testing.chunks.rows import Row
 from tests.chunks.chunk_tables import (
     AT,
     COPY_ON_WRITE,
@@ -35,6 +34,7 @@ from tests.chunks.chunk_tables import (
     reading,
 )
 from tests.chunks.chunked_lake import ChunkedLake
+from tests.doubles.chunks.rows import Row
 from tests.lake.lake import DAY, T0, Table
 from tests.lives.oracle import Document
 from tests.lives.random_commands import Commands, chosen

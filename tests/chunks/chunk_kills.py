@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meltline.app.services import RunContext
-from meltline.testing.chunks import MemoryReplicator, MemoryRollupEngine, TableWriter
+from tests.doubles.chunks import MemoryReplicator, MemoryRollupEngine, TableWriter
 from tests.lake.lake import Lake
 from tests.lives.kills import Caller, Port, Process
 

@@ -21,11 +21,11 @@ from meltline.domain.chunks.chunk import ChunkStatus
 from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.chunks.sync import MIXED_FILES, Deletes, SyncState
 from meltline.domain.errors import LedgerOutOfStep, LockHeld, MeltlineError, NotChunked, SyncRefused
-from meltline.testing.chunks.rows import chunk_of
 from tests.chunks.chunk_engines import COLD_OWNER, OTHERS, PEOPLE, WRITES, ChunkEngines
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
 from tests.chunks.chunk_tables import ID
 from tests.chunks.chunked_lake import Accepted, ChunkedLake
+from tests.doubles.chunks.rows import chunk_of
 from tests.lake.lake import DAY, MINUTE, T0
 from tests.lives.kills import Killed
 from tests.lives.recorded import RecordedLife, initialize, rule

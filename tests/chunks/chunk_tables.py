@@ -11,8 +11,8 @@ from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.ranges import EPOCH, Unit
 from meltline.domain.iceberg.files import FileKind
-from meltline.testing.chunks.commits import bounds_of, nulls_of, partition_of
-from meltline.testing.chunks.rows import (
+from tests.doubles.chunks.commits import bounds_of, nulls_of, partition_of
+from tests.doubles.chunks.rows import (
     FileEntry,
     Row,
     TableRows,
@@ -22,7 +22,7 @@ from meltline.testing.chunks.rows import (
     position_bytes,
     row,
 )
-from meltline.testing.manifest_files import PartitionSpec
+from tests.doubles.manifest_files import PartitionSpec
 from tests.lake.avro_files import FileFacts
 from tests.lake.lake import T0, Lake, Table
 

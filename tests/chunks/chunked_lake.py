@@ -28,11 +28,11 @@ from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import ChunkDropper, DropOutcome, DropRequest
-from meltline.testing.chunks import complete_rows_of
-from meltline.testing.chunks.commits import load_rows
-from meltline.testing.chunks.rows import Row, chunk_of
 from tests.chunks.chunk_tables import DAILY, ChunkTable, by_chunk, chunk_table
 from tests.chunks.rolled_up import RollupOracle
+from tests.doubles.chunks import complete_rows_of
+from tests.doubles.chunks.commits import load_rows
+from tests.doubles.chunks.rows import Row, chunk_of
 from tests.lives.watched_changes import is_dropped
 from tests.lives.watched_lake import WatchedLake
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from meltline.domain.chunks.ranges import EPOCH, TimeRange
 from meltline.domain.chunks.rollup import ROLLUP_COMMIT, ROLLUP_SNAPSHOT, Rollup
 from meltline.ports.chunks import DropRequest
-from meltline.testing.chunks.rows import TableRows
+from tests.doubles.chunks.rows import TableRows
 from tests.lives.watched_changes import is_dropped
 
 if TYPE_CHECKING:

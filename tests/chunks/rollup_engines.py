@@ -24,11 +24,11 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.chunks.commits import TableCommit, TableWriter
-from meltline.testing.chunks.rows import Row, TableRows
 from tests.chunks.chunk_tables import ChunkTable, reading
 from tests.chunks.chunked_lake import ChunkedLake
 from tests.chunks.rolled_up import KINDS
+from tests.doubles.chunks.commits import TableCommit, TableWriter
+from tests.doubles.chunks.rows import Row, TableRows
 from tests.lake.lake import DAY, MINUTE, T0, Table
 from tests.lives.random_commands import chosen
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from meltline.domain.iceberg.files import EntryStatus, FileKind
-from meltline.testing.manifest_files import (
+from tests.doubles.manifest_files import (
     UNPARTITIONED,
     PartitionSpec,
     list_schema,

@@ -19,8 +19,8 @@ from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.locations import location_key
 from meltline.ports import IndexedFile, IndexedSnapshot, IndexedSpan, UsageQuery, UsageTotals
-from meltline.testing.file_tables import MemoryTables
-from meltline.testing.files import (
+from tests.doubles.file_tables import MemoryTables
+from tests.doubles.files import (
     MemoryLedgerReader,
     _departed,
     _entries,

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 
 
 @dataclass

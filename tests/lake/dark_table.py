@@ -2,7 +2,7 @@
 
 from meltline.app.catalog.management import attach, detach
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.files import MemoryLedgerReader
+from tests.doubles.files import MemoryLedgerReader
 from tests.lake.lake import Table
 from tests.lives.oracle import Story
 from tests.lives.watched_lake import WatchedLake

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import to_millis
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.committer import remove_refs, remove_snapshots
-from meltline.testing.manifest_files import PartitionSpec
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.committer import remove_refs, remove_snapshots
+from tests.doubles.manifest_files import PartitionSpec
 from tests.lake.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 
 if TYPE_CHECKING:

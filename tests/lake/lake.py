@@ -38,23 +38,23 @@ from meltline.domain.places import StoreNames
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from meltline.domain.units import to_millis
 from meltline.ports import Committer, DeleteOutcome
-from meltline.testing.archive import MemoryArchive
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.chunks import (
+from tests.doubles.archive import MemoryArchive
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.chunks import (
     MemoryChunkDropper,
     MemoryChunkRows,
     MemoryReplicator,
     MemoryRollupEngine,
     TableWriter,
 )
-from meltline.testing.committer import MemoryCommitter
-from meltline.testing.control.ledger import memory_control_ledger
-from meltline.testing.file_tables import MemoryTables
-from meltline.testing.files import MemoryLedgerReader, memory_file_ledger
-from meltline.testing.proofs import MemoryProofReader
-from meltline.testing.rest_protocol import MemoryProtocol
-from meltline.testing.rows import MemoryRowComparer
-from meltline.testing.store import MemoryStore
+from tests.doubles.committer import MemoryCommitter
+from tests.doubles.control.ledger import memory_control_ledger
+from tests.doubles.file_tables import MemoryTables
+from tests.doubles.files import MemoryLedgerReader, memory_file_ledger
+from tests.doubles.proofs import MemoryProofReader
+from tests.doubles.rest_protocol import MemoryProtocol
+from tests.doubles.rows import MemoryRowComparer
+from tests.doubles.store import MemoryStore
 from tests.lake.avro_files import FileFacts, Manifest, read_manifests
 from tests.lake.engine import Table, new_document
 from tests.lake.plain_gate import PlainGateEngine

@@ -11,7 +11,7 @@ from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.services import SweepServices
 from meltline.domain.deletion.orphans import SweptPlaces
-from meltline.testing.sweeper import MemoryListing, MemorySweeper
+from tests.doubles.sweeper import MemoryListing, MemorySweeper
 from tests.lake.lake import Lake
 
 FIRST, SECOND = 10, 17  # the days of two weekly sweeps

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from meltline.app.services import ColdTier, RunContext
 from meltline.domain.errors import LockHeld, MeltlineError
 from meltline.ports import ControlLedger, FileLedger, Lock
-from meltline.testing.archive import MemoryArchive
+from tests.doubles.archive import MemoryArchive
 
 PORTS = (
     "manifests", "reader", "committer", "deleter", "proofs", "gate",

@@ -7,7 +7,7 @@ import copy
 from typing import Any, TypeVar
 
 from meltline.domain.iceberg.locations import split_location
-from meltline.testing.control.ledger import memory_control_ledger
+from tests.doubles.control.ledger import memory_control_ledger
 from tests.lake.lake import COLD_WAREHOUSE, Lake
 from tests.lives.restored_ledgers import backup_of, restore
 

@@ -20,7 +20,7 @@ from meltline.ports import (
     TableEdit,
     TableMove,
 )
-from meltline.testing.catalog import MemoryCatalog
+from tests.doubles.catalog import MemoryCatalog
 from tests.lake.lake import DAY, Lake, Table
 from tests.lake.streaming import answers
 from tests.lives.oracle import (

@@ -21,9 +21,9 @@ from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.drop.drops import read_drop
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.files import MemoryLedgerReader
-from meltline.testing.sweeper import MemorySweeper
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.files import MemoryLedgerReader
+from tests.doubles.sweeper import MemorySweeper
 from tests.lake.lake import DAY, OUTSIDE, WAREHOUSE, Lake, Table
 from tests.lives.oracle import Story, Walk, logged, on_branches, promised, promised_of_dropped
 from tests.lives.watched_changes import (

@@ -23,33 +23,45 @@ from tests.mutation.mutations import MUTATIONS
 from tests.tiers.declared import chosen_tier
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "include"
+COPIED = ("include", "tests")
+"""The folders in which a mutation may lie."""
+
+
+def source_of(mutation: Mutation, root: Path) -> Path:
+    """The file that it breaks, in a checkout or a copy."""
+    is_double = mutation.file.startswith("tests/")
+    return root / mutation.file if is_double else root / "include/meltline" / mutation.file
 
 
 def fits(mutation: Mutation) -> bool:
     """Whether the text to replace stands in its file exactly once."""
-    source = PACKAGE / "meltline" / mutation.file
+    source = source_of(mutation, ROOT)
     return source.is_file() and source.read_text("utf-8").count(mutation.old) == 1
 
 
-def broken_copy(mutation: Mutation, folder: Path) -> Path:
-    """Copies the package with the mutation in it; returns the folder to import it from."""
-    copy = folder / "include"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    source = copy / "meltline" / mutation.file
+def broken_checkout(mutation: Mutation, folder: Path) -> dict[str, str]:
+    """Makes a checkout with the mutation in it, and returns the environment that imports from it.
+
+    What no mutation changes is linked.
+    """
+    for path in ROOT.iterdir():
+        if path.name in COPIED:
+            shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            (folder / path.name).symlink_to(path)
+    source = source_of(mutation, folder)
     source.write_text(source.read_text("utf-8").replace(mutation.old, mutation.new), "utf-8")
-    return copy
+    return {"PYTHONPATH": os.pathsep.join((str(folder / "include"), str(folder)))}
 
 
 def caught_by(mutation: Mutation, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
     """The first test that fails on a broken copy of the package; empty when none does."""
-    copy = broken_copy(mutation, folder)
+    imports = broken_checkout(mutation, folder)
     tests = [test for test in mutation.tests if (ROOT / test.partition("::")[0]).is_file()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    paths = os.pathsep.join((str(copy), str(ROOT)))
     run = subprocess.run(
         [*command, "-o", "pythonpath="],
-        cwd=ROOT, env={**environment, "PYTHONPATH": paths}, capture_output=True, text=True,
+        cwd=folder, env={**environment, **imports}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     is_left_out = run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED and chosen_tier(environment)

@@ -260,7 +260,7 @@ CLOCKS = (
     ),
     Mutation(
         "the newest time stays after a word",
-        "testing/control/decisions.py",
+        "tests/doubles/control/decisions.py",
         "            self.database.newest = word.at\n",
         "",
         CLOCK_TESTS,

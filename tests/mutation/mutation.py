@@ -9,7 +9,7 @@ class Mutation:
 
     Attributes:
         name: What is wrong with it, as a sentence.
-        file: Where, below `include/meltline`.
+        file: Where, below `include/meltline`, or `tests/doubles/…`.
         old: The text that is replaced; it stands there exactly once.
         new: What replaces it.
         tests: Those that are to notice.

@@ -100,7 +100,7 @@ MUTATIONS = (
         "max(ends.get(each) or [request.as_of])", "min(ends.get(each) or [request.as_of])", (KEEP,),
     ),
     Mutation(
-        "entries with status DELETED keep files", "testing/file_tables.py",
+        "entries with status DELETED keep files", "tests/doubles/file_tables.py",
         "return [file for file in self.entries if file.status is not EntryStatus.DELETED]",
         "return list(self.entries)", (CHAIN, WRECKS),
     ),

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.chunks.chunk_lives import ChunkLives, ReopenedChunkLives
 from tests.lives.copied_installations import CopiedInstallations
 from tests.lives.recorded import RecordedLife, failure, live, read_moves, to_json
-from tests.mutation.__main__ import ROOT, broken_copy
+from tests.mutation.__main__ import broken_checkout
 from tests.mutation.mutation import Mutation
 from tests.mutation.mutations import MUTATIONS
 from tests.unit.lives.test_random_lifecycles import LosingLifecycles, StrangeLifecycles
@@ -96,9 +96,11 @@ def hunt(guard: Mutation, begin: int, most: int, keep: Path | None = None) -> in
     kind, lived = KINDS[GUARDS[guard.name]], 0
     with tempfile.TemporaryDirectory(prefix="hunt-") as name:
         folder = Path(name)
-        package, recording = broken_copy(guard, folder), folder / "life.json"
+        checkout, recording = folder / "checkout", folder / "life.json"
+        checkout.mkdir()
+        imports = broken_checkout(guard, checkout)
         while lived < most:
-            lived += _lives_on(package, guard, begin, most - lived, recording)
+            lived += _lives_on(checkout, imports, guard, begin, most - lived, recording)
             if recording.exists() and not failure(kind, read_moves(recording)):
                 if keep is not None:
                     keep.mkdir(parents=True, exist_ok=True)
@@ -109,12 +111,19 @@ def hunt(guard: Mutation, begin: int, most: int, keep: Path | None = None) -> in
     return most + 1
 
 
-def _lives_on(package: Path, guard: Mutation, begin: int, most: int, recording: Path) -> int:
+def _lives_on(
+    checkout: Path,
+    imports: dict[str, str],
+    guard: Mutation,
+    begin: int,
+    most: int,
+    recording: Path,
+) -> int:
     """The same in a process of its own, on a package without the guard."""
     words = ["--kind", GUARDS[guard.name], "--begin", str(begin), "--most", str(most)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak.guards", *words, "--recording", str(recording)],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(ROOT)))},
+        cwd=checkout, env=os.environ | imports,
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return int(done.stdout.split()[-1])

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.lives.recorded import KEPT, failure, read_moves
-from tests.mutation.__main__ import ROOT, broken_copy
+from tests.mutation.__main__ import broken_checkout
 from tests.mutation.mutation import Mutation
 from tests.unit.lives.test_kept_lives import LIVES
 
@@ -83,10 +83,10 @@ KEPT_LIVES: Mapping[str, str] = {
 
 def failure_without(guard: Mutation, folder: Path) -> str:
     """Lives a guard's kept life on a copy of the package without it; empty if nothing fails."""
-    package, recording = broken_copy(guard, folder), KEPT / f"{KEPT_LIVES[guard.name]}.json"
+    imports, recording = broken_checkout(guard, folder), KEPT / f"{KEPT_LIVES[guard.name]}.json"
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak.kept_guards", str(recording)],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": os.pathsep.join((str(package), str(ROOT)))},
+        cwd=folder, env=os.environ | imports,
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return done.stdout.strip()

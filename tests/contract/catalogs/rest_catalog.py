@@ -22,7 +22,7 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import SnapshotRef
 from meltline.ports import MetadataFiles
-from meltline.testing.rest_protocol import APPLY
+from tests.doubles.rest_protocol import APPLY
 
 
 class Refused(Exception):

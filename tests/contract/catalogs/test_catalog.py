@@ -29,10 +29,10 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import SnapshotRef
 from meltline.ports import Catalog
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs.rest_catalog import rest_catalog
 from tests.contract.ledger.postgres import PostgresServer, throwaway_postgres
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.store import MemoryStore
 
 NAME = TableName("lake", ("air",), "t")
 START = "file:///w/air/t/metadata/00000-a.metadata.json"

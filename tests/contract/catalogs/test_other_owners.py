@@ -12,10 +12,10 @@ from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import CatalogUnlistable
 from meltline.ports import Catalog, OtherOwner
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs.rest_catalog import RestCatalogServer, rest_catalog
 from tests.contract.catalogs.test_catalog import NAME, sql_shop, store
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.store import MemoryStore
 
 __all__ = ["store"]
 

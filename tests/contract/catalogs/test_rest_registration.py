@@ -16,9 +16,9 @@ from meltline.domain.iceberg.metadata_editor import NextMetadata, first_file
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import to_millis
 from meltline.ports import NewTable
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs.rest_catalog import Refused, RestCatalogServer, rest_catalog
 from tests.contract.catalogs.test_catalog import written
+from tests.doubles.store import MemoryStore
 
 
 @dataclass

@@ -11,8 +11,8 @@ from meltline.app.clone.shares import create_share, drop_share, list_shares, upd
 from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, MeltlineError, NamespaceNotEmpty
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.catalog import MemoryCatalog
 from tests.contract.catalogs.rest_catalog import Refused, RestCatalogServer, rest_catalog
+from tests.doubles.catalog import MemoryCatalog
 from tests.lake.lake import Lake, Table
 
 SOURCE, TAG = "far.air.t", "share__s"

@@ -19,8 +19,8 @@ from meltline.domain.iceberg.files import (
     SnapshotRecord,
 )
 from meltline.ports import FileLedger, IngestRequest, SnapshotKey
-from meltline.testing.file_tables import MemoryTables
-from meltline.testing.files import memory_file_ledger
+from tests.doubles.file_tables import MemoryTables
+from tests.doubles.files import memory_file_ledger
 from tests.lake.avro_files import Entry, manifest_bytes
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123000, tzinfo=UTC)

@@ -15,8 +15,8 @@ from meltline.adapters.proofs.proof_cache import ProofCache
 from meltline.adapters.proofs.proof_reader import SparkProofReader
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.ports import ProofReader, ProofResult, ProofSnapshot
-from meltline.testing.proofs import MemoryProofReader
 from tests.contract.index.collisions import colliding
+from tests.doubles.proofs import MemoryProofReader
 from tests.lake.avro_files import Entry, Manifest, list_bytes, manifest_bytes
 from tests.spark.setups.warehouse import Warehouse
 

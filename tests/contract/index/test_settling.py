@@ -25,8 +25,8 @@ from meltline.domain.iceberg.files import (
     SnapshotRecord,
 )
 from meltline.ports import FileLedger, LedgerReader, SnapshotKey
-from meltline.testing.file_tables import MemoryTables
-from meltline.testing.files import MemoryLedgerReader, memory_file_ledger
+from tests.doubles.file_tables import MemoryTables
+from tests.doubles.files import MemoryLedgerReader, memory_file_ledger
 
 FAILSAFE, CANCELLED, DELETED = DepartureState
 EVERY = frozenset(DepartureState)

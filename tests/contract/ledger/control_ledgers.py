@@ -27,8 +27,8 @@ from meltline.ports import (
     KnownTable,
     Lock,
 )
-from meltline.testing.control.ledger import memory_control_ledger
 from tests.contract.ledger.postgres import PostgresServer, throwaway_postgres
+from tests.doubles.control.ledger import memory_control_ledger
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123000, tzinfo=UTC)
 

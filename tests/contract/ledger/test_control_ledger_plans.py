@@ -30,7 +30,6 @@ from meltline.ports import (
     PlanTransition,
     Rejection,
 )
-from meltline.testing.control.ledger import memory_control_ledger
 from tests.contract.ledger.control_ledgers import (
     HUGE,
     LEASE,
@@ -56,6 +55,7 @@ from tests.contract.ledger.control_ledgers import (
     shop,
     url,
 )
+from tests.doubles.control.ledger import memory_control_ledger
 
 __all__ = ["ledger", "open_sql", "postgres_server", "shop", "url"]
 

@@ -12,8 +12,8 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
-from meltline.testing.store import MemoryStore
 from tests.contract.object_store.s3proxy import S3Server, running_s3proxy
+from tests.doubles.store import MemoryStore
 
 LARGE = os.urandom(18 * 1024 * 1024)
 

@@ -28,10 +28,10 @@ from meltline.domain.iceberg.files import (
 )
 from meltline.domain.iceberg.locations import claim_prefix
 from meltline.ports import FileLedger, IngestRequest, StoredObject, Sweeper
-from meltline.testing.file_tables import MemoryTables
-from meltline.testing.files import memory_file_ledger
-from meltline.testing.sweeper import MemorySweeper
 from tests.contract.object_store.s3proxy import S3Server, running_s3proxy
+from tests.doubles.file_tables import MemoryTables
+from tests.doubles.files import memory_file_ledger
+from tests.doubles.sweeper import MemorySweeper
 from tests.lake.avro_files import Entry, manifest_bytes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -13,8 +13,8 @@ import pytest
 from meltline.adapters.catalogs.regular_files import RegularFiles
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
-from meltline.testing.store import MemoryStore
 from tests.contract.object_store.test_object_store import Store, listed
+from tests.doubles.store import MemoryStore
 
 NOBODY = 65534
 

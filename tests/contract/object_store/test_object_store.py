@@ -13,8 +13,8 @@ import pytest
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.domain.errors import StoreRefused
 from meltline.ports import Prefix
-from meltline.testing.store import MemoryStore
 from tests.contract.object_store.s3proxy import S3Server, find_jar, running_s3proxy
+from tests.doubles.store import MemoryStore
 
 ODD_NAMES = (
     "t[1]",

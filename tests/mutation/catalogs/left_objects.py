@@ -30,14 +30,14 @@ LEFT_OBJECTS = (
     ),
     Mutation(
         "left: a sweep takes it for a file that waits",
-        "testing/sweeper.py",
+        "tests/doubles/sweeper.py",
         "                is_stray = not before.is_on_its_way\n",
         "                is_stray = before.state is DepartureState.DELETED\n",
         LEFT,
     ),
     Mutation(
         "left: a plan waits for it for ever",
-        "testing/files.py",
+        "tests/doubles/files.py",
         "for departure in waiting if departure.is_on_its_way}",
         "for departure in waiting}",
         LEFT,

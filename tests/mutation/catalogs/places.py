@@ -36,7 +36,7 @@ PLACES = (
         "        if not any(", NAMES,
     ),
     Mutation(
-        "places: a link in a linked folder is none", "testing/store.py",
+        "places: a link in a linked folder is none", "tests/doubles/store.py",
         "return self._by_its_folder(path) in self.links", "return path in self.links", NAMES,
     ),
     Mutation(

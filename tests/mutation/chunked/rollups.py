@@ -15,7 +15,7 @@ OWN = "app/chunks/rollups/rollup_table.py"
 WAITS = "app/chunks/rollups/waits.py"
 UNKNOWN = ("tests/unit/rollups/test_unknown_drops.py",)
 ROLLUP = "domain/chunks/rollup.py"
-ENGINE = "testing/chunks/rollup_engine.py"
+ENGINE = "tests/doubles/chunks/rollup_engine.py"
 STABLE = "grammar/stable_queries.py"
 QUERY = "grammar/rollups.py"
 

@@ -29,7 +29,7 @@ from meltline.domain.clock import WallClock
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChosenSnapshot, ControlLedger, HandedOver, HandoffRequest
-from meltline.testing.control.ledger import memory_control_ledger
+from tests.doubles.control.ledger import memory_control_ledger
 from tests.spark.setups import merge_on_read
 from tests.spark.setups.walk import disk, local
 from tests.spark.setups.warehouse import SPACE, Warehouse

@@ -16,10 +16,10 @@ from meltline.config.load import CatalogConfig
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, ConfigInvalid, TableNotFound
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Catalog, TableMove
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs import test_catalog, test_registrations
 from tests.contract.catalogs.test_catalog import NAME, START, Shop, store
 from tests.contract.catalogs.test_registrations import PLACE, mark, standing
+from tests.doubles.store import MemoryStore
 from tests.stacks.glue.glue_server import GlueServer, glue_server
 from tests.stacks.suites import contract_of
 

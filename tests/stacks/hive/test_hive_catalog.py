@@ -16,9 +16,9 @@ from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import CatalogReadOnly, CatalogUnlistable, TableNotFound
 from meltline.ports import Catalog
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs import test_catalog, test_registrations
 from tests.contract.catalogs.test_catalog import NAME, START, Shop, store
+from tests.doubles.store import MemoryStore
 from tests.stacks.hive.metastore import metastore
 from tests.stacks.suites import contract_of
 

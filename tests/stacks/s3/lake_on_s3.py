@@ -14,7 +14,7 @@ from meltline.app.safety.confinement import Confinement
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.iceberg.locations import location_key, split_location
 from meltline.ports import DeleteOutcome, Level, ObjectStat, StoredObject
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 from tests.lake.lake import AT_ONCE, Lake, MovingClock, WatchfulDeleter
 
 

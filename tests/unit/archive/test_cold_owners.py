@@ -25,9 +25,9 @@ from meltline.domain.errors import LedgerOutOfStep, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
 from meltline.ports import HandedOver, HandoffRequest
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import day_name, reading
 from tests.chunks.chunked_lake import ChunkedLake
+from tests.doubles.chunks import complete_rows_of
 from tests.lake.lake import COLD_WAREHOUSE, DAY, T0, Lake, Table
 from tests.lives.restored_ledgers import backup_of, restore
 from tests.lives.second_lakes import lose_ledger, second_lake, see_cold_of, with_ledger_of

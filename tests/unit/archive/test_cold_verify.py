@@ -10,7 +10,7 @@ from meltline.app.doctor.doctor import examine
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.archive.seals import SEAL, foreign_to
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 from tests.lake.lake import COLD_WAREHOUSE, Lake
 from tests.unit.archive.test_cold_commands import NAME, archived
 from tests.unit.archive.test_cold_past import services as in_earnest

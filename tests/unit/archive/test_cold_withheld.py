@@ -8,7 +8,7 @@ from meltline.app.run.steps import SWEEP
 from meltline.app.run.summary import Summary
 from meltline.app.services import SweepServices
 from meltline.domain.deletion.withheld import Why
-from meltline.testing.sweeper import MemorySweeper
+from tests.doubles.sweeper import MemorySweeper
 from tests.lake.lake import COLD_WAREHOUSE, Lake
 from tests.unit.archive.test_cold_gate import EXPIRE_DAY, PURGE_DAY, Idle
 from tests.unit.archive.test_copy_proofs import archived, flip, last_copy

@@ -18,7 +18,7 @@ from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.archive.cold_proofs import CopyProof, proofs_folder, read_proofs
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import StoreRefused
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 from tests.lake.lake import COLD_WAREHOUSE, T0, Lake, Table
 from tests.unit.archive.test_cold_gate import EXPIRE_DAY, PURGE_DAY, Idle
 from tests.unit.archive.test_handoff import daily

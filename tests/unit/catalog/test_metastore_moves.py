@@ -19,8 +19,8 @@ from meltline.domain.errors import (
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import TableMove
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs.test_catalog import NAME, START, written
+from tests.doubles.store import MemoryStore
 from tests.unit.catalog.rows_in_memory import (
     FoldingMetastore,
     Killed,

@@ -8,8 +8,8 @@ from meltline.adapters.catalogs.metastores.rows import LOCATION, Row
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import CatalogUnlistable, TableNotFound
-from meltline.testing.store import MemoryStore
 from tests.contract.catalogs.test_catalog import NAME
+from tests.doubles.store import MemoryStore
 from tests.unit.catalog.rows_in_memory import MemoryDatabases, MemoryMetastore
 
 FOLDER, FILE = "s3://b/air/x", "s3://b/air/x/metadata/0.metadata.json"

@@ -12,8 +12,8 @@ from meltline.domain.chunks.layout import ChunkFile
 from meltline.domain.chunks.ranges import EPOCH
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.iceberg.table_metadata import Snapshot
-from meltline.testing.manifest_files import PartitionSpec, read_avro, written_avro
-from meltline.testing.store import MemoryStore
+from tests.doubles.manifest_files import PartitionSpec, read_avro, written_avro
+from tests.doubles.store import MemoryStore
 from tests.lake.avro_files import Entry, FileFacts, Manifest, list_bytes, manifest_bytes
 from tests.lake.counting import CountingStore
 from tests.unit.chunks.chunks import COLUMN, DAYS

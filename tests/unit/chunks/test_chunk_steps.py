@@ -23,8 +23,8 @@ from meltline.domain.chunks.sync import SyncState
 from meltline.domain.deletion.plan import PlanState
 from meltline.ports import CatalogListing, RunRecord
 from meltline.ports.chunks import DropOutcome, DropRequest
-from meltline.testing.catalog import MemoryCatalog
 from tests.chunks.chunk_tables import ChunkTable, chunk_table, day_name, reading
+from tests.doubles.catalog import MemoryCatalog
 from tests.lake.lake import DAY, T0, Lake
 
 NAME = "lake.air.t"

@@ -11,7 +11,6 @@ from meltline.app.chunks.replication.declare import stop_sync
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.errors import CommitConflict, NotChunked, SyncRefused, TableNotFound
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_kills import Bystander, ChunkProcess
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
@@ -23,6 +22,7 @@ from tests.chunks.chunk_tables import (
     values_of,
 )
 from tests.chunks.chunked_lake import ChunkedLake
+from tests.doubles.chunks import complete_rows_of
 from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 

@@ -29,7 +29,6 @@ from meltline.domain.errors import PlanStale, SyncRefused
 from meltline.domain.iceberg.files import FileKind, PlannedFile
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChunkRows, ControlSources
-from meltline.testing.chunks.rows import data_bytes
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     EQUALITY,
@@ -39,6 +38,7 @@ from tests.chunks.chunk_tables import (
     day_name,
     reading,
 )
+from tests.doubles.chunks.rows import data_bytes
 from tests.lake.lake import Lake
 
 NAME = "lake.air.t"

@@ -10,8 +10,8 @@ from meltline.domain.chunks.layout import EVERYWHERE, Times
 from meltline.domain.chunks.ranges import TimeRange, Unit
 from meltline.domain.errors import MetadataUnreadable, StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, FileKind
-from meltline.testing.manifest_files import PartitionSpec
-from meltline.testing.store import MemoryStore
+from tests.doubles.manifest_files import PartitionSpec
+from tests.doubles.store import MemoryStore
 from tests.lake.avro_files import FileFacts
 from tests.lake.counting import CountingStore
 from tests.seeds import SEED

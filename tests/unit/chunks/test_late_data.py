@@ -25,8 +25,8 @@ from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.errors import CommitConflict, LateDataRejected
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import DropRequest
-from meltline.testing.chunks.rows import Row, chunk_of
 from tests.chunks.chunk_tables import AT, DAILY, ChunkTable, chunk_table, day_name, reading
+from tests.doubles.chunks.rows import Row, chunk_of
 from tests.lake.lake import T0, Lake
 from tests.unit.chunks.chunks import DAYS, a_change, a_file
 

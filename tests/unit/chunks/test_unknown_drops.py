@@ -20,9 +20,9 @@ from meltline.domain.chunks.chunk import Deferral
 from meltline.domain.chunks.sync import Deletes
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import SyncRefused, UsageInvalid
-from meltline.testing.chunks import complete_rows_of
-from meltline.testing.chunks.rows import Row
 from tests.chunks.chunk_tables import day_name, reading, values_of
+from tests.doubles.chunks import complete_rows_of
+from tests.doubles.chunks.rows import Row
 from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 

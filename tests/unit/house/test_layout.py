@@ -106,7 +106,7 @@ ENGINES = {
 
 def test_only_adapters_import_engines_and_only_the_page_imports_airflow() -> None:
     package = ROOT / "include" / "meltline"
-    engines, airflow = {"adapters", "testing"}, {"airflow"}
+    engines, airflow = {"adapters"}, {"airflow"}
     found = [
         f"{path.relative_to(package)}: {name}"
         for path in modules("include/meltline")

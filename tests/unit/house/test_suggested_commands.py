@@ -9,6 +9,7 @@ import pytest
 
 import meltline
 from meltline.app.doctor.doctor import examine
+from meltline.carried import carried
 from meltline.cli.output import console
 from meltline.domain.errors import MeltlineError, TableNotFound
 from meltline.domain.safe_text import quote, quote_all, visible
@@ -16,6 +17,7 @@ from meltline.pages.rendering import _environment
 from tests.lake.lake import WAREHOUSE, Lake
 
 PACKAGE = Path(meltline.__file__).parent
+DAGS = carried("dags")
 HOSTILE = (
     "$(touch pwned)",
     "`touch pwned`",
@@ -38,7 +40,7 @@ OURS = {
 }  # fmt: skip
 """Expressions for what Meltline itself has made, or quoted a line before."""
 TEMPLATES = {
-    "airflow/restore.py",
+    "dags/meltline_restore.py",
     "app/chunks/replication/refusals.py",
     "app/doctor/plan_findings.py",
     "cli/chunks/runs.py",
@@ -46,12 +48,20 @@ TEMPLATES = {
 """Where a command is a template: `format` fills it with quoted names, or with a command's name."""
 
 
+def sources() -> list[Path]:
+    return sorted([*PACKAGE.rglob("*.py"), *DAGS.glob("*.py")])
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else DAGS.parent))
+
+
 def suggestions() -> Iterator[tuple[str, str, list[ast.expr]]]:
     """Each formatted text of the package with a command: its place, and what it puts in there."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sources():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr) and (found := list(_in_commands(node))):
-                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", ast.unparse(node), found
+                yield f"{shown(path)}:{node.lineno}", ast.unparse(node), found
 
 
 def _in_commands(node: ast.JoinedStr) -> Iterator[ast.expr]:
@@ -86,13 +96,13 @@ def test_every_suggested_command_quotes_the_names_in_it() -> None:
 
 def test_templates_of_commands_stand_where_they_are_known_to_be_filled_with_quoted_names() -> None:
     found = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in sources():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         parts = {p for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for p in n.values}
         for node in ast.walk(tree):
             is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
             if is_text and node not in parts and "`meltline " in node.value and "{" in node.value:
-                found.add(str(path.relative_to(PACKAGE)))
+                found.add(shown(path))
     assert found == TEMPLATES
 
 

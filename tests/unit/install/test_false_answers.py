@@ -9,8 +9,8 @@ from meltline.app.doctor.init import init
 from meltline.app.services import RunContext
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.files import MemoryUpkeep
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.files import MemoryUpkeep
 from tests.lake.lake import Lake
 
 

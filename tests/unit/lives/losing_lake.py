@@ -8,7 +8,7 @@ from meltline.app.observe.losses.vanished_commits import KIND
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import Incident
-from meltline.testing.committer import remove_snapshots
+from tests.doubles.committer import remove_snapshots
 from tests.lake.lake import DAY, Table
 from tests.lives.oracle import Story
 from tests.lives.random_engines import Engines

@@ -15,12 +15,6 @@ from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.ports.chunks import CopyOutcome, CopyRequest, DropRequest
-from meltline.testing.chunks import (
-    MemoryChunkDropper,
-    MemoryChunkRows,
-    MemoryReplicator,
-    TableWriter,
-)
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     DAILY,
@@ -32,6 +26,12 @@ from tests.chunks.chunk_tables import (
     day_name,
     reading,
     values_of,
+)
+from tests.doubles.chunks import (
+    MemoryChunkDropper,
+    MemoryChunkRows,
+    MemoryReplicator,
+    TableWriter,
 )
 from tests.lake.lake import Lake
 

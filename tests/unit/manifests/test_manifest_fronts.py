@@ -10,7 +10,7 @@ from meltline.adapters.manifests.prefix_reads import front_length, read_prefix
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
 from meltline.ports import Prefix
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 from tests.lake.avro_files import Entry, manifest_bytes
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED

@@ -15,7 +15,7 @@ from meltline.domain.errors import (
     UsageInvalid,
 )
 from meltline.ports import StopSwitch, StoredObject
-from meltline.testing.sweeper import InventoryContent
+from tests.doubles.sweeper import InventoryContent
 from tests.lake.lake import DAY, T0, WAREHOUSE
 from tests.lake.swept import FIRST, SECOND, Meanwhile, Swept, a_lake
 

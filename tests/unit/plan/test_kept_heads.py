@@ -11,7 +11,7 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.ports import CommitOutcome
-from meltline.testing.committer import MemoryCommitter
+from tests.doubles.committer import MemoryCommitter
 from tests.lake.lake import Lake, Table
 from tests.lives.kills import Killed
 

@@ -20,7 +20,7 @@ from meltline.domain.errors import CommitUnproven, UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.policy import FOREVER_MS
-from meltline.testing.rest_protocol import MemoryProtocol
+from tests.doubles.rest_protocol import MemoryProtocol
 from tests.lake.lake import Lake, Table
 from tests.lives.kills import Killed
 

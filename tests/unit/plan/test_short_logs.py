@@ -15,7 +15,7 @@ from meltline.domain.deletion.short_logs import deletes_soon
 from meltline.domain.iceberg.metadata_editor import PREVIOUS_VERSIONS
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA
-from meltline.testing.rest_protocol import MemoryProtocol
+from tests.doubles.rest_protocol import MemoryProtocol
 from tests.lake.lake import Lake, Table
 
 SOON = {ENGINE_DELETES_METADATA: "true", PREVIOUS_VERSIONS: "5"}

@@ -11,8 +11,8 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import load_config
-from meltline.testing.store import MemoryStore
 from meltline.wiring import Wiring
+from tests.doubles.store import MemoryStore
 
 FILES = 20
 

@@ -6,7 +6,7 @@ import pytest
 
 from meltline.app.doctor.init import init
 from meltline.app.safety.arming import arm
-from meltline.testing.control.ledger import memory_control_ledger
+from tests.doubles.control.ledger import memory_control_ledger
 from tests.lake.copies import (
     copied,
     fresh_lake,

@@ -33,7 +33,7 @@ from meltline.domain.errors import (
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import CommitOutcome, Lease
-from meltline.testing.committer import MemoryCommitter
+from tests.doubles.committer import MemoryCommitter
 from tests.lake.lake import DAY, ROOMY, Lake, Table
 
 HOUR = timedelta(hours=1)

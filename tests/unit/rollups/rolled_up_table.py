@@ -14,10 +14,10 @@ from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.chunks.rows import Row, TableRows
 from tests.chunks.chunk_tables import ChunkTable, reading
 from tests.chunks.chunked_lake import ChunkedLake
 from tests.chunks.rolled_up import KINDS
+from tests.doubles.chunks.rows import Row, TableRows
 from tests.lake.lake import DAY, T0
 
 

@@ -22,7 +22,7 @@ from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.batches import BatchSettings
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.sweeper import MemorySweeper
+from tests.doubles.sweeper import MemorySweeper
 from tests.lake.lake import Lake, Table
 from tests.lives.kills import Killed, Process
 

@@ -20,7 +20,7 @@ from meltline.domain.errors import ClockRefused, CommitConflict, PlanStale
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import TableMove
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 from tests.lake.lake import T0, Lake
 from tests.unit.plan.test_races import departed, expiration, overwritten
 

@@ -17,7 +17,7 @@ from meltline.app.ground.installations import (
 from meltline.app.orphans.sweep import sweep
 from meltline.domain.epochs import EPOCH, GENERATION, Epoch, EpochNote, number_in
 from meltline.domain.errors import LedgerOutOfStep, StoreRefused, UsageInvalid
-from meltline.testing.store import _place
+from tests.doubles.store import _place
 from tests.lake.lake import WAREHOUSE, Lake
 from tests.lives.copied_installations import Installation, mark
 from tests.lives.kills import Killed, Process

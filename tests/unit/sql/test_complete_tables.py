@@ -15,8 +15,8 @@ from meltline.domain.errors import NotChunked, StatementUnsupported
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.grammar.references import tables_read
 from meltline.ports import Lease, ReadRows, TableView
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import values_of
+from tests.doubles.chunks import complete_rows_of
 from tests.unit.chunks.tiers import DAYS, Tiers
 
 

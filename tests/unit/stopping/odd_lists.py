@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from meltline.testing.manifest_files import read_avro, written_avro
+from tests.doubles.manifest_files import read_avro, written_avro
 from tests.lake.lake import Lake, Table
 
 STATUSES = ("added", "existing", "deleted")

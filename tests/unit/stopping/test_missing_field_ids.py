@@ -16,7 +16,7 @@ from meltline.adapters.manifests.pyiceberg_reader import (
 )
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.iceberg.files import FileKind
-from meltline.testing.manifest_files import list_schema, manifest_schema, read_avro, written_avro
+from tests.doubles.manifest_files import list_schema, manifest_schema, read_avro, written_avro
 from tests.lake.lake import Lake, Table
 from tests.unit.stopping.odd_lists import leave_out_ids, without_ids
 

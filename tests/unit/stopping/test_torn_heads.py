@@ -13,7 +13,7 @@ from meltline.app.observe.losses.deep_findings import deep_findings
 from meltline.app.observe.losses.torn_heads import KIND, is_due
 from meltline.app.run.lifecycle import run_chain
 from meltline.ports import ObjectStat
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 from tests.lake.lake import DAY, T0, Lake, Table
 
 NAME = "lake.air.t"

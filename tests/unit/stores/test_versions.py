@@ -6,7 +6,7 @@ from typing import Any
 from meltline.app.doctor.version_findings import version_findings
 from meltline.domain.errors import StoreRefused
 from meltline.ports import StoredObject
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 
 
 class Versioned(MemoryStore):

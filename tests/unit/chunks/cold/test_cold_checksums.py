@@ -20,7 +20,6 @@ from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ChunkRows
-from meltline.testing.chunks.rows import Row, refused
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     MERGE_ON_READ,
@@ -29,6 +28,7 @@ from tests.chunks.chunk_tables import (
     day_name,
     reading,
 )
+from tests.doubles.chunks.rows import Row, refused
 from tests.unit.chunks.cold.test_cold_counts import ROWS, by_others, dropped, viewed
 from tests.unit.chunks.cold.test_cold_tables import evolved
 from tests.unit.chunks.tiers import Tiers

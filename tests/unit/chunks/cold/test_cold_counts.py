@@ -15,7 +15,6 @@ from meltline.app.chunks.tracking import tracking_of
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.errors import SyncRefused, UsageInvalid
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     EQUALITY,
@@ -25,6 +24,7 @@ from tests.chunks.chunk_tables import (
     reading,
     values_of,
 )
+from tests.doubles.chunks import complete_rows_of
 from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 

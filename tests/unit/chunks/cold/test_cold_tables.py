@@ -10,9 +10,9 @@ from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.domain.errors import NameConflict, TableNotFound, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import VALUE, ChunkTable, chunk_table, reading
 from tests.chunks.chunked_lake import ChunkedLake
+from tests.doubles.chunks import complete_rows_of
 from tests.unit.chunks.tiers import DAYS, Tiers
 
 Fields = list[dict[str, Any]]

@@ -11,7 +11,6 @@ from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.domain.chunks.sync import SYNC_LATE, Deletes
 from meltline.domain.errors import SyncRefused
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import (
     COPY_ON_WRITE,
     EQUALITY,
@@ -20,6 +19,7 @@ from tests.chunks.chunk_tables import (
     reading,
     values_of,
 )
+from tests.doubles.chunks import complete_rows_of
 from tests.unit.chunks.tiers import DAYS, Tiers
 
 EVERYTHING = list(range(2 * DAYS))

@@ -8,8 +8,8 @@ import pytest
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.domain.chunks.sync import Deletes
-from meltline.testing.chunks import complete_rows_of
 from tests.chunks.chunk_tables import EQUALITY, MERGE_ON_READ, day_name, reading
+from tests.doubles.chunks import complete_rows_of
 from tests.lives.kills import Killed
 from tests.unit.chunks.tiers import DAYS, Tiers
 

@@ -10,7 +10,7 @@ from meltline.app.chunks.reading.status import tiering_status
 from meltline.domain.errors import CatalogUnlistable
 from meltline.domain.iceberg.files import Departure, FileKind, PlannedFile
 from meltline.ports import DropSum
-from meltline.testing.files import MemoryLedgerReader
+from tests.doubles.files import MemoryLedgerReader
 from tests.unit.chunks.status.lake_of_days import DROPS, LakeOfDays
 
 FAILSAFE_ENDS = datetime(2026, 1, 26, tzinfo=UTC)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.archive.cold_proofs import CopyProof
-from meltline.testing.control.database import MemoryDatabase
+from tests.doubles.control.database import MemoryDatabase
 
 
 @dataclass

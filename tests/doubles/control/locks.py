@@ -9,7 +9,7 @@ from meltline.adapters.sql_ledger.holding import Holding
 from meltline.domain.errors import LockLost, MeltlineError
 from meltline.domain.units import format_instant, from_millis
 from meltline.ports import Lock
-from meltline.testing.control.database import MemoryDatabase
+from tests.doubles.control.database import MemoryDatabase
 
 _LONG_AGO = from_millis(0)
 

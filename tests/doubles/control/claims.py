@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from meltline.adapters.sql_ledger import refusals
 from meltline.domain.errors import MeltlineError
 from meltline.ports import Claim, Lock, PurgeVeto
-from meltline.testing.control.answers import answers_of
-from meltline.testing.control.database import MemoryDatabase
-from meltline.testing.control.locks import MemoryLockRows
+from tests.doubles.control.answers import answers_of
+from tests.doubles.control.database import MemoryDatabase
+from tests.doubles.control.locks import MemoryLockRows
 
 
 @dataclass

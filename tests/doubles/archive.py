@@ -29,8 +29,8 @@ from meltline.ports import (
     Mended,
     Original,
 )
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.store import MemoryStore
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.store import MemoryStore
 
 _DELETED = 2
 _INHERITED = ("avro.schema", "avro.codec")

@@ -16,7 +16,7 @@ from meltline.domain.errors import StoreRefused, UsageInvalid
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
 from meltline.ports import ObjectReader
-from meltline.testing.file_tables import MemoryContents, MemoryTables
+from tests.doubles.file_tables import MemoryContents, MemoryTables
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from meltline.ports import (
     UsageQuery,
     UsageTotals,
 )
-from meltline.testing.file_tables import MemoryTables
-from meltline.testing.index import (
+from tests.doubles.file_tables import MemoryTables
+from tests.doubles.index import (
     MemoryManifests,
     MemoryReferences,
     MemorySideFiles,

@@ -8,7 +8,7 @@ from meltline.domain.archive.pruning import without
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.table_metadata import MAIN, STATISTICS
 from meltline.ports import CommitOutcome, ObjectReader
-from meltline.testing.catalog import MemoryCatalog
+from tests.doubles.catalog import MemoryCatalog
 
 
 class MemoryCommitter:

@@ -16,7 +16,7 @@ from meltline.domain.errors import SyncRefused
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ObjectReader
-from meltline.testing.manifest_files import PartitionSpec, read_avro
+from tests.doubles.manifest_files import PartitionSpec, read_avro
 
 Row = tuple[tuple[int, Any], ...]
 """Values by field id, in order; those that are null are left out."""

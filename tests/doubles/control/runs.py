@@ -9,7 +9,7 @@ from meltline.domain.arming import Arming
 from meltline.domain.deletion.plan import PlanTotals
 from meltline.domain.deletion.storage import StorageRow
 from meltline.ports import AuditEntry, PlanReader, RunRecord, StatementRecord, StopSwitch
-from meltline.testing.control.database import MemoryDatabase
+from tests.doubles.control.database import MemoryDatabase
 
 
 @dataclass

@@ -11,7 +11,7 @@ from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
 from meltline.ports import KnownTable, RememberedMetadata
-from meltline.testing.control.database import MemoryDatabase
+from tests.doubles.control.database import MemoryDatabase
 
 
 @dataclass

@@ -26,7 +26,7 @@ from meltline.ports import (
     Neighbourhood,
     SnapshotKey,
 )
-from meltline.testing.file_tables import MemoryTables, ReadManifest
+from tests.doubles.file_tables import MemoryTables, ReadManifest
 
 Records = Mapping[SnapshotKey, SnapshotRecord]
 

@@ -11,9 +11,9 @@ from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import SPANNING, ObjectReader
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.chunks.commits import load_rows
-from meltline.testing.chunks.rows import Row, TableRows, chunk_of, refused
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.chunks.commits import load_rows
+from tests.doubles.chunks.rows import Row, TableRows, chunk_of, refused
 
 
 class MemoryChunkRows:

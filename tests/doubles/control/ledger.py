@@ -6,27 +6,27 @@ from collections.abc import Callable
 from meltline.adapters.sql_ledger.holding import HeldLocks
 from meltline.domain.clock import Clock, WallClock
 from meltline.ports import ControlLedger
-from meltline.testing.control.chunks import MemoryChunkPolicies, MemoryChunks, MemorySyncs
-from meltline.testing.control.claims import MemoryClaims, MemoryVetoes
-from meltline.testing.control.copies import MemoryArchived, MemoryCopies
-from meltline.testing.control.database import MemoryDatabase
-from meltline.testing.control.decisions import (
+from tests.doubles.control.chunks import MemoryChunkPolicies, MemoryChunks, MemorySyncs
+from tests.doubles.control.claims import MemoryClaims, MemoryVetoes
+from tests.doubles.control.copies import MemoryArchived, MemoryCopies
+from tests.doubles.control.database import MemoryDatabase
+from tests.doubles.control.decisions import (
     MemoryDecisions,
     MemoryEpochs,
     MemoryIncidents,
 )
-from meltline.testing.control.locks import MemoryLockRows
-from meltline.testing.control.plans import MemoryPlans, MemoryVerdicts
-from meltline.testing.control.policies import MemoryLeases, MemoryPolicies
-from meltline.testing.control.rollups import MemoryRollups
-from meltline.testing.control.runs import (
+from tests.doubles.control.locks import MemoryLockRows
+from tests.doubles.control.plans import MemoryPlans, MemoryVerdicts
+from tests.doubles.control.policies import MemoryLeases, MemoryPolicies
+from tests.doubles.control.rollups import MemoryRollups
+from tests.doubles.control.runs import (
     MemoryAudit,
     MemoryRuns,
     MemoryStatements,
     MemoryStorage,
     MemorySwitch,
 )
-from meltline.testing.control.tables import (
+from tests.doubles.control.tables import (
     MemoryForeignOwners,
     MemoryObservations,
     MemoryPlaces,

@@ -22,9 +22,9 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.units import to_millis
 from meltline.ports.rollups import RefreshOutcome, RollupRefresh
-from meltline.testing.chunks.aggregates import Values, aggregated, column_types
-from meltline.testing.chunks.commits import TableCommit, TableWriter, published
-from meltline.testing.chunks.rows import Row, TableRows, row
+from tests.doubles.chunks.aggregates import Values, aggregated, column_types
+from tests.doubles.chunks.commits import TableCommit, TableWriter, published
+from tests.doubles.chunks.rows import Row, TableRows, row
 
 
 class MemoryRollupEngine:

@@ -16,16 +16,16 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.domain.units import to_millis
 from meltline.ports import ObjectReader
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.chunks.rows import Row, TableRows, data_bytes
-from meltline.testing.manifest_files import (
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.chunks.rows import Row, TableRows, data_bytes
+from tests.doubles.manifest_files import (
     PartitionSpec,
     list_schema,
     manifest_schema,
     read_avro,
     written_avro,
 )
-from meltline.testing.store import MemoryStore
+from tests.doubles.store import MemoryStore
 
 _COUNTS = ("existing", "added", "deleted")  # as statuses are numbered
 

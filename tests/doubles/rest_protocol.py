@@ -12,8 +12,8 @@ from meltline.adapters.catalogs.rest.protocol import (
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import STATISTICS
 from meltline.ports import ObjectReader
-from meltline.testing.catalog import MemoryCatalog
-from meltline.testing.committer import remove_refs, remove_snapshots
+from tests.doubles.catalog import MemoryCatalog
+from tests.doubles.committer import remove_refs, remove_snapshots
 
 
 class MemoryProtocol:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from meltline.ports import Lease
-from meltline.testing.control.database import MemoryDatabase
+from tests.doubles.control.database import MemoryDatabase
 
 
 @dataclass

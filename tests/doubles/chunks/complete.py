@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from meltline.domain.chunks.complete import ColdPart, CompleteRead, PinnedTable
 from meltline.ports import ObjectReader
-from meltline.testing.chunks.rows import Row, TableRows, chunk_of
+from tests.doubles.chunks.rows import Row, TableRows, chunk_of
 
 
 def complete_rows_of(read: CompleteRead, store: ObjectReader) -> list[Row]:

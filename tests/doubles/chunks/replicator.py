@@ -10,8 +10,8 @@ from meltline.domain.chunks.sync import SYNC_COMMIT, SYNC_DROPPED
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.ports.chunks import CopyOutcome, CopyRequest, MixedRows, Prove
-from meltline.testing.chunks.commits import TableCommit, TableWriter, published
-from meltline.testing.chunks.rows import Row, TableRows, chunk_of, refused
+from tests.doubles.chunks.commits import TableCommit, TableWriter, published
+from tests.doubles.chunks.rows import Row, TableRows, chunk_of, refused
 
 
 class MemoryReplicator:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from meltline.domain.epochs import Epoch, newest_confirmed
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import DisownedTime, GuardKind, GuardRecord, Incident, VouchedFile
-from meltline.testing.control.database import MemoryDatabase
-from meltline.testing.control.locks import MemoryLockRows
+from tests.doubles.control.database import MemoryDatabase
+from tests.doubles.control.locks import MemoryLockRows
 
 
 @dataclass

@@ -8,7 +8,7 @@ from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.metadata_parser import parse_table
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ObjectReader, RowSample
-from meltline.testing.catalog import MemoryCatalog
+from tests.doubles.catalog import MemoryCatalog
 
 
 class MemoryRowComparer:

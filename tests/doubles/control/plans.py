@@ -9,9 +9,9 @@ from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError
 from meltline.ports import Approval, Lock, PlanTransition, Rejection
-from meltline.testing.control.answers import answers_of
-from meltline.testing.control.database import MemoryDatabase
-from meltline.testing.control.locks import MemoryLockRows
+from tests.doubles.control.answers import answers_of
+from tests.doubles.control.database import MemoryDatabase
+from tests.doubles.control.locks import MemoryLockRows
 
 
 @dataclass

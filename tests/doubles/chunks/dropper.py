@@ -8,8 +8,8 @@ from meltline.domain.chunks.ranges import UNBOUNDED
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.domain.iceberg.table_metadata import MAIN
 from meltline.ports.chunks import DropOutcome, DropRequest
-from meltline.testing.chunks.commits import TableCommit, TableWriter
-from meltline.testing.chunks.rows import FileEntry, TableRows
+from tests.doubles.chunks.commits import TableCommit, TableWriter
+from tests.doubles.chunks.rows import FileEntry, TableRows
 
 _ALL = frozenset({"*"})
 

@@ -9,7 +9,7 @@ from meltline.domain.chunks.policies import ChunkPolicy, PolicyType, require_fit
 from meltline.domain.chunks.sync import TableSync, TrackedTable
 from meltline.domain.grouping import grouped
 from meltline.ports import ChunkSum, DropSum
-from meltline.testing.control.database import MemoryDatabase
+from tests.doubles.control.database import MemoryDatabase
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Test doubles: the ports in memory, held equal to the real adapters by `tests/contract/`."""
