@@ -13,8 +13,7 @@ from benchmarks.fleet import Fleet, build
 from benchmarks.lakes import Lake
 from benchmarks.results import Figure, Outcome, seconds_of
 from benchmarks.sides import BARE, PROCEDURE, Run, run_meltline, run_procedure
-from meltline.app.ground.probe import probe_catalog
-from meltline.app.ground.servers import SECOND_CHECK_AFTER
+from meltline.app.safety.server_probe import SECOND_CHECK_AFTER, probe_catalog
 from meltline.domain.clock import FixedClock
 
 _ROWS_OF = "rest_backend"

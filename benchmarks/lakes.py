@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from benchmarks import staging
 from benchmarks.engine import same_settings
 from meltline.app.doctor.init import init
-from meltline.app.ground.sandbox import SANDBOX_MARK
+from meltline.app.safety.arming import SANDBOX_MARK
 from meltline.app.services import SweepServices
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW

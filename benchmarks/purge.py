@@ -16,7 +16,7 @@ from benchmarks.results import Figure, Outcome
 from benchmarks.sides import BARE, PROCEDURE
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.app.safety.confinement import Confinement
+from meltline.app.ownership.confinement import Confinement
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.jars.places import jar_paths
 from meltline.ports import DeleteOutcome, ObjectStat

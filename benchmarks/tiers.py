@@ -12,7 +12,7 @@ from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.doctor.init import init
-from meltline.app.ground.sandbox import SANDBOX_MARK
+from meltline.app.safety.arming import SANDBOX_MARK
 from meltline.app.services import SweepServices
 from meltline.config.load import load_config
 from meltline.domain.iceberg.names import TableName

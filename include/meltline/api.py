@@ -10,9 +10,9 @@ from typing import Any
 
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks.reading.complete_rows import complete_rows
-from meltline.app.ground.preconditions import require_prepared
 from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer
 from meltline.app.retention.leases import KeptLease, leased
+from meltline.app.safety.preconditions import require_prepared
 from meltline.app.services import ReadContext
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.app.time_travel.query import SchemaChoice

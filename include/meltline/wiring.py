@@ -20,8 +20,8 @@ from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
-from meltline.app.ground.sandbox import require_sandbox
-from meltline.app.safety.half_seen import misplaced_now
+from meltline.app.ownership.half_seen import misplaced_now
+from meltline.app.safety.arming import require_sandbox
 from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepServices
 from meltline.concurrency import use_threads
 from meltline.config.load import Config

@@ -17,13 +17,13 @@ from meltline.adapters.chunks.file_reader import AvroChunkFiles
 from meltline.adapters.manifests.fastavro_reader import AvroManifests
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.init import init
-from meltline.app.ground.arming import ARMED
-from meltline.app.ground.installations import mark_of
-from meltline.app.ground.servers import PROBED, ServerVerdict
+from meltline.app.ownership.half_seen import misplaced_now
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.half_seen import misplaced_now
+from meltline.app.safety.arming import ARMED
+from meltline.app.safety.installations import mark_of
+from meltline.app.safety.server_probe import PROBED, ServerVerdict
 from meltline.app.services import ColdTier, RunContext
 from meltline.config.load import CatalogConfig, Config
 from meltline.config.schema import CatalogType

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 
 from meltline.app.observe.observe import observe
+from meltline.app.retention.clock_override import disown
 from meltline.app.retention.leases import acquire_lease
-from meltline.app.safety.disowned_times import disown
 from meltline.app.services import RunContext
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.errors import ClockRefused, MeltlineError

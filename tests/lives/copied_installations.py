@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from meltline.app.ground.installations import mark_of
+from meltline.app.safety.installations import mark_of
 from meltline.domain.errors import LedgerOutOfStep
 from tests.lake.lake import DAY, WAREHOUSE, Lake
 from tests.lives.recorded import rule

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from meltline.app.doctor.init import init
-from meltline.app.ground.preconditions import require_generation
-from meltline.app.safety.stop_switch import go, stop
+from meltline.app.safety.preconditions import require_generation
+from meltline.app.safety.switches import go, stop
 from meltline.domain.errors import LedgerOutOfStep
 from meltline.domain.iceberg.files import DepartureState
 from tests.lake.lake import DAY, Lake

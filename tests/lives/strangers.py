@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable
 
 from meltline.app.catalog.tables import read_tables
-from meltline.app.ground.owner_guards import override
 from meltline.app.orphans.allowed_owners import allow
+from meltline.app.safety.owner_guards import override
 from meltline.domain.clone.clones import GC
 from meltline.domain.deletion.foreign_owners import SignKind
 from meltline.domain.iceberg.files import FileKind

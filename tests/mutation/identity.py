@@ -270,7 +270,7 @@ IDENTITY = (
     ),
     Mutation(
         "the audit does not say how many cancelled departures it leaves out",
-        "app/ground/tombstones.py",
+        "app/safety/tombstones.py",
         "    left_out = len(lines) - _MOST_LINES\n",
         "    left_out = 0\n",
         (VETOES,),

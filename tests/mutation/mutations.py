@@ -183,7 +183,7 @@ MUTATIONS = (
         "        if modified_at > self.unmodified_since:\n", "        if False:\n", (REPLACED,),
     ),
     Mutation(
-        "the store's clock is never behind", "app/safety/departed_objects.py",
+        "the store's clock is never behind", "app/ownership/departed_objects.py",
         "        behind = timedelta(0) if self.sandbox else CLOCK_TOLERANCE\n",
         "        behind = timedelta(0)\n", (REPLACED,),
     ),

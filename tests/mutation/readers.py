@@ -71,7 +71,7 @@ READERS = (
         "CLOCK_TOLERANCE = timedelta(minutes=5)", "CLOCK_TOLERANCE = timedelta(minutes=10)", (TIMES,),
     ),
     Mutation(
-        "nobody asks the store what time it is", "app/ground/preconditions.py",
+        "nobody asks the store what time it is", "app/safety/preconditions.py",
         "        clocks[\"the object store\"] = store_now\n", "        pass\n", (TIMES,),
     ),
     Mutation(
@@ -83,7 +83,7 @@ READERS = (
         "_PROOF_LASTS = timedelta(minutes=5)", "_PROOF_LASTS = timedelta(minutes=6)", (TIMES,),
     ),
     Mutation(
-        "a store's clock is never behind ours", "app/safety/departed_objects.py",
+        "a store's clock is never behind ours", "app/ownership/departed_objects.py",
         "timedelta(0) if self.sandbox else CLOCK_TOLERANCE", "timedelta(0)", (TIMES,),
     ),
     Mutation(

@@ -83,7 +83,7 @@ REASONS = (
         "sorted(used.intersection(going)),", "sorted(used.intersection([])),", PRUNE,
     ),
     Mutation(
-        "reasons: an orphan may have been written while the sweep looked", "app/safety/departed_objects.py",
+        "reasons: an orphan may have been written while the sweep looked", "app/ownership/departed_objects.py",
         "departed_at - FLOOR\n", "departed_at + FLOOR\n", ORPHANS,
     ),
     Mutation(

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.adapters.spark.session import open_session, session_settings
 from meltline.app.doctor.init import init
-from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.retention.holds import find_holds
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.arming import SANDBOX_MARK
 from meltline.app.services import RunContext
 from meltline.cli.main import run
 from meltline.config.load import Config, load_config

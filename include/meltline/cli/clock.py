@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.safety.disowned_times import disown
+from meltline.app.retention.clock_override import disown
 from meltline.cli.options import AsJson, ConfigPath, instant, ready_wiring
 from meltline.cli.output import answer
 from meltline.domain.units import format_instant

@@ -9,11 +9,11 @@ from meltline.app.catalog.management import described
 from meltline.app.catalog.management import detach as detach_tables
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.expire.abandon import abandon as abandon_plan
-from meltline.app.ground.owner_guards import trust as trust_manifests
-from meltline.app.safety.arming import arm as arm_catalog
-from meltline.app.safety.arming import disarm as disarm_catalog
-from meltline.app.safety.stop_switch import go as let_go_on
-from meltline.app.safety.stop_switch import stop as stop_everything
+from meltline.app.safety.owner_guards import trust as trust_manifests
+from meltline.app.safety.switches import arm as arm_catalog
+from meltline.app.safety.switches import disarm as disarm_catalog
+from meltline.app.safety.switches import go as let_go_on
+from meltline.app.safety.switches import stop as stop_everything
 from meltline.cli.options import (
     AsJson,
     ConfigPath,

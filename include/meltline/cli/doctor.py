@@ -9,8 +9,8 @@ import typer
 from meltline.app.chunks.reading.cold_row_findings import cold_row_findings
 from meltline.app.doctor.doctor import examine, worst_first
 from meltline.app.doctor.installation import installation_findings
-from meltline.app.ground.probe import probe_catalog
 from meltline.app.observe.losses.deep_findings import deep_findings
+from meltline.app.safety.server_probe import probe_catalog
 from meltline.cli.options import AsJson, ConfigPath, wire
 from meltline.cli.output import answer_rows, print_notes
 from meltline.wiring import Wiring

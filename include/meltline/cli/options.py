@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from meltline.app.ground.preconditions import require_prepared
 from meltline.app.run_request import DURATION, INSTANT, OPTIONS, RunRequest
+from meltline.app.safety.preconditions import require_prepared
 from meltline.app.services import ReadContext
 from meltline.cli.progress import progress
 from meltline.config.load import load_config

@@ -105,6 +105,7 @@ from meltline.ports.control.runs import (
 )
 from meltline.ports.control.tables import (
     CONTRADICTORY,
+    ENDED,
     UNREADABLE,
     ForeignOwnerLedger,
     ForeignOwnerReader,
@@ -185,6 +186,7 @@ from meltline.ports.sweep import Listing, Sweeper
 
 __all__ = [
     "CONTRADICTORY",
+    "ENDED",
     "NOT_REGISTERED",
     "SPANNING",
     "UNREADABLE",

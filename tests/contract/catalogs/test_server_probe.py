@@ -10,10 +10,9 @@ import pytest
 from meltline.adapters.catalogs.rest.probe import RestProbe
 from meltline.adapters.catalogs.rest.tables import RestTables
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.findings import Finding
-from meltline.app.ground.probe import Probed, probe_catalog
-from meltline.app.ground.servers import PROBED, SECOND_CHECK_AFTER
 from meltline.app.run.summary import Summary
+from meltline.app.safety.findings import Finding
+from meltline.app.safety.server_probe import PROBED, SECOND_CHECK_AFTER, Probed, probe_catalog
 from meltline.app.services import RunContext
 from meltline.config.load import CatalogConfig
 from tests.contract.catalogs.rest_catalog import RestCatalogServer, rest_catalog

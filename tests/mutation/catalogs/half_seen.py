@@ -5,7 +5,7 @@
 from tests.mutation.mutation import Mutation
 
 TESTS = ("tests/unit/safety/test_half_seen.py",)
-PLACES = "app/safety/half_seen.py"
+PLACES = "app/ownership/half_seen.py"
 
 HALF_SEEN_PLACES = (
     Mutation(
@@ -66,21 +66,21 @@ HALF_SEEN_PLACES = (
     ),
     Mutation(
         "half seen: links are not followed there",
-        "app/safety/confinement.py",
+        "app/ownership/confinement.py",
         "        if folder.leads_into_half_seen or self._half_seen.holds(path):\n",
         "        if self._half_seen.holds(path):\n",
         TESTS,
     ),
     Mutation(
         "half seen: what a probe came to is forgotten",
-        "app/ground/servers.py",
+        "app/safety/server_probe.py",
         "    return listing.half_seen or (verdict.half_seen if verdict else ())\n",
         "    return listing.half_seen\n",
         TESTS,
     ),
     Mutation(
         "half seen: the hot catalog is managed all the same",
-        "app/ground/servers.py",
+        "app/safety/server_probe.py",
         "    if listing.half_seen:\n        return HALF_SEEN\n",
         "",
         TESTS,

@@ -159,7 +159,7 @@ OWNERS = (
     ),
     Mutation(
         "a folder that no sweep has seen is purged at once",
-        "app/safety/foreign_owners.py",
+        "app/ownership/foreign_owners.py",
         '    new = sorted(set(roots) - seen - {""})\n',
         "    new: list[str] = []\n",
         FOREIGN,
@@ -208,14 +208,14 @@ OWNERS = (
     ),
     Mutation(
         "a folder that cannot be listed tonight is nobody else's",
-        "app/safety/foreign_owners.py",
+        "app/ownership/foreign_owners.py",
         "        except (MeltlineError, OSError):\n            return None\n        return [sign",
         "        except (MeltlineError, OSError):\n            return []\n        return [sign",
         FOREIGN,
     ),
     Mutation(
         "an override may come before the owner's setting",
-        "app/ground/owner_guards.py",
+        "app/safety/owner_guards.py",
         "    if not setting:\n",
         "    if False:\n",
         GUARDS,
@@ -271,7 +271,7 @@ OWNERS = (
     ),
     Mutation(
         "what lies with no table goes from every root",
-        "app/safety/roots.py",
+        "app/ownership/roots.py",
         "        if not owners.owners(path) and not claim_prefix(path).startswith(given)\n",
         "        if False\n",
         LEFT,
@@ -292,21 +292,21 @@ OWNERS = (
     ),
     Mutation(
         "a storage root that was taken away stops no delete",
-        "app/safety/foreign_owners.py",
+        "app/ownership/foreign_owners.py",
         "    strays = outside_tables(owners, check.storage_roots, paths)\n",
         "    strays: list[str] = []\n",
         LEFT,
     ),
     Mutation(
         "other owners are looked for in no folder around a data set",
-        "app/safety/foreign_owners.py",
+        "app/ownership/foreign_owners.py",
         "    while (above := parent_prefix(places[-1])).startswith(given):\n",
         "    while (above := parent_prefix(places[-1])).startswith(given) and False:\n",
         LEFT,
     ),
     Mutation(
         "a table that Hive lists in a storage root is not asked for",
-        "app/safety/foreign_owners.py",
+        "app/ownership/foreign_owners.py",
         "    rows = _other_owners(context) if strange else ()\n",
         "    rows: Sequence[OtherOwner] | None = ()\n",
         LEFT,
@@ -341,7 +341,7 @@ OWNERS = (
     ),
     Mutation(
         "a torn metadata file is an orphan like any other",
-        "app/safety/foreign_owners.py",
+        "app/ownership/foreign_owners.py",
         "        return SignKind.UNREADABLE, path\n    fields",
         "        return None\n    fields",
         STAGED,

@@ -40,11 +40,11 @@ PLACES = (
         "return self._by_its_folder(path) in self.links", "return path in self.links", NAMES,
     ),
     Mutation(
-        "places: links to single files are not followed", "app/safety/other_names.py",
+        "places: links to single files are not followed", "app/ownership/path_aliases.py",
         "*self._links.get((at, name), ())", "", (*NAMES, *DISK),
     ),
     Mutation(
-        "places: folders are one only where their names are", "app/safety/other_names.py",
+        "places: folders are one only where their names are", "app/ownership/path_aliases.py",
         "self._identities[folder] = self._resolver.identity(folder)",
         "self._identities[folder] = folder", (*NAMES, *DISK),
     ),
@@ -53,21 +53,21 @@ PLACES = (
         "if indexed and not context.control.places.all():", "if not indexed:", NAMES,
     ),
     Mutation(
-        "places: the same key in another store is another file", "app/safety/other_names.py",
+        "places: the same key in another store is another file", "app/ownership/path_aliases.py",
         "aliases = [name for store in beside for name in names_in(store, path)]", "aliases = []",
         NAMES,
     ),
     Mutation(
         "places: stores that are called different are asked all the same",
-        "app/safety/other_names.py",
+        "app/ownership/path_aliases.py",
         "if not self._names.are_different(place, store)", "if place", NAMES,
     ),
     Mutation(
-        "places: stores that are called the same are two", "app/safety/other_names.py",
+        "places: stores that are called the same are two", "app/ownership/path_aliases.py",
         "self._names.are_same(store_of(path), store_of(alias))", "not path", NAMES,
     ),
     Mutation(
-        "places: sizes are not compared", "app/safety/other_names.py",
+        "places: sizes are not compared", "app/ownership/path_aliases.py",
         "None not in (size, alias_size) and size != alias_size",
         "None in (size, alias_size) and size == alias_size", NAMES,
     ),
@@ -120,7 +120,7 @@ PLACES = (
         "                        if is_link:\n", "                        if not is_link:\n", DISK,
     ),
     Mutation(
-        "roots: names are not resolved", "app/safety/confinement.py",
+        "roots: names are not resolved", "app/ownership/confinement.py",
         "return Why.LINK if folder.leads_out else None", "return None", (*NAMES, *DISK),
     ),
     Mutation(
@@ -147,12 +147,12 @@ PLACES = (
         "    require_made(context, listing, tables)\n", "", FALSE_ANSWERS,
     ),
     Mutation(
-        "places: a catalog that keeps no properties is adopted", "app/ground/epochs.py",
+        "places: a catalog that keeps no properties is adopted", "app/safety/epochs.py",
         "    _require_kept(context, generation)\n", "", FALSE_ANSWERS,
     ),
     Mutation(
         "places: a ledger has its generation before the catalog is seen to have it",
-        "app/ground/epochs.py", "    _require_kept(context, generation)\n",
+        "app/safety/epochs.py", "    _require_kept(context, generation)\n",
         "    context.control.database.set_generation(generation)\n"
         "    _require_kept(context, generation)\n", FALSE_ANSWERS,
     ),

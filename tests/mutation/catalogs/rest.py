@@ -15,14 +15,14 @@ OWNERS = ("tests/contract/catalogs/test_other_owners.py",)
 REST = (
     Mutation(
         "rest: a verdict holds before its second check",
-        "app/ground/servers.py",
+        "app/safety/server_probe.py",
         "    if verdict.is_open:\n",
         "    if False:\n",
         PROBES,
     ),
     Mutation(
         "rest: files that are gone at the second check are taken for untouched",
-        "app/ground/probe.py",
+        "app/safety/server_probe.py",
         "    is_deleted = context.probes[name].deleted_since(verdict.dropped)\n",
         "    is_deleted = context.probes[name].deleted_since(verdict.dropped) and False\n",
         PROBES,
@@ -36,7 +36,7 @@ REST = (
     ),
     Mutation(
         "rest: the second check is made at once",
-        "app/ground/servers.py",
+        "app/safety/server_probe.py",
         "        return parse_instant(self.at) + SECOND_CHECK_AFTER\n",
         "        return parse_instant(self.at)\n",
         PROBES,
@@ -155,14 +155,14 @@ REST = (
     ),
     Mutation(
         "rest: a server that nobody probed is managed",
-        "app/ground/servers.py",
+        "app/safety/server_probe.py",
         '        return "its server was never probed"\n',
         '        return ""\n',
         LAKES,
     ),
     Mutation(
         "rest: a verdict holds for any server",
-        "app/ground/servers.py",
+        "app/safety/server_probe.py",
         "    if verdict.server != listing.server:\n",
         "    if False:\n",
         LAKES,

@@ -229,7 +229,7 @@ STOPPING = (
     ),
     Mutation(
         "stopping: anything may be trusted",
-        "app/ground/owner_guards.py",
+        "app/safety/owner_guards.py",
         "    doubted = [row for row in found if row.status == CONTRADICTORY]\n",
         "    doubted = found\n",
         CONTRADICTORY,
@@ -453,21 +453,21 @@ STOPPING = (
     ),
     Mutation(
         "stopping: a share of a trusted table contradicts itself each night",
-        "app/ground/owner_guards.py",
+        "app/safety/owner_guards.py",
         "        if origin and origin.uuid in trusted and lists[uuid] <= lists.get(origin.uuid, set())\n",
         "        if origin and origin.uuid in lists and not origin\n",
         SHARES,
     ),
     Mutation(
         "stopping: a share of a trusted table is trusted whatever its lists are",
-        "app/ground/owner_guards.py",
+        "app/safety/owner_guards.py",
         " and lists[uuid] <= lists.get(origin.uuid, set())\n",
         "\n",
         SHARES,
     ),
     Mutation(
         "stopping: a share of any table is trusted",
-        "app/ground/owner_guards.py",
+        "app/safety/owner_guards.py",
         "        if origin and origin.uuid in trusted and lists",
         "        if origin and lists",
         SHARES,

@@ -57,7 +57,7 @@ COLD_OWNERS = (
     ),
     Mutation(
         "cold: a table without a mark is ours though the ledger has nothing of it",
-        "app/ground/cold_owner.py",
+        "app/safety/cold_owner.py",
         "        if self.owns(state) or (not mark.stated and is_recorded):\n",
         "        if self.owns(state) or not mark.stated:\n",
         _TESTS,

@@ -17,9 +17,9 @@ from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.one_pass import Replicated
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.ground.cold_owner import mark_of
 from meltline.app.run.steps import CHUNK_STEPS, Step
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.cold_owner import mark_of
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.policies import PolicyType

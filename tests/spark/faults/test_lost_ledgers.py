@@ -17,9 +17,9 @@ import pytest
 
 from meltline.app.doctor.init import init
 from meltline.app.observe.observe import observe
+from meltline.app.retention.clock_override import disown
 from meltline.app.run.summary import Summary
-from meltline.app.safety.disowned_times import disown
-from meltline.app.safety.stop_switch import go, stop
+from meltline.app.safety.switches import go, stop
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW
 from meltline.domain.deletion.departed import DepartedObject

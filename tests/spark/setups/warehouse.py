@@ -13,10 +13,10 @@ from pyspark.sql import Row, SparkSession
 
 from demo.staging import stage_commit_times
 from meltline.app.doctor.init import init
-from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.run.lifecycle import run_chain
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.arming import SANDBOX_MARK
 from meltline.app.services import RunContext
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW

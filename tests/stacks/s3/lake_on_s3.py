@@ -8,9 +8,9 @@ from typing import Any
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.folder_listing import FolderStores
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.app.ground.installations import mark_of
+from meltline.app.ownership.confinement import Confinement
 from meltline.app.run.summary import Summary
-from meltline.app.safety.confinement import Confinement
+from meltline.app.safety.installations import mark_of
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.iceberg.locations import location_key, split_location
 from meltline.ports import DeleteOutcome, Level, ObjectStat, StoredObject

@@ -17,9 +17,9 @@ from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
-from meltline.app.ground.cold_owner import ColdOwner
 from meltline.app.retrieval.tiers import locate_anywhere
-from meltline.app.safety.arming import arm
+from meltline.app.safety.cold_owner import ColdOwner
+from meltline.app.safety.switches import arm
 from meltline.domain.archive.cold_owner import INSTALLATION
 from meltline.domain.errors import LedgerOutOfStep, UsageInvalid
 from meltline.domain.iceberg.names import TableName

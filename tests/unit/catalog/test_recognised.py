@@ -10,7 +10,7 @@ from meltline.app.drop.undrop import undrop
 from meltline.app.observe.observe import rebuild
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.retention.leases import acquire_lease
-from meltline.app.safety.arming import arm
+from meltline.app.safety.switches import arm
 from tests.doubles.control.ledger import memory_control_ledger
 from tests.lake.copies import copied, fresh_lake, put_inline, rewritten_in_place
 from tests.lake.lake import DAY, Lake, Table

@@ -7,7 +7,7 @@ import pytest
 from meltline.app.catalog.live_catalogs import look_afresh
 from meltline.app.catalog.management import attach, detach
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.domain.errors import MetadataUnreadable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import AuditEntry

@@ -15,8 +15,7 @@ from meltline.app.plans.run_log import Outcome, run_of
 from meltline.app.run.recorded import keep_summary
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, Step
-from meltline.app.safety.arming import disarm
-from meltline.app.safety.stop_switch import stop
+from meltline.app.safety.switches import disarm, stop
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SyncState

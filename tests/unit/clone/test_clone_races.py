@@ -13,7 +13,7 @@ import pytest
 from meltline.app.catalog.metadata import load_state
 from meltline.app.clone.clone import clone
 from meltline.app.clone.gc_guard import may_share, set_guard
-from meltline.app.ground.owner_guards import GuardLog
+from meltline.app.safety.owner_guards import GuardLog
 from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, LockLost, MeltlineError
 from meltline.domain.iceberg.names import TableName

@@ -7,8 +7,8 @@ from meltline.app.clone.clone import clone
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.drop.drop import drop
-from meltline.app.ground.owner_guards import OwnerGuards
 from meltline.app.run.gate_step import run_gate
+from meltline.app.safety.owner_guards import OwnerGuards
 from meltline.app.storage.explain import explain_table
 from meltline.app.storage.storage_answer import storage_answer
 from meltline.domain.clone.clones import GC_BEFORE, owner_guard

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import meltline as meltline_in_python
-from meltline.app.ground.epochs import adopt_epoch
-from meltline.app.safety.stop_switch import go, stop
+from meltline.app.safety.epochs import adopt_epoch
+from meltline.app.safety.switches import go, stop
 from meltline.cli.main import run
 from meltline.config.load import load_config
 from meltline.domain.units import format_instant

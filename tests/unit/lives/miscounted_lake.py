@@ -6,7 +6,7 @@ person trusts its manifests, and nothing else does.
 
 from collections.abc import Collection
 
-from meltline.app.ground.owner_guards import trust, trusted_tables
+from meltline.app.safety.owner_guards import trust, trusted_tables
 from meltline.domain.iceberg.files import FileKind
 from meltline.ports import CONTRADICTORY
 from tests.lake.lake import Table

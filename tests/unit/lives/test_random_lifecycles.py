@@ -20,7 +20,7 @@ from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.summary import Summary
-from meltline.app.safety.arming import arm, disarm
+from meltline.app.safety.switches import arm, disarm
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import LockHeld

@@ -9,10 +9,10 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.orphans.allowed_owners import allow, disallow
+from meltline.app.ownership.foreign_owners import NamedFiles
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
-from meltline.app.safety.foreign_owners import NamedFiles
 from meltline.domain.deletion.foreign_owners import AllowedOwner
 from meltline.domain.errors import CatalogUnlistable, UsageInvalid
 from meltline.domain.iceberg.names import TableName

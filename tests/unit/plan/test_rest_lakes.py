@@ -12,8 +12,8 @@ from meltline.app.catalog.dropped import dropped_tables
 from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
 from meltline.app.expire.abandon import abandon
-from meltline.app.ground.servers import PROBED, ServerVerdict
 from meltline.app.observe.observe import observe
+from meltline.app.safety.server_probe import PROBED, ServerVerdict
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import CommitUnproven, UsageInvalid

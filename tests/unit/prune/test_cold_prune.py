@@ -13,7 +13,7 @@ from meltline.adapters.archive.permanent_store import DeepCopies
 from meltline.app.prune.cold_prune import prune
 from meltline.app.prune.prune_deletes import Pruned
 from meltline.app.retention.holds import add_hold
-from meltline.app.safety.arming import disarm
+from meltline.app.safety.switches import disarm
 from meltline.app.services import RunContext
 from meltline.domain.archive.pruning import PRUNING, without_snapshots
 from meltline.domain.errors import (

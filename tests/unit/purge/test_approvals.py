@@ -20,7 +20,7 @@ from meltline.app.run.run_document import merge
 from meltline.app.run.steps import step_of
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.arming import arm, disarm
+from meltline.app.safety.switches import arm, disarm
 from meltline.domain.deletion.limits import IoSettings
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import (

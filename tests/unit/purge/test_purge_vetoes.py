@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.tombstones import audit_cancelled
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
@@ -13,6 +11,8 @@ from meltline.app.refs.branches import rollback
 from meltline.app.retention.consumers import set_consumer
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.tombstones import audit_cancelled
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.errors import (
     FilesClaimed,

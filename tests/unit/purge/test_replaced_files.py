@@ -8,8 +8,7 @@ from meltline.app.doctor.init import init
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.judgement import judge
 from meltline.app.run.lifecycle import Run
-from meltline.app.safety.arming import arm
-from meltline.app.safety.stop_switch import go, stop
+from meltline.app.safety.switches import arm, go, stop
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.iceberg.files import DepartureState
 from tests.lake.lake import DAY, MINUTE, T0, Lake, MovingClock, Table

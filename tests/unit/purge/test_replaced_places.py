@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from meltline.app.doctor.init import init
-from meltline.app.safety.arming import arm
+from meltline.app.safety.switches import arm
 from tests.doubles.control.ledger import memory_control_ledger
 from tests.lake.copies import (
     copied,

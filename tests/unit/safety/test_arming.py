@@ -13,9 +13,6 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.drop.drop import drop
 from meltline.app.expire.expire import apply_expirations
-from meltline.app.ground.arming import ARMED, ArmingCheck
-from meltline.app.ground.preconditions import require_generation
-from meltline.app.ground.sandbox import SANDBOX_MARK
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.recap import not_armed_line
@@ -23,7 +20,9 @@ from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, EVERY_STEP, STEPS, SWEEP, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.arming import arm, disarm
+from meltline.app.safety.arming import ARMED, SANDBOX_MARK, ArmingCheck
+from meltline.app.safety.preconditions import require_generation
+from meltline.app.safety.switches import arm, disarm
 from meltline.app.services import SweepServices
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.deletion.departed import DepartedObject

@@ -12,9 +12,9 @@ import pytest
 from meltline.adapters.catalogs.table_commits import commit_edit
 from meltline.adapters.catalogs.table_renames import commit_moves
 from meltline.app.expire.expire import apply_expirations
-from meltline.app.ground.preconditions import require_clock
+from meltline.app.ownership.departed_objects import DepartedObjects
 from meltline.app.purge.purge import apply_purges
-from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.app.safety.preconditions import require_clock
 from meltline.domain.clock import FixedClock
 from meltline.domain.errors import ClockRefused, CommitConflict, PlanStale
 from meltline.domain.iceberg.files import DepartureState

@@ -11,11 +11,11 @@ import pytest
 from meltline.app.catalog.management import attach, detach
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
-from meltline.app.ground.epochs import STOPPED, RunEpoch, raise_epoch
-from meltline.app.ground.installations import mark_of
-from meltline.app.ground.preconditions import require_generation
 from meltline.app.purge.approvals import approve
-from meltline.app.safety.stop_switch import go, stop
+from meltline.app.safety.epochs import STOPPED, RunEpoch, raise_epoch
+from meltline.app.safety.installations import mark_of
+from meltline.app.safety.preconditions import require_generation
+from meltline.app.safety.switches import go, stop
 from meltline.domain.epochs import EPOCH, number_in
 from meltline.domain.errors import (
     CatalogUnlistable,

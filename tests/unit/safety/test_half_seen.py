@@ -6,12 +6,12 @@ import pytest
 
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.servers import HALF_SEEN, PROBED, ServerVerdict
+from meltline.app.ownership.half_seen import misplaced_now
 from meltline.app.purge.purge import apply_purges
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
-from meltline.app.safety.half_seen import misplaced_now
+from meltline.app.safety.server_probe import HALF_SEEN, PROBED, ServerVerdict
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.half_seen import HalfSeenPlaces

@@ -7,14 +7,14 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.installations import (
+from meltline.app.orphans.sweep import sweep
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.installations import (
     mark_of,
     mark_roots,
     other_installations,
     require_typed,
 )
-from meltline.app.orphans.sweep import sweep
 from meltline.domain.epochs import EPOCH, GENERATION, Epoch, EpochNote, number_in
 from meltline.domain.errors import LedgerOutOfStep, StoreRefused, UsageInvalid
 from tests.doubles.store import _place

@@ -7,13 +7,13 @@ import pytest
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.drop.drop import drop
-from meltline.app.ground.findings import Finding
 from meltline.app.observe.observe import observe
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run, run_chain
+from meltline.app.safety.findings import Finding
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.deletion.withheld import Why

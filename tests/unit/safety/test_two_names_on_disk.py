@@ -10,8 +10,8 @@ import pytest
 
 from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_names
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.places import StoreNames, place_of, places_in

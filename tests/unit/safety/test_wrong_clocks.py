@@ -9,11 +9,11 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
-from meltline.app.ground.preconditions import require_not_behind
 from meltline.app.purge.approvals import approve
 from meltline.app.purge.purge import apply_purges
+from meltline.app.retention.clock_override import disown
 from meltline.app.retention.leases import acquire_lease
-from meltline.app.safety.disowned_times import disown
+from meltline.app.safety.preconditions import require_not_behind
 from meltline.domain.errors import ApprovalMissing, ClockRefused, GateNotPassed, UsageInvalid
 from meltline.domain.units import format_instant
 from tests.lake.lake import DAY, MINUTE, ROOMY, Lake, Table

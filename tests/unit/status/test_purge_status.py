@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.findings import Finding
-from meltline.app.safety.arming import arm, disarm
-from meltline.app.safety.stop_switch import go, stop
+from meltline.app.safety.findings import Finding
+from meltline.app.safety.switches import arm, disarm, go, stop
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import CatalogUnlistable, HeadChanged
 from meltline.domain.purging.purge_status import HaltReason

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.owner_guards import trust
+from meltline.app.safety.owner_guards import trust
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.purging.purge_status import HaltReason
 from tests.lake.lake import Lake, Table

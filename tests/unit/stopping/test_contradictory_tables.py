@@ -9,9 +9,9 @@ import pytest
 from meltline.app.catalog.management import attach, detach
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
-from meltline.app.ground.owner_guards import trust, trusted_tables
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
+from meltline.app.safety.owner_guards import trust, trusted_tables
 from meltline.domain.errors import UsageInvalid
 from meltline.ports import SnapshotKey
 from tests.lake.avro_files import list_bytes

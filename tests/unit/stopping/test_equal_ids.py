@@ -9,10 +9,10 @@ import pytest
 from meltline.app.catalog.management import detach
 from meltline.app.catalog.resolve import read_table
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.owner_guards import trust
 from meltline.app.purge.purge import apply_purges
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
+from meltline.app.safety.owner_guards import trust
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MetadataUnreadable
 from meltline.ports import PurgeVeto

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.owner_guards import trust
 from meltline.app.run.gate_step import run_gate
 from meltline.app.run.lifecycle import Run
+from meltline.app.safety.owner_guards import trust
 from tests.lake.lake import Lake, Table
 from tests.unit.stopping.odd_lists import Row, all_as_existing, count_wrongly, nothing, one_more
 

@@ -9,7 +9,7 @@ from meltline.app.catalog.management import detach
 from meltline.app.clone.clone import clone
 from meltline.app.clone.shares import create_share
 from meltline.app.drop.drop import drop
-from meltline.app.ground.owner_guards import trust
+from meltline.app.safety.owner_guards import trust
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import CONTRADICTORY
 from tests.lake.lake import Lake, Table

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.findings import Finding
 from meltline.app.run.recorded import run_recorded
+from meltline.app.safety.findings import Finding
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import MeltlineError
 from meltline.ports import CommitOutcome, Committer

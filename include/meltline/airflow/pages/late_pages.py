@@ -60,7 +60,7 @@ def ledgers_of_request() -> Iterator[Any]:
         ConfigInvalid: There is no such file, or it is wrong.
     """
     from meltline.airflow.requests.configuration import config_path  # noqa: PLC0415
-    from meltline.app.ground.preconditions import require_prepared  # noqa: PLC0415
+    from meltline.app.safety.preconditions import require_prepared  # noqa: PLC0415
     from meltline.config.load import load_config  # noqa: PLC0415
     from meltline.wiring import Wiring  # noqa: PLC0415
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from meltline.app.archive.cold_status import remember_copies
 from meltline.app.archive.cold_tables import ColdTables, require_cold
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.cold_owner import ColdOwner, mark_of
-from meltline.app.ground.epochs import raise_epoch
-from meltline.app.ground.preconditions import require_generation
+from meltline.app.safety.audit import audit
+from meltline.app.safety.cold_owner import ColdOwner, mark_of
+from meltline.app.safety.epochs import raise_epoch
+from meltline.app.safety.preconditions import require_generation
 from meltline.app.services import ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.archive.cold_owner import INSTALLATION

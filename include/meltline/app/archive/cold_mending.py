@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from meltline.app.archive.cold_facts import Side
 from meltline.app.archive.cold_files import readable_manifests
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import RunContext
 from meltline.domain.archive.cold_paths import original_of
 from meltline.domain.deletion.plan import PlanKind, PlanState

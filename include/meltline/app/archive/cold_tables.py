@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from meltline.app.catalog.metadata import load_state, load_states
 from meltline.app.catalog.tables import ObservedTable
-from meltline.app.ground.cold_owner import ColdOwner, mark_of
+from meltline.app.safety.cold_owner import ColdOwner, mark_of
 from meltline.app.services import ColdReader, ReadContext
 from meltline.config.load import Config
 from meltline.domain.archive.archive import COLD_OF

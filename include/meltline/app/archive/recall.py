@@ -8,7 +8,7 @@ from meltline.app.archive.cold_files import live_files, manifests_of, own_files
 from meltline.app.archive.cold_tables import ColdTables, require_cold
 from meltline.app.archive.replicate import require_deep
 from meltline.app.catalog.metadata import load_concurrently
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.errors import MeltlineError, TableNotFound

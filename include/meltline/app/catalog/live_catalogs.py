@@ -15,7 +15,7 @@ from meltline.app.catalog.metadata import (
     metadata_of,
     standing_states,
 )
-from meltline.app.catalog.registrations import ENDED, LastSeen, identified, load_last_seen
+from meltline.app.catalog.registrations import LastSeen, identified, load_last_seen
 from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.drop.drops import LET_GO, levels_of
@@ -121,7 +121,7 @@ class _Look:
         return [
             row
             for pointer, row in rows.items()
-            if (row.status in ENDED or row.name.catalog not in self.listed.listings)
+            if (row.is_ended or row.name.catalog not in self.listed.listings)
             and pointer not in present
         ]
 
@@ -131,7 +131,7 @@ class _Look:
         at: dict[str, set[str]] = {}
         for table in self.rows:
             at.setdefault(table.metadata_location, set()).add(table.uuid)
-            if table.status not in ENDED:
+            if not table.is_ended:
                 at.setdefault(str(table.name), set()).add(table.uuid)
         self.states += metadata_of(loaded.values())
         errors = errors_of(loaded)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.catalog.metadata import load_if_readable, load_state, load_unmanaged
-from meltline.app.catalog.registrations import ENDED, load_standing
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import raise_epoch
-from meltline.app.ground.owner_guards import override
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import raise_epoch
+from meltline.app.safety.owner_guards import override
 from meltline.app.services import ReadContext
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -155,7 +155,7 @@ def _record_detached(context: ReadContext, name: TableName, reason: str) -> None
     """Records the reason under each registration that has the name today."""
     decisions, now = context.control.decisions, context.clock.now()
     for row in context.control.registrations.all():
-        if row.name == name and row.status not in ENDED:
+        if row.name == name and not row.is_ended:
             decisions.save_guard(
                 GuardRecord(row.uuid, GuardKind.DETACHED, context.who, reason, now)
             )
@@ -209,7 +209,7 @@ def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> li
         rows: What the ledger knows.
         unread: What catalogs have of such tables.
     """
-    standing = (row for row in rows if row.status not in ENDED)
+    standing = (row for row in rows if not row.is_ended)
     rows_by_name = grouped(standing, lambda row: row.name)
     return [
         pointer for pointer in unread if not _was_read(pointer, rows_by_name.get(pointer.name, ()))
@@ -245,7 +245,7 @@ def claim_unmanaged(
         if not uuid or not folders:
             continue
         rows = registrations.all()
-        uuids = {row.uuid for row in rows if row.name == pointer.name and row.status not in ENDED}
+        uuids = {row.uuid for row in rows if row.name == pointer.name and not row.is_ended}
         if not uuids:
             row = _unmanaged_row(pointer, uuid, folders[0], error, now)
             uuids = {opened.uuid for opened in registrations.open([row])}
@@ -281,7 +281,7 @@ def held_by_group(
     if not context.config.holds_group:
         return set()
     ownerships = set(context.control.registrations.ownerships())
-    standing = grouped((r for r in rows if r.status not in ENDED), lambda row: row.name)
+    standing = grouped((r for r in rows if not r.is_ended), lambda row: row.name)
 
     def is_confined(pointer: CatalogEntry) -> bool:
         try:
@@ -350,7 +350,7 @@ def detached_with_reason(
         unread: What catalogs have of tables that are left out.
     """
     given = {r.table_uuid: r.reason for r in decisions.guards() if r.kind is GuardKind.DETACHED}
-    standing = (row for row in rows if row.status not in ENDED)
+    standing = (row for row in rows if not row.is_ended)
     detached = {row.name: given[row.uuid] for row in standing if row.uuid in given}
     vouched = {pointer.name for pointer in vouched_for(decisions, store, unread)}
     words = {word.table: word.reason for word in decisions.vouched() if word.table in vouched}

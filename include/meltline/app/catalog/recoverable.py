@@ -11,8 +11,8 @@ from datetime import datetime
 
 from meltline.app.catalog.dropped import DroppedTable, dropped_tables
 from meltline.app.catalog.metadata import load_concurrently, load_if_readable
-from meltline.app.catalog.registrations import ENDED, load_standing
-from meltline.app.ground.purge_vetoes import files_of, veto_for
+from meltline.app.catalog.registrations import load_standing
+from meltline.app.safety.purge_vetoes import files_of, veto_for
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.drop.drops import LET_GO, is_dropped_name
@@ -221,7 +221,7 @@ def _require_noticed(name: TableName, lost: Sequence[KnownTable]) -> None:
     """
     if not lost:
         return
-    unseen = any(row.status not in ENDED for row in lost)
+    unseen = any(not row.is_ended for row in lost)
     raise RecoveryImpossible(
         f"nobody knows the last state of {name}",
         object=str(name),

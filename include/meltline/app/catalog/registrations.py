@@ -27,7 +27,6 @@ from meltline.app.catalog.metadata import (
     standing_states,
 )
 from meltline.app.services import ReadContext, ReadSources
-from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import MeltlineError
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import claim_prefix, location_key
@@ -35,9 +34,6 @@ from meltline.domain.iceberg.metadata_parser import equal_ids
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, ObjectReader
-
-ENDED = ("gone", LET_GO)
-"""The status of a registration that stands under its name no more."""
 
 UNOBSERVED = "unobserved"
 """The status of a registration that a command has met before any observation."""
@@ -60,7 +56,7 @@ def goes_on(state: TableMetadata, row: KnownTable) -> bool:
         return True
     same = state.table_uuid == row.table_uuid and state.name == row.name
     same = same and claim_prefix(state.location) == claim_prefix(row.location)
-    return same and row.status not in ENDED and _has_newest(state, row) is True
+    return same and not row.is_ended and _has_newest(state, row) is True
 
 
 def comes_of(state: TableMetadata, row: KnownTable) -> bool:
@@ -235,7 +231,7 @@ def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict
         uuid: state.uuid
         for uuid, names in ended.items()
         for state in standing
-        if all(row.status in ENDED and comes_of(state, row) for row in names)
+        if all(row.is_ended and comes_of(state, row) for row in names)
     }
 
 
@@ -284,7 +280,7 @@ class _Entries:
 
     def _own(self, state: TableMetadata) -> list[KnownTable]:
         """What stood under the name before, where the table goes on from it."""
-        rows = (row for row in self._rows(state) if row.status not in ENDED)
+        rows = (row for row in self._rows(state) if not row.is_ended)
         return [row for row in rows if row.name == state.name and goes_on(state, row)]
 
     def _predecessors(
@@ -322,7 +318,7 @@ class _Entries:
         cannot be listed or read may stand there still.
         """
         rows = (peer for peer in self.rows[row.table_uuid] if peer.uuid == row.uuid)
-        names = (peer for peer in rows if peer.status not in ENDED and peer.name not in present)
+        names = (peer for peer in rows if not peer.is_ended and peer.name not in present)
         return not any(self._stands(peer) for peer in names)
 
     def _stands(self, row: KnownTable) -> bool:

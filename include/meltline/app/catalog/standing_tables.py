@@ -7,7 +7,7 @@ from datetime import datetime
 from meltline.app.catalog.metadata import Loaded, standing_states
 from meltline.app.catalog.registrations import identified
 from meltline.app.catalog.tables import ObservedTable, is_ledger, keep_requests, observed_table
-from meltline.app.ground.owner_guards import OwnerGuards
+from meltline.app.safety.owner_guards import OwnerGuards
 from meltline.app.services import ReadContext
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata

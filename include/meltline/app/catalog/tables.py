@@ -8,8 +8,8 @@ from types import MappingProxyType
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
-from meltline.app.ground.owner_guards import OwnerGuards
-from meltline.app.ground.servers import unmanaged_reason
+from meltline.app.safety.owner_guards import OwnerGuards
+from meltline.app.safety.server_probe import unmanaged_reason
 from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.archive.archive import Validity
 from meltline.domain.archive.cold import ColdPolicy, chosen, cold_policy

@@ -8,7 +8,7 @@ from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.replication.synced_table import read_synced
 from meltline.app.chunks.tracking import chunk_lock
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import RunContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.sync import TableSync

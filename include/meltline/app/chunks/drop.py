@@ -23,12 +23,12 @@ from meltline.app.chunks.replication.cold_rows import ColdCount
 from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of, written_since
 from meltline.app.expire.expire import altered
 from meltline.app.gate.gate import not_passed
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.cold_owner import ColdOwner
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.observe.own_drops import own_drop
-from meltline.app.safety.plan_locks import PlanLocks
+from meltline.app.safety.audit import audit
+from meltline.app.safety.cold_owner import ColdOwner
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.preconditions import require_clock, require_generation, require_go
+from meltline.app.safety.stored_plans import PlanLocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk, Deferral
 from meltline.domain.chunks.cold.row_digests import ColdDigest

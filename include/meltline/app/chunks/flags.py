@@ -6,7 +6,7 @@ from meltline.app.catalog.resolve import parse_table_name, require_changeable
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables, require_tracked
 from meltline.app.chunks.proofs import tier
 from meltline.app.chunks.tracking import chunk_lock, tracking_of
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.ranges import chunk_address, parse_chunk_address

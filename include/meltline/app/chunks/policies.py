@@ -8,7 +8,7 @@ from meltline.app.catalog.resolve import require_changeable
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.declare import LayoutWish, tracked_or_new
 from meltline.app.chunks.tracking import chunk_lock, track
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.durability import due_to_drop, first_portion, old_enough

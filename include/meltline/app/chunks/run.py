@@ -16,13 +16,13 @@ from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.rollups.refresh import RefreshedRollup, refresh_rollups
 from meltline.app.chunks.rounds import DropRound, JudgedPlans
 from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.preconditions import require_datable
 from meltline.app.run.not_armed import NotArmedCounts
 from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import CHUNK_STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.preconditions import require_datable
 from meltline.app.safety.stored_plans import end_refused, is_over
 from meltline.app.services import RunContext
 from meltline.domain.chunks.durability import Deferred

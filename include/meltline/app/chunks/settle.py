@@ -10,7 +10,7 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.synced_table import read_synced
 from meltline.app.chunks.rollups.refresh import change_rollup
 from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Standing
 from meltline.domain.chunks.main_line import answered, resettled

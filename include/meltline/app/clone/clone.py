@@ -33,9 +33,9 @@ from meltline.app.drop.drop import (
     levels_within,
     require_not_ledger,
 )
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.owner_guards import GuardLog
-from meltline.app.ground.purge_vetoes import files_of, group_locks, refuse_claimed
+from meltline.app.safety.audit import audit
+from meltline.app.safety.owner_guards import GuardLog
+from meltline.app.safety.purge_vetoes import files_of, group_locks, refuse_claimed
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import (
     Identity,

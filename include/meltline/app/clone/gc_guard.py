@@ -12,9 +12,9 @@ from meltline.app.catalog.commit import same_table
 from meltline.app.catalog.dropped import let_go_tables
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import is_ledger
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.owner_guards import GuardLog
-from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.safety.audit import audit
+from meltline.app.safety.owner_guards import GuardLog
+from meltline.app.safety.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals
 from meltline.domain.clone.clones import GC_BEFORE, guarded, is_guarded, unguarded

@@ -11,9 +11,9 @@ from meltline.app.catalog.commit import same_table
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard
 from meltline.app.clone.share_tables import SharePart, StandingTable, all_whereabouts
 from meltline.app.drop.drop import busy, drop_for_good
-from meltline.app.ground.owner_guards import GuardLog
-from meltline.app.ground.purge_vetoes import group_locks
-from meltline.app.ground.servers import unmanaged_reason
+from meltline.app.safety.owner_guards import GuardLog
+from meltline.app.safety.purge_vetoes import group_locks
+from meltline.app.safety.server_probe import unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import Source, first_moment, guarded
 from meltline.domain.clone.shares import Share, emptied, pin, shared_document, tag_of

@@ -34,7 +34,7 @@ from meltline.app.clone.share_tables import (
     whereabouts,
 )
 from meltline.app.drop.drop import levels_within, require_not_ledger
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.clone.shares import Share
 from meltline.domain.drop.drops import is_dropped_name

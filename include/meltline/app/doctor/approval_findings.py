@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from meltline.app.ground.findings import Finding
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
+from meltline.app.safety.findings import Finding
 from meltline.domain.units import format_files, format_instant
 
 

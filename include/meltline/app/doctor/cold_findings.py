@@ -7,8 +7,8 @@ from meltline.app.archive.cold_tables import ColdTables, plain_name
 from meltline.app.archive.foreign_metadata import foreign_commits, last_of_ours
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of
-from meltline.app.ground.cold_owner import mark_of
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.cold_owner import mark_of
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.sync import SYNC_OF

@@ -37,18 +37,18 @@ from meltline.app.doctor.plan_findings import (
 from meltline.app.doctor.rollup_findings import rollup_findings
 from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.findings import Finding
-from meltline.app.ground.preconditions import require_generation, require_not_behind
-from meltline.app.ground.servers import is_probe_open, unmanaged_reason
 from meltline.app.observe.open_commits import obstacles
+from meltline.app.ownership.foreign_findings import foreign_findings
+from meltline.app.ownership.roots import withheld_findings
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
 from meltline.app.retention.consumer_findings import consumer_findings
 from meltline.app.retention.holds import ending_soon
 from meltline.app.retention.writers import writer_advice
-from meltline.app.safety.foreign_findings import foreign_findings
-from meltline.app.safety.roots import withheld_findings
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.findings import Finding
+from meltline.app.safety.preconditions import require_generation, require_not_behind
+from meltline.app.safety.server_probe import is_probe_open, unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.app.status.status_findings import stopped_findings
 from meltline.app.storage.guarded_tables import guarded_tables

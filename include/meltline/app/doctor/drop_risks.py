@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import is_dropped_name, read_drop
 from meltline.domain.iceberg.locations import claim_prefix

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meltline.app.ground.preconditions import write_probe
+from meltline.app.safety.preconditions import write_probe
 from meltline.app.services import RunContext
 from meltline.domain.errors import SetupMissing, StoreRefused
 from meltline.domain.iceberg.names import TableName

@@ -1,7 +1,7 @@
 """What `doctor` says of catalogs that show only a part of what is needed."""
 
-from meltline.app.ground.findings import Finding
-from meltline.app.safety.half_seen import half_seen_sentences
+from meltline.app.ownership.half_seen import half_seen_sentences
+from meltline.app.safety.findings import Finding
 from meltline.domain.deletion.withheld import MOVE_AWAY
 from meltline.ports import PlaceReader
 

@@ -8,13 +8,13 @@ from uuid import uuid4
 from meltline.app.archive.cold_status import remember_copies
 from meltline.app.doctor.adopted_chunks import forget_chunk_words
 from meltline.app.doctor.grounds import require_grounds, require_made
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import STOPPED, adopt_epoch
-from meltline.app.ground.installations import require_alone, require_own_roots
-from meltline.app.ground.preconditions import require_generation
-from meltline.app.ground.sandbox import SANDBOX_MARK, is_marked, sandbox_mark
 from meltline.app.observe.known_registrations import take_up_all
-from meltline.app.safety.roots import proposed_roots
+from meltline.app.ownership.roots import proposed_roots
+from meltline.app.safety.arming import SANDBOX_MARK, is_marked, sandbox_mark
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import STOPPED, adopt_epoch
+from meltline.app.safety.installations import require_alone, require_own_roots
+from meltline.app.safety.preconditions import require_generation
 from meltline.app.services import RunContext
 from meltline.domain.epochs import EPOCH, GENERATION
 from meltline.domain.errors import CatalogReadOnly, LedgerOutOfStep, NotASandbox

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.domain.errors import ConnectRefused, MeltlineError, MissingExtra, SetupMissing
 from meltline.extras import VersionOf, installed_version, refuse_connect, require_spark
 from meltline.jars.java import java_home

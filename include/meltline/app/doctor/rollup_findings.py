@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_instant

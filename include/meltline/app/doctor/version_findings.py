@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.domain.errors import StoreRefused
 from meltline.domain.places import is_local, store_of
 from meltline.ports import ObjectReader

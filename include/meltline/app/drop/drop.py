@@ -19,9 +19,9 @@ from meltline.app.catalog.resolve import find_object, load_table, require_change
 from meltline.app.catalog.share_places import follow_source, refuse_share
 from meltline.app.catalog.tables import levels_around, observed_table, remembered, retention_of
 from meltline.app.catalog.ways_back import recovery_of
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.preconditions import require_not_behind
-from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.safety.audit import audit
+from meltline.app.safety.preconditions import require_not_behind
+from meltline.app.safety.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.drop.drops import KEYS, Drop

@@ -22,9 +22,9 @@ from meltline.app.catalog.metadata import (
 )
 from meltline.app.catalog.registrations import comes_of
 from meltline.app.catalog.tables import observed_table, retention_of
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.servers import unmanaged_reason
 from meltline.app.retention.policies import APPLIED
+from meltline.app.safety.audit import audit
+from meltline.app.safety.server_probe import unmanaged_reason
 from meltline.app.services import ReadContext
 from meltline.config.load import Config
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop

@@ -16,11 +16,11 @@ from meltline.app.catalog.registrations import heirs, known_table
 from meltline.app.catalog.tables import ObservedTable, observed_table, retention_of
 from meltline.app.drop.external_drops import GoneTable, gone_tables, keep_gone_table
 from meltline.app.expire.plan_expiration import untouchable
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.purge_vetoes import group_locks
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.audit import audit
+from meltline.app.safety.purge_vetoes import group_locks
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.drop.drops import LET_GO, read_drop

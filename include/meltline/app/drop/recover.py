@@ -17,10 +17,10 @@ from meltline.app.catalog.resolve import (
     parse_table_name,
     require_changeable,
 )
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.owner_guards import GuardLog
-from meltline.app.ground.purge_vetoes import snapshot_kept
 from meltline.app.observe.losses.vanished_commits import end_vanished
+from meltline.app.safety.audit import audit
+from meltline.app.safety.owner_guards import GuardLog
+from meltline.app.safety.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.clone.clones import copied_properties, guarded, only_snapshot
 from meltline.domain.errors import NamespaceNotFound, UsageInvalid

@@ -18,8 +18,8 @@ from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, require_changeable
 from meltline.app.catalog.ways_back import newest
 from meltline.app.drop.drop import busy, unmarked
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.purge_vetoes import files_of, group_locks, snapshot_kept, veto_for
+from meltline.app.safety.audit import audit
+from meltline.app.safety.purge_vetoes import files_of, group_locks, snapshot_kept, veto_for
 from meltline.app.services import ReadContext
 from meltline.domain.drop.drops import Drop
 from meltline.domain.errors import MeltlineError, UsageInvalid

@@ -1,7 +1,7 @@
 """Abandon: a person's word that no ref was lost by a commit of which that cannot be told."""
 
-from meltline.app.ground.audit_log import audit
-from meltline.app.safety.plan_locks import PlanLocks
+from meltline.app.safety.audit import audit
+from meltline.app.safety.stored_plans import PlanLocks
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import MeltlineError, UsageInvalid

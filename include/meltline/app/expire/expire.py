@@ -15,17 +15,16 @@ from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.expire.expire_commits import Commits
 from meltline.app.expire.plan_checks import Committed, LockedPlans, Outcome, PlanChecks
 from meltline.app.expire.plan_expiration import owner_retentions
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import (
+from meltline.app.observe.observe import Observation, observe, registrations
+from meltline.app.observe.ref_check import changed_heads
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.preconditions import (
     present,
     require_clock,
     require_generation,
     require_go,
 )
-from meltline.app.observe.observe import Observation, observe, registrations
-from meltline.app.observe.ref_check import changed_heads
-from meltline.app.safety.plan_locks import PlanLocks
-from meltline.app.safety.stored_plans import PlannedFiles
+from meltline.app.safety.stored_plans import PlanLocks, PlannedFiles
 from meltline.app.services import RunContext
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.deletion.plan import Plan, PlanState

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.expire.plan_checks import CheckedPlan, Outcome, PlanChecks
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import require_go
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.preconditions import require_go
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.ports import Committer, Lock, LockTable, SwitchLedger

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from meltline.app.archive.cold_facts import ColdFacts
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
-from meltline.app.ground.owner_guards import OwnerGuards
-from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.protected_files import protected_among
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.ownership.protected_files import protected_among
+from meltline.app.safety.owner_guards import OwnerGuards
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.deletion.sharing_groups import Groups

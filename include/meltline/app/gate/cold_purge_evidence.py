@@ -13,7 +13,7 @@ from meltline.app.archive.copy_proofs import unproved_copies
 from meltline.app.catalog.live_catalogs import LiveCatalogs
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.gate.sources import GateSources
-from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.app.ownership.departed_objects import DepartedObjects
 from meltline.config.load import Config
 from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
 from meltline.domain.archive.cold import cold_policy

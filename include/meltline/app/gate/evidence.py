@@ -11,10 +11,10 @@ from meltline.app.gate.expire_evidence import LedgerFacts, expire_measures
 from meltline.app.gate.proof import Leaving, prove
 from meltline.app.gate.purge_evidence import purge_measures
 from meltline.app.gate.sources import GateSources
-from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
-from meltline.app.safety.half_seen import half_seen_now, lying_in, place_in
-from meltline.app.safety.other_names import OtherNames, needed_by_other_names
-from meltline.app.safety.protected_files import metadata_keys
+from meltline.app.ownership.foreign_owners import NamedFiles, contested_paths
+from meltline.app.ownership.half_seen import half_seen_now, lying_in, place_in
+from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_names
+from meltline.app.ownership.protected_files import metadata_keys
 from meltline.domain.deletion.gate import GateFacts
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan, PlanKind

@@ -12,8 +12,8 @@ from functools import cached_property
 from meltline.app.catalog.live_catalogs import LiveCatalogs, ledger_uuids
 from meltline.app.catalog.management import vouched_for
 from meltline.app.gate.sources import GateSources
-from meltline.app.ground.owner_guards import trusted_tables
 from meltline.app.observe.changed_lists import changed_lists
+from meltline.app.safety.owner_guards import trusted_tables
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName

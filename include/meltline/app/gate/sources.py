@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from meltline.app.archive.cold_facts import Side
 from meltline.app.catalog.live_catalogs import LiveCatalogs
-from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.app.ownership.departed_objects import DepartedObjects
 from meltline.config.load import Config
 from meltline.domain.clock import Clock
 from meltline.domain.iceberg.files import Departure

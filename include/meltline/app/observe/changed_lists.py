@@ -8,7 +8,7 @@ has the snapshot any more, or until a person has the index made anew.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.domain.clock import Clock
 from meltline.domain.errors import ListChanged, MeltlineError
 from meltline.domain.iceberg.reachable import ReachableSet

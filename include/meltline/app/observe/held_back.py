@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
-from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.half_seen import half_seen_notices, lying_in, remembered_places
-from meltline.app.safety.other_names import OtherNames, needed_by_other_names
-from meltline.app.safety.roots import outside_tables_now
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.ownership.half_seen import half_seen_notices, lying_in, remembered_places
+from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_names
+from meltline.app.ownership.roots import outside_tables_now
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.withheld import Why, Withheld, order
 from meltline.domain.errors import MeltlineError

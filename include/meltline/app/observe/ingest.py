@@ -4,9 +4,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.owner_guards import trusted_tables
-from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.linear_history import TableLine, as_far_as_told, lines_that_moved
 from meltline.app.observe.manifest_lists import (
     ListedSnapshot,
@@ -15,6 +12,9 @@ from meltline.app.observe.manifest_lists import (
     read_lists,
     refuse_changed,
 )
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.owner_guards import trusted_tables
+from meltline.app.safety.tombstones import take_back
 from meltline.app.services import RunContext
 from meltline.domain.errors import MeltlineError, MetadataUnreadable
 from meltline.domain.grouping import grouped

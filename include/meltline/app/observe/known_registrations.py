@@ -15,7 +15,7 @@ from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import Loaded, load_states, metadata_of
 from meltline.app.catalog.registrations import UNOBSERVED, goes_on, identified, known_table
 from meltline.app.catalog.tables import is_ledger
-from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.app.services import RunContext
 from meltline.domain.clock import Clock
 from meltline.domain.grouping import grouped

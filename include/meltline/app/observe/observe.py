@@ -39,7 +39,7 @@ from meltline.app.observe.recording import (
 from meltline.app.observe.ref_check import still_changed_heads
 from meltline.app.observe.stale_registrations import left_behind
 from meltline.app.observe.view_leases import lease_sources
-from meltline.app.safety.half_seen import half_seen_now, record_half_seen
+from meltline.app.ownership.half_seen import half_seen_now, record_half_seen
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.drop.drops import LET_GO

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from meltline.app.catalog.metadata import load_concurrently, load_states
 from meltline.app.catalog.registrations import comes_of, forerunners, known_table
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.tombstones import take_back
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.tombstones import take_back
 from meltline.app.services import RunContext
 from meltline.domain.drop.drops import LET_GO
 from meltline.domain.errors import MeltlineError

@@ -8,8 +8,8 @@ read, and held against the one that it replaced.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from meltline.app.catalog.metadata import load_concurrently, load_state
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.safety.audit import audit
+from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.errors import HeadChanged, MeltlineError

@@ -1,7 +1,7 @@
 """Allowed owners: a person says that a foreign owner is known, and needs nothing any more."""
 
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import raise_epoch
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import raise_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.foreign_owners import AllowedOwner
 from meltline.domain.errors import UsageInvalid

@@ -11,7 +11,7 @@ from datetime import datetime
 from meltline.app.observe.observe import Observation
 from meltline.app.orphans.orphan_candidates import Candidate, Candidates
 from meltline.app.orphans.scan_roots import Claim
-from meltline.app.safety.foreign_owners import (
+from meltline.app.ownership.foreign_owners import (
     VIEWS,
     Uuids,
     metadata_signs,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.tables import is_ledger
 from meltline.app.expire.plan_expiration import owner_retentions
 from meltline.app.observe.observe import Observation, registrations
@@ -55,7 +54,7 @@ def places_to_sweep(
 def _may_be_swept(context: ReadContext, table: KnownTable, globs: tuple[str, ...]) -> bool:
     """Whether a table stands in hot and was selected; the ledger's own never are."""
     name = table.name
-    stands = table.status not in ENDED and name.catalog == context.config.hot
+    stands = not table.is_ended and name.catalog == context.config.hot
     return stands and not is_ledger(context, name) and selected(name, globs)
 
 
@@ -167,7 +166,7 @@ class Claims:
             return next((f"{name}: {why}" for name, why in refusals if why), "")
         rows = self._known.get(uuid, [])
         name = rows[0].name if rows else uuid
-        if not rows or any(table.status not in ENDED for table in rows):
+        if not rows or any(not table.is_ended for table in rows):
             return f"{name} lies there too and was not read today"
         # What was read under one name was read under the other: it is the same document.
         read = {table.metadata_location for table in rows if not table.incomplete}

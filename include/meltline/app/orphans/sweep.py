@@ -12,9 +12,6 @@ from typing import Any
 from uuid import uuid4
 
 from meltline.app.catalog.metadata import load_concurrently
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.preconditions import require_clock, require_generation
 from meltline.app.observe.held_back import note_withheld
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.orphans.foreign_claims import leave_foreign
@@ -26,8 +23,11 @@ from meltline.app.orphans.orphan_candidates import (
     sift,
 )
 from meltline.app.orphans.scan_roots import Claims, places_to_sweep
+from meltline.app.ownership.foreign_owners import seen_sign
 from meltline.app.run_request import RunRequest
-from meltline.app.safety.foreign_owners import seen_sign
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.audit import audit
+from meltline.app.safety.preconditions import require_clock, require_generation
 from meltline.app.services import RunContext, SweepServices
 from meltline.domain.deletion.orphans import (
     Inventory,

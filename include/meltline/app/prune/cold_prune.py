@@ -14,9 +14,6 @@ from meltline.app.archive.cold_files import live_files, manifests_of, own_files
 from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
 from meltline.app.catalog.metadata import load_document, load_state
 from meltline.app.catalog.tables import ObservedTable
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import require_clock, require_generation, require_go
 from meltline.app.prune.prune_deletes import Pruned, PruneDeletes
 from meltline.app.prune.prune_evidence import (
     duties,
@@ -25,6 +22,9 @@ from meltline.app.prune.prune_evidence import (
 )
 from meltline.app.prune.prune_gate import PruneGate
 from meltline.app.retrieval.tiers import cold_pasts
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.preconditions import require_clock, require_generation, require_go
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.archive.pruning import (

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meltline.app.catalog.metadata import load_state
-from meltline.app.ground.preconditions import require_go
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.ownership.half_seen import remembered_places
 from meltline.app.prune.prune_evidence import PROOF_LASTS, needed
 from meltline.app.prune.prune_gate import PruneGate
-from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.half_seen import remembered_places
+from meltline.app.safety.preconditions import require_go
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.pruning import PRUNING, PrunePlan, read_plan
 from meltline.domain.archive.seals import sealing

@@ -14,7 +14,6 @@ from meltline.app.archive.replicate import missing_in_deep
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.tables import ObservedTable
 from meltline.app.gate.gate import reasons
-from meltline.app.ground.epochs import RunEpoch
 from meltline.app.prune.prune_evidence import (
     Duties,
     held_by_hold,
@@ -23,6 +22,7 @@ from meltline.app.prune.prune_evidence import (
     readable_tables,
     refused,
 )
+from meltline.app.safety.epochs import RunEpoch
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.cold_paths import lies_under
 from meltline.domain.archive.pruning import PrunePlan, newest, read_plan

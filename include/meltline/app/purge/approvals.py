@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import raise_epoch
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import raise_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState

@@ -6,7 +6,7 @@ The purge that meets one says so, and each later plan whether it is still there.
 from collections.abc import Sequence
 
 from meltline.app.observe.held_back import note_withheld, withheld
-from meltline.app.safety.departed_objects import left_alone
+from meltline.app.ownership.departed_objects import left_alone
 from meltline.app.services import RunContext
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.files import Departure, DepartureState

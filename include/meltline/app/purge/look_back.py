@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.incidents import standing_incidents
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.recording import side_files_of
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.purge.recheck import PurgeRecheck
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.incidents import standing_incidents
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import DeletedWhileNamed, MeltlineError

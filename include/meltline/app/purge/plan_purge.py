@@ -10,18 +10,18 @@ from uuid import uuid4
 from meltline.app.archive.cold_withheld import without_proof
 from meltline.app.catalog.registrations import heirs
 from meltline.app.expire.plan_expiration import untouchable
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.purge_vetoes import WantedFiles, settle_wanted_back, wanted_files
-from meltline.app.ground.tombstones import take_back
 from meltline.app.observe.held_back import leading_out, needed_elsewhere, note_withheld, withheld
 from meltline.app.observe.observe import Observation
+from meltline.app.ownership.departed_objects import left_alone
+from meltline.app.ownership.foreign_owners import NamedFiles, contested_paths, first_look
+from meltline.app.ownership.roots import gone_outside_tables
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.left_objects import note_left
 from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
-from meltline.app.safety.departed_objects import left_alone
-from meltline.app.safety.foreign_owners import NamedFiles, contested_paths, first_look
-from meltline.app.safety.roots import gone_outside_tables
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.purge_vetoes import WantedFiles, settle_wanted_back, wanted_files
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans
+from meltline.app.safety.tombstones import take_back
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState, plan_digest, plan_id
 from meltline.domain.deletion.withheld import Why

@@ -11,15 +11,7 @@ from itertools import chain
 from uuid import uuid4
 
 from meltline.app.expire.expire import altered
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import require_clock, require_generation, require_go
-from meltline.app.ground.tombstones import (
-    audit_cancelled,
-    audit_deleted,
-    audit_replaced,
-    next_departures,
-)
+from meltline.app.ownership.departed_objects import DepartedObjects
 from meltline.app.purge.left_objects import left_by_now, note_left
 from meltline.app.purge.look_back import LookBack, PurgeIncidents
 from meltline.app.purge.purge_batches import (
@@ -35,8 +27,16 @@ from meltline.app.purge.purge_batches import (
 from meltline.app.purge.purge_claims import BatchClaims, PurgePermits
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.purge.recheck import PurgeRecheck
-from meltline.app.safety.departed_objects import DepartedObjects
-from meltline.app.safety.plan_locks import PlanLocks
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.preconditions import require_clock, require_generation, require_go
+from meltline.app.safety.stored_plans import PlanLocks
+from meltline.app.safety.tombstones import (
+    audit_cancelled,
+    audit_deleted,
+    audit_replaced,
+    next_departures,
+)
 from meltline.app.services import RunContext
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import MeltlineError, PlanStale

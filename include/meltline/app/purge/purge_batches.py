@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from meltline.app.ground.preconditions import require_go
+from meltline.app.ownership.departed_objects import DepartedObjects
 from meltline.app.purge.look_back import LookBack
 from meltline.app.purge.purge_progress import PlanInHand
-from meltline.app.safety.departed_objects import DepartedObjects
+from meltline.app.safety.preconditions import require_go
 from meltline.counted import Counted
 from meltline.domain.clock import Clock
 from meltline.domain.errors import MeltlineError, PlanStale

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from meltline.app.gate.gate import not_passed
-from meltline.app.ground.epochs import RunEpoch
-from meltline.app.ground.preconditions import require_go
 from meltline.app.purge.purge_batches import Batch, claim_of, stop_all
+from meltline.app.safety.epochs import RunEpoch
+from meltline.app.safety.preconditions import require_go
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.deletion.plan import Plan

@@ -6,14 +6,14 @@ from functools import cached_property, partial
 from itertools import chain
 
 from meltline.app.catalog.standing_tables import StandingTables
-from meltline.app.ground.purge_vetoes import wanted_files
 from meltline.app.observe.held_back import doubted_keys
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.observe.recording import side_files_of
-from meltline.app.safety.confinement import Confinement
-from meltline.app.safety.foreign_owners import NamedFiles, contested_paths
-from meltline.app.safety.half_seen import half_seen_now, lying_in, place_in
-from meltline.app.safety.other_names import OtherNames, needed_by_other_names
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.ownership.foreign_owners import NamedFiles, contested_paths
+from meltline.app.ownership.half_seen import half_seen_now, lying_in, place_in
+from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_names
+from meltline.app.safety.purge_vetoes import wanted_files
 from meltline.app.services import RunContext
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.withheld import Why

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
 from meltline.app.catalog.ways_back import naming_archived
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.purge_vetoes import snapshot_kept
+from meltline.app.safety.audit import audit
+from meltline.app.safety.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.errors import UndoRefused
 from meltline.domain.iceberg.metadata_editor import MetadataEditor

@@ -7,7 +7,7 @@ from meltline.app.catalog.commit import commit, open_table, require_free_name, r
 from meltline.app.catalog.resolve import load_table
 from meltline.app.catalog.share_places import share_at
 from meltline.app.catalog.ways_back import naming_archived
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.errors import NameConflict, RetentionOutOfRange
 from meltline.domain.iceberg.metadata_editor import MetadataEditor

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from meltline.app.catalog.tables import ObservedTable, TableRetention
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.retention.consumers import (
     Consumer,

@@ -8,8 +8,8 @@ from datetime import timedelta
 from meltline.app.catalog.commit import commit, pin, require_readable_name, unpin
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around, look_everywhere
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.purge_vetoes import snapshot_unclaimed
+from meltline.app.safety.audit import audit
+from meltline.app.safety.purge_vetoes import snapshot_unclaimed
 from meltline.app.services import ReadContext
 from meltline.domain.errors import (
     ConsumerAhead,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from meltline.app.catalog.new_names import is_there, require_free, require_outer
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.catalog.tables import levels_around
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.retention.policy import effective_retention

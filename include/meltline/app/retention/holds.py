@@ -10,8 +10,8 @@ from meltline.app.catalog.commit import commit, pin, unpin
 from meltline.app.catalog.resolve import find_object, load_table, require_changeable
 from meltline.app.catalog.tables import ObservedTable, look_everywhere
 from meltline.app.catalog.ways_back import naming_archived
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.purge_vetoes import claimed_of, group_locks, refuse_claimed, snapshot_kept
+from meltline.app.safety.audit import audit
+from meltline.app.safety.purge_vetoes import claimed_of, group_locks, refuse_claimed, snapshot_kept
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.drop.drops import is_dropped_name, read_drop

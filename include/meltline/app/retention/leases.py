@@ -13,9 +13,9 @@ from secrets import token_hex
 from threading import Event, Thread
 
 from meltline.app.catalog.resolve import load_table
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.preconditions import require_not_behind
-from meltline.app.ground.purge_vetoes import group_locks
+from meltline.app.safety.audit import audit
+from meltline.app.safety.preconditions import require_not_behind
+from meltline.app.safety.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.errors import LeaseLost, LeaseNotFound, MeltlineError, UsageInvalid

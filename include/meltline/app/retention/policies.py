@@ -21,7 +21,7 @@ from meltline.app.catalog.tables import (
     remembered,
     retention_of,
 )
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.archive.cold import cold_policy
 from meltline.domain.errors import CommitConflict, MeltlineError

@@ -15,10 +15,10 @@ from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.new_names import require_free, require_outer
 from meltline.app.catalog.resolve import parse_new_name, require_changeable
 from meltline.app.clone.clone import new_identity
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import observe
 from meltline.app.retrieval.tiers import cold_pasts, only_answer
+from meltline.app.safety.audit import audit
+from meltline.app.safety.preconditions import require_datable
 from meltline.app.services import ColdTier, ReadContext, Retrieval, RunContext
 from meltline.domain.archive.cold_past import ColdPast
 from meltline.domain.archive.cold_paths import lies_under, mirrored

@@ -8,7 +8,7 @@ from meltline.app.archive.cold_facts import Side
 from meltline.app.catalog.live_catalogs import look_afresh
 from meltline.app.gate.gate import judge, reasons
 from meltline.app.gate.sources import GateSources
-from meltline.app.ground.preconditions import keeps_our_time
+from meltline.app.safety.preconditions import keeps_our_time
 from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState

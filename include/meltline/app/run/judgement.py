@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import reasons
-from meltline.app.ground.audit_log import AuditTrail
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.purge.plan_purge import end_overtaken, plan_purge, take_back_referenced
 from meltline.app.run.gate_step import run_gate
+from meltline.app.safety.audit import AuditTrail
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan
 from meltline.app.services import RunContext
 from meltline.domain.deletion.gate import GateResult

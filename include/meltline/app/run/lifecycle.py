@@ -16,9 +16,6 @@ from meltline.app.catalog.tables import Foreseen, read_tables
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import ExpireResult, apply_expirations, would_depart
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.preconditions import require_clock, require_datable
-from meltline.app.ground.probe import probe_notices, second_check
 from meltline.app.observe.held_back import contested_notes, kept_back
 from meltline.app.observe.losses.torn_heads import note_torn
 from meltline.app.observe.observe import Observation, observe
@@ -36,6 +33,9 @@ from meltline.app.run.run_plans import RunPlans
 from meltline.app.run.steps import STEPS, Role, Step
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.preconditions import require_clock, require_datable
+from meltline.app.safety.server_probe import probe_notices, second_check
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext, SweepServices
 from meltline.concurrency import use_threads

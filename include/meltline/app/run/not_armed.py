@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from meltline.app.drop.finalize import due_drops
-from meltline.app.ground.arming import ArmingCheck
 from meltline.app.observe.observe import Observation
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.arming import ArmingCheck
 from meltline.app.services import RunContext
 
 

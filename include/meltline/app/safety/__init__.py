@@ -1,1 +1,1 @@
-"""What no plan may take: roots, other names, protected files, stored plans, the stop switch."""
+"""Permission to destroy: stop, arming, clock, epoch, vetoes, locks, and the audit of decisions."""

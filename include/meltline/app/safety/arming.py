@@ -1,76 +1,135 @@
-"""Arming the hot catalog, once, and disarming it."""
+"""Armed: whether anything may be destroyed in the hot catalog.
+
+Each step that destroys asks ledger and catalog, so that a task that is tried again asks again, and
+the ledger once more before each batch. Both must have the same person's word, for the warehouse as
+it is configured now.
+"""
 
 from dataclasses import dataclass
-from uuid import uuid4
 
-from meltline.app.ground.arming import ARMED, ArmingCheck
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import raise_epoch
 from meltline.app.services import ReadContext
-from meltline.domain.arming import Arming
-from meltline.domain.errors import MeltlineError, UsageInvalid
+from meltline.config.load import Config
+from meltline.domain.clock import NOW
+from meltline.domain.errors import NotArmed, NotASandbox
+from meltline.domain.safe_text import quote
+from meltline.ports import Catalog, CatalogListing, ObjectReader, SwitchLedger
+
+ARMED = "meltline.armed"
+"""The namespace property that has the word, beside the epoch."""
 
 
 @dataclass(frozen=True)
-class Disarmed:
-    """A catalog that was disarmed.
+class ArmingCheck:
+    """Whether anything may be destroyed, asked anew each time.
 
     Attributes:
-        unnoted: Why the catalog was not told of it; None where it was. Nothing is destroyed either
-            way, but an older backup of the control database would not be known for one.
+        catalog: The hot one.
+        once: Why the run at hand may destroy all the same; empty where nobody has said so.
     """
 
-    catalog: str
-    unnoted: MeltlineError | None = None
+    config: Config
+    switch: SwitchLedger
+    catalog: Catalog
+    store: ObjectReader
+    once: str
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "ArmingCheck":
+        """For what a step or command is about to do."""
+        hot = context.catalogs[context.config.hot]
+        return cls(context.config, context.control.switch, hot, context.store, context.once)
+
+    @property
+    def warehouse(self) -> str:
+        """Where the hot catalog's tables lie."""
+        return self.config.catalogs[self.config.hot].warehouse.rstrip("/")
+
+    def require(self, listing: CatalogListing | None = None) -> None:
+        """Refuses what would destroy.
+
+        Args:
+            listing: As `refusal` takes it.
+
+        Raises:
+            NotArmed: Nobody has armed the catalog, or not as it is now.
+            CatalogUnlistable: The catalog does not say.
+        """
+        if (refused := self.refusal(listing)) is not None:
+            raise refused
+
+    def refusal(self, listing: CatalogListing | None = None) -> NotArmed | None:
+        """Why nothing may be destroyed; None where it may. Raises CatalogUnlistable.
+
+        Args:
+            listing: What the catalog had when the step began, for those who have asked it. The
+                ledger, which whoever disarms tells first, is asked in any case.
+        """
+        if self.once or is_sandbox(self.config, self.store):
+            return None
+        missing = self._missing(listing)
+        if not missing:
+            return None
+        hot = self.config.hot
+        return NotArmed(
+            f"catalog {hot} is not armed",
+            object=hot,
+            expected=f"an armed catalog, with warehouse {self.warehouse}",
+            found=missing,
+            next=f"look at a dry run, then `meltline arm {quote(hot)} --reason TEXT`; "
+            "or give this one run its word: `--once REASON`",
+        )
+
+    def _missing(self, listing: CatalogListing | None) -> str:
+        arming = self.switch.arming()
+        if arming is None:
+            return "nobody has armed it"
+        namespaces = (listing or self.catalog.listing()).namespaces
+        stated = namespaces.get((self.config.ledger_namespace,), {}).get(ARMED, "")
+        return arming.missing(self.config.hot, self.warehouse, stated)
 
 
-def arm(context: ReadContext, catalog: str, reason: str) -> Arming:
-    """Lets scheduled runs destroy in the hot catalog from now on. The catalog is told first.
+SANDBOX_MARK = ".meltline-sandbox"
+
+
+def sandbox_mark(config: Config) -> str:
+    """Where the mark of the hot warehouse lies, or would; empty where there is no such place."""
+    warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
+    return f"{warehouse}/{SANDBOX_MARK}" if warehouse else ""
+
+
+def is_marked(config: Config, store: ObjectReader) -> bool:
+    """Whether the hot warehouse bears the mark."""
+    mark = sandbox_mark(config)
+    return bool(mark) and store.size(mark) is not None
+
+
+def is_sandbox(config: Config, store: ObjectReader) -> bool:
+    """Whether configuration and warehouse both say that this is a sandbox."""
+    return config.sandbox and is_marked(config, store)
+
+
+def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
+    """Allows a simulated clock only in a configured and marked sandbox (docs/configure.md).
 
     Raises:
-        UsageInvalid: It is not the hot catalog, or there is no reason.
-        MeltlineError: As `raise_epoch` does; nothing is armed then.
+        NotASandbox: The configuration or the warehouse does not say that it is one.
     """
-    _require_hot(context, catalog)
-    if not reason.strip():
-        raise UsageInvalid(
-            "arming a catalog needs a reason",
-            object="--reason",
-            expected="why scheduled runs may destroy there",
-            found="nothing",
-            next="say why: it is recorded in the catalog and in the audit",
+    marked = is_marked(config, store)
+    if not (config.sandbox and marked):
+        raise NotASandbox(
+            f"{purpose} is for sandboxes only",
+            object=config.catalogs[config.hot].warehouse,
+            expected=f"sandbox: True in {config.path.name}, and {SANDBOX_MARK} in the warehouse",
+            found=f"sandbox: {config.sandbox}, the mark is {'there' if marked else 'missing'}",
+            next=_way_into_sandbox(config, marked=marked),
         )
-    warehouse, now = ArmingCheck.of(context).warehouse, context.clock.now()
-    arming = Arming(catalog, warehouse, uuid4().hex, context.who, reason.strip(), now)
-    raise_epoch(context, "arm", {ARMED: arming.written})
-    context.control.switch.arm(arming)
-    audit(context, "arm", catalog, arming.reason, warehouse)
-    return arming
 
 
-def disarm(context: ReadContext, catalog: str, reason: str = "") -> Disarmed:
-    """Has nothing be destroyed any more: at once by the control ledger, then the catalog is told.
-
-    Raises:
-        UsageInvalid: It is not the hot catalog.
-    """
-    _require_hot(context, catalog)
-    context.control.switch.arm(None)
-    audit(context, "disarm", catalog, reason)
-    try:
-        raise_epoch(context, "disarm", removals=[ARMED])
-    except MeltlineError as unnoted:
-        return Disarmed(catalog, unnoted)
-    return Disarmed(catalog)
-
-
-def _require_hot(context: ReadContext, catalog: str) -> None:
-    hot = context.config.hot
-    if catalog != hot:
-        raise UsageInvalid(
-            f"nothing is ever destroyed in catalog {catalog}: there is nothing to arm",
-            object=catalog,
-            expected=f"the hot catalog, {hot}",
-            found=catalog,
-            next=f"name {hot}, or look at `hot` in {context.config.path.name}",
+def _way_into_sandbox(config: Config, *, marked: bool) -> str:
+    """What is missing for a simulated clock, in the order in which it can be done."""
+    steps = [] if config.sandbox else [f"write `sandbox: true` in {config.path.name}"]
+    if not marked:
+        steps.append(
+            f"run `meltline init --sandbox` once without {NOW}: it marks an empty warehouse"
         )
+    return f"{', then '.join(steps)}; elsewhere unset {NOW} and use the real clock"

@@ -6,16 +6,25 @@ over: what it was refused for is mended, or another plan took its place.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from meltline.app.catalog.registrations import ENDED
-from meltline.app.services import RunContext
+from meltline.app.services import ReadContext, RunContext
 from meltline.domain.deletion.batches import in_batches
 from meltline.domain.deletion.plan import NOTHING_LEFT, Plan, PlanKind, PlanState, plan_id
 from meltline.domain.deletion.sharing_groups import Groups
-from meltline.domain.errors import PlanStale
+from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.files import PlannedFile
-from meltline.ports import KnownTable, PlanLedger, PlannedItems, PlanReader, PlanTransition
+from meltline.ports import (
+    KnownTable,
+    Lock,
+    LockTable,
+    PlanLedger,
+    PlannedItems,
+    PlanReader,
+    PlanTransition,
+)
 
 PREVIEW = "of a dry run: nothing of it is carried out"
 """The note of a plan that was only to be looked at."""
@@ -127,7 +136,7 @@ def end_refused(
 
 def is_over(rows: Sequence[KnownTable], planned: Collection[str]) -> Callable[[Plan], bool]:
     """Whether a plan's table is among those that a run planned, or is registered no more."""
-    standing = {row.uuid for row in rows if row.status not in ENDED}
+    standing = {row.uuid for row in rows if not row.is_ended}
     return lambda plan: plan.table_uuid in planned or plan.table_uuid not in standing
 
 
@@ -142,3 +151,38 @@ def end_plan(ledger: PlanLedger, plan: Plan, note: str) -> Plan:
     if isinstance(answer, PlanStale):
         return replace(plan, state=PlanState.STALE, note="another run has planned it again")
     raise answer
+
+
+_LEASE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True)
+class PlanLocks:
+    """Takes the locks of groups in which tables share files.
+
+    Attributes:
+        groups: As they were when the step began.
+        actor: Under whose name.
+        wait: How long for a lock that another has.
+    """
+
+    locks: LockTable
+    groups: Groups
+    actor: str
+    wait: timedelta
+
+    @classmethod
+    def of(cls, context: ReadContext) -> "PlanLocks":
+        """By the groups as they are now."""
+        groups = Groups(context.control.registrations.sharing())
+        return cls(context.control.locks, groups, context.who, context.config.limits.lock_wait)
+
+    def take(
+        self, plans: Sequence[Plan]
+    ) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
+        """Each group's lock, or why it cannot be had, by the group's key."""
+        holders = {
+            self.groups.key(plan.table_uuid): f"{self.actor} run {plan.run_id} plan {plan.id}"
+            for plan in reversed(plans)
+        }
+        return self.locks.take_all(holders, wait=self.wait, lease=_LEASE)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
-from meltline.app.catalog.registrations import ENDED, UNOBSERVED
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.preconditions import require_generation, require_not_behind
+from meltline.app.catalog.registrations import UNOBSERVED
 from meltline.app.plans.refusals import Refusal, last_refusal
 from meltline.app.purge.approvals import Approvals
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.preconditions import require_generation, require_not_behind
 from meltline.app.services import ReadContext
 from meltline.app.status.recorded import RecordedStatus, recorded_status
 from meltline.domain.chunks.chunk import ChunkStatus
@@ -30,7 +30,7 @@ from meltline.domain.purging.purge_status import (
     Waiting,
 )
 from meltline.domain.units import counted, format_instant
-from meltline.ports import CONTRADICTORY, UNREADABLE, ControlLedger, PlaceReader
+from meltline.ports import CONTRADICTORY, ENDED, UNREADABLE, ControlLedger, PlaceReader
 
 _SILENT = timedelta(days=3)  # nights without a good run: one may fail, and be mended in the day
 _A_NIGHT = timedelta(hours=20)  # a plan that has waited for longer has met two runs

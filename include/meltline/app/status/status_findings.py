@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.app.status.purge_status import purge_status
 from meltline.domain.units import format_instant

@@ -7,7 +7,7 @@ Read by `storage`, `explain` and `doctor`. Which settings count is decided in
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from meltline.app.ground.owner_guards import OwnerGuards
+from meltline.app.safety.owner_guards import OwnerGuards
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.clone.clones import OWNER_GC

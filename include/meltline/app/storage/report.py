@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from meltline.app.catalog.registrations import ENDED, UNOBSERVED
+from meltline.app.catalog.registrations import UNOBSERVED
 from meltline.app.services import ReadContext
 from meltline.app.storage.references import Lookup, References
 from meltline.app.storage.unread_tables import UnreadTable, unread_tables
@@ -19,6 +19,7 @@ from meltline.domain.iceberg.locations import OwnerIndex, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import (
+    ENDED,
     KnownTable,
     SnapshotKey,
     StoredObject,

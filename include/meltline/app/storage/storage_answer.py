@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from meltline.app.ground.arming import ArmingCheck
+from meltline.app.safety.arming import ArmingCheck
 from meltline.app.services import ReadContext
 from meltline.app.storage.guarded_tables import GuardedTable, guarded_tables
 from meltline.app.storage.report import (

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.catalog.registrations import ENDED, UNOBSERVED
+from meltline.app.catalog.registrations import UNOBSERVED
 from meltline.app.storage.references import Lookup
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -53,7 +53,7 @@ def unread_tables(look: Lookup, rows: Sequence[KnownTable]) -> Iterator[UnreadTa
     indexed = {snapshot.key for snapshot in look.snapshots}
     read = {key.table_uuid for key in indexed}
     for name, error in look.unloaded.items():
-        under_name = [row for row in rows if row.name == name and row.status not in ENDED]
+        under_name = [row for row in rows if row.name == name and not row.is_ended]
         row = max(under_name, key=lambda row: row.observed_at, default=None)
         uuid = row.uuid if row else ""
         why = f"{error.message} ({error.found})" if error.found else error.message

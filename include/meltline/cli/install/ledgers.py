@@ -9,9 +9,9 @@ import typer
 
 from meltline.app.doctor.init import Adopted
 from meltline.app.doctor.init import init as initialise
-from meltline.app.ground.arming import ArmingCheck
-from meltline.app.ground.installations import require_typed
-from meltline.app.safety.roots import as_yaml
+from meltline.app.ownership.roots import as_yaml
+from meltline.app.safety.arming import ArmingCheck
+from meltline.app.safety.installations import require_typed
 from meltline.cli.options import AsJson, ConfigPath, wire
 from meltline.cli.output import answer, console, print_json
 from meltline.config.example import write_example

@@ -13,7 +13,6 @@ from meltline.app.chunks.run import times_of
 from meltline.app.drop.finalize import process_drops
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.ground.preconditions import require_datable
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
@@ -27,6 +26,7 @@ from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
+from meltline.app.safety.preconditions import require_datable
 from meltline.app.services import RunContext
 from meltline.cli.options import (
     AsJson,

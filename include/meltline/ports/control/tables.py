@@ -7,11 +7,15 @@ from typing import Protocol
 
 from meltline.domain.deletion.foreign_owners import AllowedOwner, ForeignSign
 from meltline.domain.deletion.withheld import Withheld
+from meltline.domain.drop.drops import LET_GO
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
 
 UNREADABLE, CONTRADICTORY = "unreadable", "contradictory"
 """A table of which something could not be read; one that was read wholly and contradicts itself."""
+
+ENDED = ("gone", LET_GO)
+"""The status of a registration that no catalog has under its name any more."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,11 @@ class KnownTable:
     def is_skipped(self) -> bool:
         """Whether something is wrong with it, so that nothing of its group is touched."""
         return self.status in (UNREADABLE, CONTRADICTORY)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether no catalog has the registration under its name any more."""
+        return self.status in ENDED
 
 
 class RegistrationReader(Protocol):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from meltline.app.chunks.policies import add_policy, forget_policy
 from meltline.app.chunks.run import ChunkRun
 from meltline.app.doctor.doctor import examine
-from meltline.app.ground.findings import Finding
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import CHUNK_STEPS
+from meltline.app.safety.findings import Finding
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.deletion.limits import ChunkSettings

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.replication.cold_rows import require_recorded_rows, uncompared
 from meltline.app.chunks.replication.synced_table import SyncedTable
-from meltline.app.ground.findings import Finding
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.sync import TableSync
 from meltline.domain.errors import MeltlineError, SyncRefused

@@ -7,7 +7,7 @@ from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.staged_copy import StagedCopy
 from meltline.app.chunks.replication.synced_table import SyncedTable
-from meltline.app.ground.cold_owner import ColdOwner
+from meltline.app.safety.cold_owner import ColdOwner
 from meltline.app.services import RunContext
 from meltline.domain.chunks.replication import LeavingFiles
 from meltline.domain.chunks.sync import (

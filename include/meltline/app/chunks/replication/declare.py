@@ -12,8 +12,8 @@ from meltline.app.chunks.replication.synced_table import (
     read_synced,
 )
 from meltline.app.chunks.tracking import begin_tracking, chunk_lock
-from meltline.app.ground.audit_log import audit
 from meltline.app.retention.consumers import find_consumers, remove_consumer
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.layout import ChunkLayout, layout_of
 from meltline.domain.chunks.ranges import Unit

@@ -7,7 +7,7 @@ from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.one_pass import Pass, Replicated
 from meltline.app.chunks.replication.refusals import standing, waits_for_a_person
 from meltline.app.chunks.tracking import chunk_lock
-from meltline.app.ground.preconditions import require_go
+from meltline.app.safety.preconditions import require_go
 from meltline.app.services import RunContext
 from meltline.domain.chunks.sync import Deletes, SyncState, TableSync
 from meltline.domain.errors import CommitConflict, LockHeld, MeltlineError, Stopped, SyncRefused

@@ -15,7 +15,7 @@ from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.refusals import diverged, replaced_way_out
-from meltline.app.ground.cold_owner import ColdOwner, mark_of
+from meltline.app.safety.cold_owner import ColdOwner, mark_of
 from meltline.app.services import ColdTier, ReadContext, ReadSources
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.layout import ChunkLayout, separating_spec

@@ -19,7 +19,7 @@ from meltline.app.chunks.rollups.refresh import (
     rollup_of,
 )
 from meltline.app.chunks.tracking import chunk_lock
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.buckets import BucketWidth, without
 from meltline.domain.chunks.columns import ColumnKind

@@ -4,7 +4,7 @@ from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.replication.declare import stop_sync
 from meltline.app.chunks.rollups.refresh import rollup_lock, rollup_of
 from meltline.app.drop.drop import drop
-from meltline.app.ground.audit_log import audit
+from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.chunks.sync import SyncState

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from meltline.app.chunks.rollups.look import RollupLook
-from meltline.app.ground.preconditions import require_go
+from meltline.app.safety.preconditions import require_go
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import (

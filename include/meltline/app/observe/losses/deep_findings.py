@@ -6,8 +6,8 @@ from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.tables import is_ledger
-from meltline.app.ground.findings import Finding
 from meltline.app.observe.losses.torn_heads import HeadFiles, torn_heads
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ReadContext
 
 

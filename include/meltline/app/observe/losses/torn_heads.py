@@ -12,8 +12,8 @@ from zlib import crc32
 
 from meltline.app.catalog.metadata import load_concurrently, load_if_readable
 from meltline.app.catalog.ways_back import recovery_of
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.safety.audit import audit
+from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import MeltlineError

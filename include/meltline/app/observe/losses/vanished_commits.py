@@ -18,9 +18,8 @@ from meltline.app.catalog.metadata import (
     recalled,
     ref_targets,
 )
-from meltline.app.catalog.registrations import ENDED
 from meltline.app.catalog.ways_back import recovery_of
-from meltline.app.ground.incidents import end_incidents, standing_incidents
+from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.clone.shares import is_of_share
 from meltline.domain.drop.drops import is_dropped_name, read_drop
@@ -77,7 +76,7 @@ def moved_tables(context: RunContext, entries: Iterable[CatalogEntry]) -> list[M
 def _has_moved(row: KnownTable, current: Mapping[TableName, str]) -> bool:
     """Whether another metadata file is current; dropped tables are emptied on purpose."""
     now = current.get(row.name, row.metadata_location)
-    is_aside = row.status in ENDED or is_dropped_name(row.name.namespace)
+    is_aside = row.is_ended or is_dropped_name(row.name.namespace)
     return now != row.metadata_location and not is_aside
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 
-from meltline.app.ground.preconditions import keeps_our_time
+from meltline.app.safety.preconditions import keeps_our_time
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.deletion.departed import DepartedObject

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from meltline.app.catalog.metadata import load_states
 from meltline.app.catalog.tables import is_ledger
-from meltline.app.ground.findings import Finding
-from meltline.app.safety.confinement import Confinement
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.safety.findings import Finding
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.withheld import Why, Withheld
 from meltline.domain.iceberg.locations import OwnerIndex, claim_prefix

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from meltline.app.ground.findings import Finding
-from meltline.app.safety.foreign_owners import not_allowed
+from meltline.app.ownership.foreign_owners import not_allowed
+from meltline.app.safety.findings import Finding
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 from meltline.ports import ForeignOwnerReader

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from meltline.app.catalog.metadata import load_concurrently
-from meltline.app.safety.roots import outside_tables
+from meltline.app.ownership.roots import outside_tables
 from meltline.app.services import RunContext
 from meltline.domain.deletion.foreign_owners import (
     AllowedOwner,

@@ -7,8 +7,8 @@ who looks a last time before files go, by what the catalogs say then as well.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from meltline.app.ground.servers import half_seen_by
-from meltline.app.safety.confinement import Confinement
+from meltline.app.ownership.confinement import Confinement
+from meltline.app.safety.server_probe import half_seen_by
 from meltline.config.load import Config
 from meltline.domain.deletion.half_seen import HalfSeenPlaces, is_place
 from meltline.domain.deletion.withheld import MOVE_AWAY, Why

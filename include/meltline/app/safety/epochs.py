@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from meltline.app.ground.arming import ARMED, ArmingCheck
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.installations import mark_roots, require_own_roots, take_over
-from meltline.app.ground.preconditions import standing_epoch
+from meltline.app.safety.arming import ARMED, ArmingCheck
+from meltline.app.safety.audit import audit
+from meltline.app.safety.installations import mark_roots, require_own_roots, take_over
+from meltline.app.safety.preconditions import standing_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.epochs import ADOPTED, EPOCH, GENERATION, Epoch, newest_confirmed, number_in
 from meltline.domain.errors import CatalogUnlistable, CommitConflict, MeltlineError, SetupMissing

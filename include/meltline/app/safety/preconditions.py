@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from meltline.app.ground.installations import require_alone
+from meltline.app.safety.installations import require_alone
 from meltline.app.services import ReadContext
 from meltline.domain.clock import CLOCK_TOLERANCE
 from meltline.domain.epochs import EPOCH, GENERATION, Epoch, newest_confirmed, standing

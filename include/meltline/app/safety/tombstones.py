@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from meltline.app.ground.audit_log import AuditTrail
+from meltline.app.safety.audit import AuditTrail
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.domain.units import format_size

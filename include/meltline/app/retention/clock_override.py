@@ -15,9 +15,9 @@ from uuid import uuid4
 from meltline.app.catalog.dropped import dropped_tables
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.tables import listed_tables
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import raise_epoch
-from meltline.app.ground.preconditions import require_other_clocks
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import raise_epoch
+from meltline.app.safety.preconditions import require_other_clocks
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.files import DepartureState

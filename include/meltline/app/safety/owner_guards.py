@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from meltline.app.ground.audit_log import audit
-from meltline.app.ground.epochs import raise_epoch
+from meltline.app.safety.audit import audit
+from meltline.app.safety.epochs import raise_epoch
 from meltline.app.services import ReadContext
 from meltline.domain.clock import Clock
 from meltline.domain.clone.clones import GC, OWNER_GC, owner_guard

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from secrets import token_hex
 
-from meltline.app.ground.audit_log import AuditTrail
-from meltline.app.ground.tombstones import take_back
+from meltline.app.safety.audit import AuditTrail
+from meltline.app.safety.tombstones import take_back
 from meltline.app.services import ReadContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.errors import FilesClaimed, MeltlineError
