@@ -5,8 +5,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from meltline.airflow.approval.question import NOBODY
-from meltline.airflow.approval.tasks import approval_tasks
+from meltline.airflow.approval.tasks import NOBODY, approval_tasks
 from meltline.airflow.dags.definition import APPS, dag_of_steps, verdict_task
 
 DOC = """

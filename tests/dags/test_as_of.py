@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from meltline.airflow.requests.as_of import as_of
-from meltline.airflow.requests.request import run_id_in_ledger, run_request
+from meltline.airflow.requests.request import as_of, run_id_in_ledger, run_request
 from meltline.domain.chunks.sync import Deletes
 from meltline.domain.errors import AsOfInFuture, UsageInvalid
 from meltline.domain.units import format_instant

@@ -196,7 +196,7 @@ def test_every_app_of_the_chain_is_there(dag: Any) -> None:
 
 def test_all_that_any_dag_runs_is_known_to_ask_or_to_destroy_nothing(bag: "DagBag") -> None:
     """Apps are each held to it in tests/unit/safety/test_arming.py; commands bring things back."""
-    from meltline.airflow.approval.answer import RecordAnswer, show_words
+    from meltline.airflow.approval.tasks import RecordAnswer, show_words
     from meltline.airflow.operators.command_step import CommandStep
     from meltline.airflow.requests.words import hold_words, restore_words
 

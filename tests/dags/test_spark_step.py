@@ -32,8 +32,8 @@ class Step:
         self.states: dict[str, str] = {}
 
     def execute(self, *, params: dict[str, Any] | None = None, of: str = "", **options: Any) -> Any:
-        from meltline.airflow.operators.batch_steps import BatchStep, PlanStep
         from meltline.airflow.operators.spark_step import SparkStep
+        from meltline.airflow.operators.step_tasks import BatchStep, PlanStep
 
         self.project.answer(observe=self.answer)
         app = self.project.folder / "spark_apps" / "observe.py"

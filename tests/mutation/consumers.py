@@ -34,7 +34,7 @@ CONSUMERS = (
         "OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG, FENCE_TAG)", "OWN_TAGS = (SHARE_TAG, HOLD_TAG)", KEEP,
     ),
     Mutation(
-        "consumers: the gate does not look for what lies between", "app/gate/needed_snapshots.py",
+        "consumers: the gate does not look for what lies between", "app/gate/expire_evidence.py",
         "    return needed & set(plan.snapshots)\n", "    return set()\n", OWN,
     ),
     Mutation(

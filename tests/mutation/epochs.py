@@ -389,14 +389,15 @@ APPROVALS = (
     ),
     Mutation(
         "an answer without a user is an approval",
-        "airflow/approval/answer.py",
+        "airflow/approval/tasks.py",
+        "            return str(name)\n"
         '        raise AirflowFailException("an answer that nobody has given is no answer")\n',
-        '        return "somebody"\n',
+        '            return str(name)\n        return "somebody"\n',
         QUESTION,
     ),
     Mutation(
         "a plan is purged that its gate has not passed again",
-        "airflow/approval/answer.py",
+        "airflow/approval/tasks.py",
         "        if self.judged is not None and not _has_passed(plan, self.judged):\n",
         "        if False:\n",
         QUESTION,

@@ -214,7 +214,7 @@ IDENTITY = (
     ),
     Mutation(
         "an update of a share takes the tag from another registration that it shows now",
-        "app/clone/share_steps.py",
+        "app/clone/shares.py",
         "        if source.uuid not in shown and tag_of(share.name) in source.refs:\n",
         "        if tag_of(share.name) in source.refs:\n",
         ("tests/unit/clone/test_share_updates.py",),

@@ -253,7 +253,7 @@ INDEX = (
         ("tests/unit/retention/test_holds.py", "tests/unit/plan/test_guards.py"),
     ),
     Mutation(
-        "a hold on one of a group stops no purge of the others", "app/gate/purge_evidence.py",
+        "a hold on one of a group stops no purge of the others", "app/gate/evidence.py",
         "if not around.held.isdisjoint(around.groups.members(owner))", "if owner in around.held",
         ("tests/unit/retention/test_holds.py", "tests/unit/plan/test_guards.py"),
     ),

@@ -283,24 +283,24 @@ MUTATIONS = (
         (LETTING_GO,),
     ),
     Mutation(
-        "the gate takes the plan's date for the time", "app/gate/expired_drops.py",
+        "the gate takes the plan's date for the time", "app/gate/expire_evidence.py",
         "drop.is_over(min(plan.as_of, now))", "drop.is_over(plan.as_of)", (GATE_OF_DROPPED,),
     ),
     Mutation(
-        "the gate lets go what only says that it was dropped", "app/gate/expired_drops.py",
+        "the gate lets go what only says that it was dropped", "app/gate/expire_evidence.py",
         " or not is_dropped_name(state.name.namespace)", "", (GATE_OF_DROPPED,),
     ),
     Mutation(
-        "the gate lets go what the catalog does not list", "app/gate/expired_drops.py",
+        "the gate lets go what the catalog does not list", "app/gate/expire_evidence.py",
         "    if listing.of(state.name) != CatalogEntry(state.name, state.metadata_location):",
         "    if False:", (GATE_OF_DROPPED,),
     ),
     Mutation(
-        "the gate forgets a hold on a dropped table", "app/gate/expired_drops.py",
+        "the gate forgets a hold on a dropped table", "app/gate/expire_evidence.py",
         "    return not held and ", "    return ", (GATE_OF_DROPPED,),
     ),
     Mutation(
-        "the gate forgets who reads a dropped table", "app/gate/expired_drops.py",
+        "the gate forgets who reads a dropped table", "app/gate/expire_evidence.py",
         " and state.uuid not in busy", "", (GATE_OF_DROPPED,),
     ),
     Mutation(

@@ -61,16 +61,16 @@ WRITERS = (
         '_text(cut_off(state, planned, plan.refs, writers_since))', "[]", STREAMS,
     ),
     Mutation(
-        "writers: the gate passes over a snapshot that is a mark itself", "app/gate/needed_snapshots.py",
+        "writers: the gate passes over a snapshot that is a mark itself", "app/gate/expire_evidence.py",
         "        signs = _signs(snapshot)\n",
         "        signs = set() if snapshot.snapshot_id in planned else _signs(snapshot)\n", STREAMS,
     ),
     Mutation(
-        "writers: the gate walks main alone", "app/gate/needed_snapshots.py",
+        "writers: the gate walks main alone", "app/gate/expire_evidence.py",
         "        line = [] if branch in refs else", "        line = [] if branch != \"main\" else", STREAMS,
     ),
     Mutation(
-        "writers: the gate refuses for silent ones", "app/gate/needed_snapshots.py",
+        "writers: the gate refuses for silent ones", "app/gate/expire_evidence.py",
         "if gaps and snapshot.committed_at >= since and", "if gaps and", STREAMS,
     ),
     Mutation(

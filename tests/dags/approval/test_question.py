@@ -73,7 +73,7 @@ def test_what_is_deleted_stands_behind_answer_and_gate_and_what_tells_of_it_runs
 def test_the_question_names_table_files_bytes_digest_and_the_way_to_all_of_it(
     airflow: AirflowHome,
 ) -> None:
-    from meltline.airflow.approval.question import body, headline
+    from meltline.airflow.approval.tasks import body, headline
 
     assert headline(QUESTION) == "Delete 2,050 files, 3.0 TiB of lake.air.flights for good?"
     text = body(QUESTION, "scheduled__2026-11-20T00:00:00+00:00")
@@ -84,7 +84,7 @@ def test_the_question_names_table_files_bytes_digest_and_the_way_to_all_of_it(
 
 
 def test_a_question_asked_anew_says_what_has_changed(airflow: AirflowHome) -> None:
-    from meltline.airflow.approval.question import body
+    from meltline.airflow.approval.tasks import body
 
     changes = {"instead_of": "p0", "files_came": 1, "bytes_came": 1024, "files_went": 2,
                "bytes_went": 5}  # fmt: skip
@@ -121,7 +121,7 @@ def test_it_waits_as_long_as_configured_and_anew_when_it_is_cleared_later(
 def test_a_form_as_it_opens_lists_what_waits_and_asks_nobody(dag: Any) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from meltline.airflow.approval.answer import show_words
+    from meltline.airflow.approval.tasks import show_words
 
     assert show_words({"plan": None, "instead_of": None}) == ["approval", "list"]
     task = dag.task_dict["ask"]

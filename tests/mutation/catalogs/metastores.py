@@ -75,14 +75,14 @@ METASTORES = (
     ),
     Mutation(
         "metastores: what is half way was not done",
-        f"{_AT}/standing.py",
+        f"{_AT}/tables.py",
         "if not history or new in history:",
         "if not history:",
         _MOVES,
     ),
     Mutation(
         "metastores: what has gone was not done",
-        f"{_AT}/standing.py",
+        f"{_AT}/tables.py",
         "if not history or new in history:",
         "if new in history:",
         _MOVES,
@@ -110,7 +110,7 @@ METASTORES = (
     ),
     Mutation(
         "metastores: a table is found by a name that is folded",
-        f"{_AT}/standing.py",
+        f"{_AT}/tables.py",
         "return row if row is not None and (row.database, row.table) == place else None",
         "return row",
         _MOVES,

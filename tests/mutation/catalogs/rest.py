@@ -7,7 +7,7 @@ from tests.mutation.mutation import Mutation
 LAKES = ("tests/unit/plan/test_rest_lakes.py",)
 SHORT_LOGS = ("tests/unit/plan/test_short_logs.py",)
 COMMITTER = "adapters/catalogs/rest/committer.py"
-RESTORED = "adapters/catalogs/rest/restored_refs.py"
+RESTORED = "adapters/catalogs/rest/committer.py"
 
 PROBES = ("tests/contract/catalogs/test_server_probe.py",)
 OWNERS = ("tests/contract/catalogs/test_other_owners.py",)

@@ -306,14 +306,14 @@ STOPPING = (
     ),
     Mutation(
         "stopping: partitions whose fields have no ids tell no times",
-        "adapters/chunks/file_entries.py",
+        "adapters/chunks/file_reader.py",
         '(names.get(number) or names[part["name"]], ',
         "(names[number], ",
         ("tests/unit/chunks/test_file_reader.py",),
     ),
     Mutation(
         "stopping: a name counts more than the id that is written",
-        "adapters/manifests/avro_field_ids.py",
+        "adapters/manifests/pyiceberg_reader.py",
         'field.get("field-id", _BY_NAME.get(field["name"], next(fresh)))',
         '_BY_NAME.get(field["name"], field.get("field-id", next(fresh)))',
         NO_IDS,

@@ -3,7 +3,7 @@
 from tests.mutation.mutation import Mutation
 
 _STATUS = "tests/unit/chunks/status"
-_BYTES = "app/chunks/reading/dropped_bytes.py"
+_BYTES = "app/chunks/reading/status.py"
 _REFUSALS = "app/plans/refusals.py"
 _DURABILITY = "domain/chunks/durability.py"
 

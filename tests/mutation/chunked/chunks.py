@@ -21,7 +21,7 @@ LOOKS = ("tests/unit/chunks/test_complete_rows.py",)
 STATEMENTS = ("tests/unit/sql/test_complete_tables.py",)
 COMPLETE = "domain/chunks/complete.py"
 ROWS = "app/chunks/reading/complete_rows.py"
-TABLES = "app/sql/complete_tables.py"
+TABLES = "app/sql/statements.py"
 
 CHUNKS = (
     Mutation(

@@ -16,7 +16,7 @@ WAITS = "app/chunks/rollups/waits.py"
 UNKNOWN = ("tests/unit/rollups/test_unknown_drops.py",)
 ROLLUP = "domain/chunks/rollup.py"
 ENGINE = "tests/doubles/chunks/rollup_engine.py"
-STABLE = "grammar/stable_queries.py"
+STABLE = "grammar/rollups.py"
 QUERY = "grammar/rollups.py"
 
 ROLLUPS = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meltline.app.sql.archive_writes import require_archive_unchanged
+from meltline.app.sql.statements import require_archive_unchanged
 from meltline.domain.errors import CatalogReadOnly
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.grammar import parse

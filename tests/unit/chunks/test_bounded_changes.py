@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from meltline.app.catalog.resolve import load_table
-from meltline.app.sql.bounded_changes import require_bounded
-from meltline.app.sql.guarded_statements import guarded_statement
+from meltline.app.sql.guarded_statements import guarded_statement, require_bounded
 from meltline.domain.chunks.chunk import ChunkStatus, new_chunk
 from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from meltline.cli.commands import COMMANDS, GROUPS, parser
-from meltline.cli.guide import EXAMPLES, SECTIONS
+from meltline.cli.commands import COMMANDS, EXAMPLES, GROUPS, SECTIONS, parser
 from meltline.cli.main import run
 from meltline.cli.output import unforeseen
 from meltline.cli.progress import LiveProgress

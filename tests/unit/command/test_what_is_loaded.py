@@ -85,7 +85,6 @@ def test_help_and_version_load_no_command(words: str, answer: str, loaded: set[s
     assert {name for name in modules if name.startswith("meltline.")} == {
         "meltline.cli",
         "meltline.cli.commands",
-        "meltline.cli.guide",
         "meltline.cli.main",
         "meltline.cli.output",
         "meltline.cli.progress",
@@ -103,7 +102,6 @@ def test_only_the_command_that_is_named_is_loaded() -> None:
     assert {name for name in modules if name.startswith("meltline.cli.")} == {
         "meltline.cli.commands",
         "meltline.cli.control",
-        "meltline.cli.guide",
         "meltline.cli.main",
         "meltline.cli.options",
         "meltline.cli.output",

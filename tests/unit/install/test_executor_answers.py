@@ -9,10 +9,10 @@ from meltline.adapters.spark import executors
 from meltline.adapters.spark.executors import (
     EXECUTOR_MODULES,
     executor_answer,
+    package_archive,
     problems_of,
     runs_here,
 )
-from meltline.adapters.spark.package_archive import package_archive
 from meltline.version import VERSION
 
 ADAPTERS = Path(executors.__file__).parents[1]

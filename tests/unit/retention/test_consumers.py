@@ -14,7 +14,7 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop, rename
 from meltline.app.drop.undrop import undrop
 from meltline.app.expire.plan_expiration import plan_expiration, store_plans
-from meltline.app.gate.needed_snapshots import planned_unread
+from meltline.app.gate.expire_evidence import planned_unread
 from meltline.app.observe.observe import observe
 from meltline.app.refs.branches import rollback
 from meltline.app.retention.consumers import find_consumers, remove_consumer, set_consumer

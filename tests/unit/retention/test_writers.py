@@ -17,7 +17,7 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.drop.drop import drop
 from meltline.app.expire.expire import apply_expirations
 from meltline.app.expire.plan_expiration import plan_expiration
-from meltline.app.gate.needed_snapshots import cut_off
+from meltline.app.gate.expire_evidence import cut_off
 from meltline.app.observe.observe import observe
 from meltline.app.retention.policies import change_policy
 from meltline.app.run.gate_step import run_gate

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from meltline.app.doctor.rollup_findings import rollup_findings
+from meltline.app.doctor.doctor import rollup_findings
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.iceberg.names import TableName

@@ -14,8 +14,7 @@ from sqlalchemy import create_engine
 from meltline.access import Access
 from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
-from meltline.app.doctor.doctor import examine
-from meltline.app.doctor.exposed_files import open_files
+from meltline.app.doctor.doctor import examine, open_files
 from meltline.cli.run import step
 from meltline.config.load import Config, load_config
 from meltline.domain.clock import WallClock

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from meltline.app.sql.lakets.dispatch import FUNCTIONS
-from meltline.app.sql.lakets.refused import INSTEAD
+from meltline.app.sql.lakets.dispatch import FUNCTIONS, INSTEAD
 from meltline.app.sql.lakets.signatures import bound
 from meltline.grammar import parse
 from meltline.grammar.statements import FunctionCall

@@ -2,8 +2,7 @@
 
 import pytest
 
-from meltline.app.sql.lakets.dispatch import FUNCTIONS
-from meltline.app.sql.lakets.refused import INSTEAD
+from meltline.app.sql.lakets.dispatch import FUNCTIONS, INSTEAD
 from meltline.app.sql.lakets.rollup_functions import HANDLERS, SIGNATURES
 from meltline.domain.errors import StatementUnsupported
 from tests.unit.sql.lakets_session import LaketsSession

@@ -4,8 +4,7 @@ import pytest
 import sqlglot
 
 from meltline.domain.errors import RollupInvalid
-from meltline.grammar.rollups import SOURCE_VIEW, rollup_query
-from meltline.grammar.stable_queries import AGGREGATES
+from meltline.grammar.rollups import AGGREGATES, SOURCE_VIEW, rollup_query
 
 COUNTED = "SELECT {bucket} AS b, count(*) AS n FROM t GROUP BY 1"
 HOURLY_SENSORS = (

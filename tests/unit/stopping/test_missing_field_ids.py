@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from meltline.adapters.manifests.avro_field_ids import with_ids
 from meltline.adapters.manifests.fastavro_reader import read_manifest_list
 from meltline.adapters.manifests.pyiceberg_reader import (
     ListedManifest,
     listed_manifests,
     live_columns,
     live_files,
+    with_ids,
 )
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.iceberg.files import FileKind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meltline.adapters.spark.store_settings import store_settings
+from meltline.adapters.spark.session import store_settings
 
 ROLE = "arn:aws:iam::123456789012:role/keeper"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from meltline.app.doctor.version_findings import version_findings
+from meltline.app.doctor.doctor import version_findings
 from meltline.domain.errors import StoreRefused
 from meltline.ports import StoredObject
 from tests.doubles.store import MemoryStore

@@ -1,16 +1,262 @@
 """Which files a snapshot has, and which it added and removed, with the chunks they lie in."""
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
 
-from meltline.adapters.chunks.file_entries import ChunkEntry, chunk_entries
-from meltline.adapters.manifests.fastavro_reader import read_manifest_list, unreadable
+from meltline.adapters.manifests.avro_container import AvroFile
+from meltline.adapters.manifests.fastavro_reader import (
+    ENTRY_FIELDS,
+    FILE_FIELDS,
+    Kinds,
+    decoded_rows,
+    fields_of,
+    kind_of_file,
+    read_manifest_list,
+    require_counts,
+    require_length,
+    unreadable,
+)
 from meltline.concurrency import thread_map
-from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
+from meltline.domain.chunks.columns import TimeColumn, bounds_range, partition_range
+from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, ChunkLayout, SnapshotChange, Times
+from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
 from meltline.domain.iceberg.table_metadata import Snapshot
 from meltline.ports import ObjectReader
+
+_DELETED_PATH = 2147483546
+"""The field id of a position delete's file path, reserved by the spec."""
+_FIRST_PARTITION_FIELD = 1000  # from here on format 1 numbered them, and did not write it down
+_STATISTICS = ("null_value_counts", "lower_bounds", "upper_bounds")
+_OF_TIME = frozenset(("hour", "day", "month", "year", "identity"))
+_MORE_FIELDS: Kinds = {
+    **FILE_FIELDS,
+    "partition": ("record",),
+    "record_count": ("int", "long"),
+    "referenced_data_file": ("string",),
+}
+_ALL_FIELDS: Kinds = {**_MORE_FIELDS, **dict.fromkeys(_STATISTICS, ("array",))}
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkEntry:
+    """A file, and what the manifest says became of it."""
+
+    status: EntryStatus
+    file: ChunkFile
+
+
+def chunk_entries(manifest: ManifestFile, content: bytes, column: TimeColumn) -> list[ChunkEntry]:
+    """All entries of a manifest, after its length and counts agreed with its list entry.
+
+    Args:
+        manifest: As the list names it: entries inherit from it.
+        content: Its bytes.
+        column: Tells a row's time.
+
+    Raises:
+        MetadataUnreadable: It does not follow the spec, or is not what its list says.
+    """
+    require_length(manifest, len(content))
+    try:
+        entries = _entries(manifest, AvroFile.read(content), column)
+    except Exception as error:  # noise raises anything
+        raise unreadable(manifest.path, "a manifest", error) from error
+    require_counts(manifest, (entry.status for entry in entries))
+    return entries
+
+
+def _entries(manifest: ManifestFile, file: AvroFile, column: TimeColumn) -> list[ChunkEntry]:
+    clock = FileClock(column, _partitioning(file, column))
+    # Statistics are most of a manifest: they are decoded only where something hangs on them.
+    by_statistics = manifest.is_deletes or not clock.by.fields
+    rows = decoded_rows(file, _with_statistics if by_statistics else _without_statistics)
+    return [_entry(manifest, clock, row) for row in rows]
+
+
+# --- what is decoded ------------------------------------------------------------------------------
+
+
+def _without_statistics(schema: Any) -> Any:
+    return _projection(schema, _MORE_FIELDS)
+
+
+def _with_statistics(schema: Any) -> Any:
+    return _projection(schema, _ALL_FIELDS)
+
+
+def _projection(schema: Any, of_file: Kinds) -> Any:
+    projection = copy.deepcopy(schema)
+    projection["fields"] = fields_of(ENTRY_FIELDS, projection)
+    for entry_field in projection["fields"]:
+        if entry_field["name"] == "data_file":
+            record = entry_field["type"]
+            record["fields"] = fields_of(of_file, record)
+    return projection
+
+
+# --- where a file's times are ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """How one manifest's files are partitioned by the column of times.
+
+    Attributes:
+        fields: Fields of the partition record, and the transform that made each.
+        as_now: Whether the column had the kind that it has now, when the manifest was written.
+    """
+
+    spec_id: int
+    fields: tuple[tuple[str, str], ...]
+    as_now: bool
+
+
+@dataclass(frozen=True)
+class FileClock:
+    """Tells the times of one manifest's files, each partition's once."""
+
+    column: TimeColumn
+    by: Partitioning
+    _told: dict[tuple[Any, ...], Times] = field(default_factory=dict)
+
+    def times(self, file: Row, kind: FileKind) -> Times:
+        """When its rows are, or may be those that it deletes."""
+        if self.by.fields:
+            values = tuple(file["partition"][name] for name, _ in self.by.fields)
+            if values not in self._told:
+                self._told[values] = self._of_partition(values)
+            return self._told[values]
+        if kind is not FileKind.DATA or not self.by.as_now:
+            return EVERYWHERE
+        return self._of_statistics(file)
+
+    def _of_partition(self, values: Sequence[Any]) -> Times:
+        ranges = []
+        for (_, transform), value in zip(self.by.fields, values, strict=True):
+            if transform == "identity" and not self.by.as_now:
+                continue
+            if (times := partition_range(self.column, transform, value)) is None:
+                return Times(None)
+            ranges.append(times)
+        if not ranges:
+            return EVERYWHERE
+        common = TimeRange(max(r.start for r in ranges), min(r.end for r in ranges))
+        # Fields that contradict one another tell nothing.
+        return Times(common) if common.start < common.end else EVERYWHERE
+
+    def _of_statistics(self, file: Row) -> Times:
+        nulls, lower, upper = (_of_column(file, name, self.column.field_id) for name in _STATISTICS)
+        if nulls is not None and nulls == file["record_count"] > 0:
+            return Times(None)
+        times = bounds_range(self.column, lower, upper, nulls)
+        return EVERYWHERE if times is None else Times(times)
+
+
+def _of_column(file: Row, statistic: str, field_id: int) -> Any:
+    """What a statistic says of a column; None where it says nothing."""
+    pairs = file.get(statistic) or ()
+    return next((pair["value"] for pair in pairs if pair["key"] == field_id), None)
+
+
+def _partitioning(file: AvroFile, column: TimeColumn) -> Partitioning:
+    header = file.header
+    return _prepared(
+        header["partition-spec"],
+        header.get("partition-spec-id", b"0"),
+        header.get("schema", b"{}"),
+        header["avro.schema"],
+        column,
+    )
+
+
+@lru_cache(maxsize=256)
+def _prepared(
+    spec: bytes, spec_id: bytes, schema: bytes, entries: bytes, column: TimeColumn
+) -> Partitioning:
+    names = _partition_names(json.loads(entries))
+    fields = []
+    for place, part in enumerate(json.loads(spec)):
+        if part.get("source-id") == column.field_id and part["transform"] in _OF_TIME:
+            number = part.get("field-id", _FIRST_PARTITION_FIELD + place)
+            fields.append((names.get(number) or names[part["name"]], str(part["transform"])))
+    columns = json.loads(schema).get("fields", ())
+    written = next((c["type"] for c in columns if c["id"] == column.field_id), column.type)
+    as_now = _kind_of(written) == _kind_of(column.type)
+    return Partitioning(int(spec_id), tuple(fields), as_now)
+
+
+def _kind_of(type: object) -> object:
+    return "long" if type == "int" else type
+
+
+def _partition_names(schema: Any) -> Mapping[int | str, str]:
+    """The partition record's fields by field id: Avro writes some letters of names otherwise.
+
+    One that has no id is there by its name.
+    """
+    (file,) = (f["type"] for f in schema["fields"] if f["name"] == "data_file")
+    (partition,) = (f["type"] for f in file["fields"] if f["name"] == "partition")
+    return {f.get("field-id", f["name"]): f["name"] for f in partition["fields"]}
+
+
+# --- an entry -------------------------------------------------------------------------------------
+
+
+def _entry(manifest: ManifestFile, clock: FileClock, row: Row) -> ChunkEntry:
+    file, status = row["data_file"], EntryStatus(row["status"])
+    kind = kind_of_file(file.get("content") or 0, file["file_format"])
+    return ChunkEntry(
+        status,
+        ChunkFile(
+            path=file["file_path"],
+            kind=kind,
+            bytes=file["file_size_in_bytes"],
+            rows=file["record_count"],
+            times=clock.times(file, kind),
+            spec_id=clock.by.spec_id,
+            sequence_number=_sequence_number(manifest, row, status),
+            snapshot_id=_snapshot_id(manifest, row),
+            referenced=_referenced(file, kind),
+            part=file.get("content_offset"),
+        ),
+    )
+
+
+def _snapshot_id(manifest: ManifestFile, row: Row) -> int:
+    number = row.get("snapshot_id")
+    inherited: int | None = manifest.added_snapshot_id if number is None else number
+    if inherited is None:
+        raise ValueError("nobody says which snapshot an entry is of")
+    return inherited
+
+
+def _sequence_number(manifest: ManifestFile, row: Row, status: EntryStatus) -> int:
+    """The data sequence number. Only what is added inherits it; format 1 has none."""
+    number: int | None = row.get("sequence_number")
+    if number is not None:
+        return number
+    if status is EntryStatus.ADDED:
+        return manifest.sequence_number
+    if "sequence_number" in row and manifest.sequence_number:
+        raise ValueError(f"an entry that is {status.name} has no sequence number")
+    return 0
+
+
+def _referenced(file: Row, kind: FileKind) -> str:
+    """The one data file that deletes are about; empty where they may be about several."""
+    if kind not in (FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR):
+        return ""
+    if written := file.get("referenced_data_file"):
+        return str(written)
+    lower, upper = (_of_column(file, name, _DELETED_PATH) for name in _STATISTICS[1:])
+    return lower.decode() if lower and lower == upper else ""
 
 
 class AvroChunkFiles:

@@ -6,9 +6,10 @@ where a schema has no ids, its fields are those of the specification's names.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any, TypeVar
 
 from pyiceberg.avro.decoder import new_decoder
@@ -17,9 +18,61 @@ from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, resolve_reader
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from meltline.adapters.manifests.avro_field_ids import with_ids
 from meltline.adapters.manifests.pyiceberg_blocks import Field, Fields, framed_blocks
 from meltline.domain.errors import MetadataUnreadable
+
+_BY_NAME: Mapping[str, int] = {
+    "status": 0,
+    "data_file": 2,
+    "file_path": 100,
+    "record_count": 103,
+    "file_size_in_bytes": 104,
+    "content": 134,
+    "referenced_data_file": 143,
+    "manifest_path": 500,
+    "manifest_length": 501,
+    "added_snapshot_id": 503,
+    "added_files_count": 504,
+    "existing_files_count": 505,
+    "deleted_files_count": 506,
+    "added_data_files_count": 504,
+    "existing_data_files_count": 505,
+    "deleted_data_files_count": 506,
+}
+"""Of the fields that a gate asks for. It does so by the structs above them as well: a partition
+field that is called like one of these is another."""
+_MADE_UP = 2_000_000_000  # beyond all ids that the specification and tables give
+
+
+def with_ids(schema: Any) -> Any:
+    """The schema with an id for each field, element, key and value; made up where nobody asks.
+
+    Raises:
+        KeyError: A field has no name, or no type.
+    """
+    return _with_ids(schema, count(_MADE_UP))
+
+
+def _with_ids(schema: Any, fresh: Iterator[int]) -> Any:
+    match schema:
+        case list():
+            return [_with_ids(branch, fresh) for branch in schema]
+        case {"type": "record", "fields": fields}:
+            return {**schema, "fields": [_identified(field, fresh) for field in fields]}
+        case {"type": "array", "items": items}:
+            return {"element-id": next(fresh), **schema, "items": _with_ids(items, fresh)}
+        case {"type": "map", "values": values}:
+            ids = {"key-id": next(fresh), "value-id": next(fresh)}
+            return {**ids, **schema, "values": _with_ids(values, fresh)}
+        case {"type": dict() | list() as inner}:
+            return {**schema, "type": _with_ids(inner, fresh)}
+    return schema
+
+
+def _identified(field: Any, fresh: Iterator[int]) -> Any:
+    number = field.get("field-id", _BY_NAME.get(field["name"], next(fresh)))
+    return {**field, "field-id": number, "type": _with_ids(field["type"], fresh)}
+
 
 # Field ids of the Iceberg spec: manifest lists, manifest entries, data files.
 _FILE, _DELETED = 2, 2

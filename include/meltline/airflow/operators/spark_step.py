@@ -4,12 +4,14 @@ import inspect
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseXCom, Connection, Context
 from airflow.sdk.exceptions import (
@@ -19,7 +21,6 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from meltline.airflow.operators.run_driver import driver_of_run
 from meltline.airflow.requests.configuration import (
     config_path,
     for_good,
@@ -27,12 +28,66 @@ from meltline.airflow.requests.configuration import (
     python_environment,
 )
 from meltline.airflow.requests.request import run_request
-from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing
+from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing, UsageInvalid
 from meltline.driver.client import RunDriver
 from meltline.driver.messages import StepRequest
+from meltline.driver.place import DriverPlaces, run_key
 from meltline.extras import refuse_connect
 from meltline.jars.places import jar_paths, java_options
 from meltline.private_words import in_file
+
+DRIVER = "MELTLINE_DRIVER"
+_EXECUTOR = "LocalExecutor"
+
+
+def driver_of_run(
+    context: Context, connection: Connection, config: Path, environment: Mapping[str, str]
+) -> RunDriver | None:
+    """The driver for a task's run; None where each step is to be submitted on its own.
+
+    That is so where Airflow's executor has tasks run elsewhere than beside a scheduler, where
+    Spark's master is no local one, where its connection says more than that, and where
+    `MELTLINE_DRIVER` says `step`.
+
+    Args:
+        context: Of the task.
+        connection: To Spark.
+        config: `meltline.yaml`.
+        environment: Of the step.
+
+    Raises:
+        UsageInvalid: `MELTLINE_DRIVER` says neither.
+        OSError: The configuration cannot be read.
+    """
+    places = DriverPlaces.of_user(os.environ) if _may_share() else None
+    master = _local_master(connection)
+    if places is None or master is None:
+        return None
+    run = context["dag_run"]
+    key = run_key((run.dag_id, run.run_id), master, config, environment)
+    return RunDriver(places, key, master, python())
+
+
+def _may_share() -> bool:
+    choice = os.environ.get(DRIVER) or "run"
+    if choice not in ("run", "step"):
+        raise UsageInvalid(
+            f"{DRIVER} is neither run nor step",
+            object=DRIVER,
+            expected="run: one Spark driver for all steps of a run; step: one for each",
+            found=choice,
+            next=f"unset {DRIVER}, or set it to one of these",
+        )
+    executors = conf.get("core", "executor").split(",")
+    alone = all(name.rpartition(":")[2].rpartition(".")[2] == _EXECUTOR for name in executors)
+    return choice == "run" and alone and sys.platform == "linux"
+
+
+def _local_master(connection: Connection) -> str | None:
+    """Of a connection that names a local master and nothing else."""
+    master = connection.host or ""
+    return master if master.startswith("local") and not connection.extra else None
+
 
 _SUBMIT_WORDS = inspect.signature(SparkSubmitOperator.__init__).parameters.keys()
 """What a site may say of a submission; the run's driver knows nothing of it."""

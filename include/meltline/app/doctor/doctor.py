@@ -1,10 +1,14 @@
 """Doctor: everything that keeps a table out, holds a run back, or endangers files."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
+from pathlib import Path
+from urllib.parse import unquote
 
+from meltline.access import let_in
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.management import (
     described,
@@ -23,22 +27,18 @@ from meltline.app.catalog.tables import (
     observed_tables,
 )
 from meltline.app.clone.gc_guard import may_share
-from meltline.app.doctor.approval_findings import approval_findings
 from meltline.app.doctor.chunk_findings import chunk_findings
 from meltline.app.doctor.cold_findings import cold_findings
 from meltline.app.doctor.drop_risks import drop_risks
-from meltline.app.doctor.exposed_files import open_files
-from meltline.app.doctor.half_seen_findings import half_seen_findings
 from meltline.app.doctor.plan_findings import (
     expirer_findings,
     refused_findings,
     unfinished_findings,
 )
-from meltline.app.doctor.rollup_findings import rollup_findings
-from meltline.app.doctor.version_findings import version_findings
 from meltline.app.drop.external_drops import gone_tables
 from meltline.app.observe.open_commits import obstacles
 from meltline.app.ownership.foreign_findings import foreign_findings
+from meltline.app.ownership.half_seen import half_seen_sentences
 from meltline.app.ownership.roots import withheld_findings
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.purge_claims import PurgePermits
@@ -53,14 +53,17 @@ from meltline.app.services import ReadContext
 from meltline.app.status.status_findings import stopped_findings
 from meltline.app.storage.guarded_tables import guarded_tables
 from meltline.config.load import Config
+from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.clone.clones import is_guarded
-from meltline.domain.errors import CatalogUnlistable, MeltlineError
+from meltline.domain.deletion.withheld import MOVE_AWAY
+from meltline.domain.errors import CatalogUnlistable, MeltlineError, StoreRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
+from meltline.domain.places import is_local, store_of
 from meltline.domain.retention.profiles import Profile
 from meltline.domain.safe_text import quote, quote_all
-from meltline.domain.units import format_instant
-from meltline.ports import UNREADABLE, CatalogEntry, GuardKind
+from meltline.domain.units import counted, format_files, format_instant
+from meltline.ports import UNREADABLE, CatalogEntry, GuardKind, ObjectReader, PlaceReader
 
 
 def examine(context: ReadContext) -> list[Finding]:
@@ -386,3 +389,128 @@ def _readers(context: ReadContext) -> Iterable[Finding]:
             path.who,
             f"`{path.fix}`",
         )
+
+
+def approval_findings(approvals: Approvals, permits: PurgePermits) -> Iterator[Finding]:
+    """Purges about which a person is asked now, and that nobody has approved."""
+    for plan in approvals.awaited():
+        if not permits.not_approved(plan):
+            continue
+        again = f"`meltline gate {plan.id}` where its verdict is over, "
+        stale = permits.gate_refusals([plan])
+        yield Finding(
+            "warning",
+            "approval_waiting",
+            plan.id,
+            f"{format_files(plan.files, plan.bytes)} of {plan.table} wait for a person's "
+            f"word since {format_instant(plan.created_at)}",
+            f"`meltline approval show {plan.id}`, {again if stale else ''}"
+            f"then `meltline apply {plan.id} --approve REASON`",
+        )
+
+
+def half_seen_findings(places: PlaceReader) -> list[Finding]:
+    """A warning for each, with the places where nothing is deleted."""
+    return [
+        Finding("warning", "catalog_half_seen", name, text, MOVE_AWAY)
+        for name, text in half_seen_sentences(places)
+    ]
+
+
+def rollup_findings(rollups: Sequence[Rollup]) -> Iterator[Finding]:
+    """Rollups that cannot be refreshed, and those with rows that came too late for their bucket."""
+    for rollup in rollups:
+        if rollup.problem:
+            since = rollup.last_refreshed_at
+            stood = f"as it was at {format_instant(since)}" if since else "without a row"
+            yield Finding(
+                "error",
+                "rollup_failed",
+                rollup.name,
+                f"it stands {stood}, and chunks of {rollup.source} wait: {rollup.problem}",
+                f"`meltline rollups refresh {quote(rollup.name)}` tries again, as the next run "
+                "does; "
+                f"`meltline rollups drop {quote(rollup.name)}` lets the chunks go without it",
+            )
+        if rollup.missed:
+            buckets = counted(rollup.buckets.count(rollup.missed), "bucket")
+            yield Finding(
+                "warning",
+                "rollup_missed",
+                rollup.name,
+                f"rows of {rollup.source} came for {buckets} whose source was dropped before, the "
+                f"newest until {format_instant(rollup.missed[-1].end)}: they keep their values",
+                "write with `meltline sql`, which refuses such rows; or choose a longer drop age",
+            )
+
+
+def version_findings(store: ObjectReader, files: Iterable[str]) -> Iterator[Finding]:
+    """Looks at one file of each store. A store that does not tell, or not answer, is passed over.
+
+    Args:
+        store: Measures them.
+        files: Files that are there, such as the tables' metadata files.
+    """
+    one_of_each = {store_of(path): path for path in files if not is_local(path)}
+    for name, path in sorted(one_of_each.items()):
+        if _is_version(store, path):
+            yield Finding(
+                "warning",
+                "keeps_versions",
+                name.rstrip("/"),
+                "this store keeps versions: what a purge deletes goes by its name, and its bytes "
+                "stay there and are paid for, though reports count them as deleted",
+                "add a lifecycle rule to the bucket that ends noncurrent versions after some days",
+            )
+
+
+def _is_version(store: ObjectReader, path: str) -> bool:
+    try:
+        shown = store.measure(path)
+    except StoreRefused:
+        return False  # whoever reads the table says so
+    return shown is not None and shown.is_version
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file or folder that lets in whom it should not.
+
+    Attributes:
+        who: Whom, and for what.
+        fix: The line that closes it.
+    """
+
+    path: Path
+    who: str
+    fix: str
+
+
+def open_files(config: Config) -> Iterator[OpenFile]:
+    """The control ledger, pages of gates, and `meltline.yaml` where a secret stands in it."""
+    for path in _own(config):
+        yield from _opened(path, config)
+    yield from _opened(config.docs_folder, config, folder=True)
+
+
+def _own(config: Config) -> Iterator[Path]:
+    database = unquote(config.control.partition(":///")[2].partition("?")[0])
+    if database and config.control.startswith("sqlite"):
+        yield from (Path(f"{database}{part}") for part in ("", "-wal", "-shm"))
+    if _holds_a_secret(config):
+        yield config.path
+
+
+def _holds_a_secret(config: Config) -> bool:
+    try:
+        text = config.path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(secret in text for secret in config.secrets)
+
+
+def _opened(path: Path, config: Config, *, folder: bool = False) -> Iterator[OpenFile]:
+    who = " and ".join(let_in(path, config.local_access, folder=folder))
+    if who:
+        words = ["chmod", *(["-R"] if folder else []), config.local_access.closed, str(path)]
+        yield OpenFile(path, who, shlex.join(words))

@@ -1,27 +1,33 @@
 """Init: prepares the ledgers, marks sandboxes, takes in tables, adopts a ledger without a past."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
 from meltline.app.archive.cold_status import remember_copies
-from meltline.app.doctor.adopted_chunks import forget_chunk_words
-from meltline.app.doctor.grounds import require_grounds, require_made
 from meltline.app.observe.known_registrations import take_up_all
 from meltline.app.ownership.roots import proposed_roots
 from meltline.app.safety.arming import SANDBOX_MARK, is_marked, sandbox_mark
 from meltline.app.safety.audit import audit
 from meltline.app.safety.epochs import STOPPED, adopt_epoch
 from meltline.app.safety.installations import require_alone, require_own_roots
-from meltline.app.safety.preconditions import require_generation
+from meltline.app.safety.preconditions import require_generation, write_probe
 from meltline.app.services import RunContext
+from meltline.domain.chunks.chunk import Deferral
+from meltline.domain.chunks.sync import SyncState
 from meltline.domain.epochs import EPOCH, GENERATION
-from meltline.domain.errors import CatalogReadOnly, LedgerOutOfStep, NotASandbox
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    LedgerOutOfStep,
+    NotASandbox,
+    SetupMissing,
+    StoreRefused,
+)
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_instant
-from meltline.ports import Catalog, GuardKind, StopSwitch
+from meltline.ports import Catalog, CatalogListing, ControlLedger, GuardKind, StopSwitch
 
 
 @dataclass(frozen=True)
@@ -222,3 +228,88 @@ def _restart_failsafe(context: RunContext) -> int:
     ]
     context.files.departures.record({f"adopted-{uuid4()}": anew})
     return len(anew)
+
+
+_DETAIL = (
+    "the ledger was adopted: it may not know of drops, so that nobody can tell which rows cold "
+    "alone has until everything is copied and verified anew"
+)
+
+
+def forget_chunk_words(control: ControlLedger) -> tuple[str, ...]:
+    """Has every synced table wait for a person, and removes what lets chunks go.
+
+    What cold alone has stands in cold (`meltline.sync-dropped`). A word of this ledger about the
+    same chunk counts only as long as it has seen all that happened, which it has not.
+
+    Returns:
+        The policies that have to be added anew, in words.
+    """
+    for sync in control.syncs.all():
+        waiting = replace(
+            sync, state=SyncState.FAILED, reason=str(Deferral.DIVERGED), detail=_DETAIL
+        )
+        control.syncs.save(sync, waiting)
+    names = {table.table_uuid: str(table.table) for table in control.chunks.tracked()}
+    for uuid in names:
+        chunks = [c for c in control.chunks.of(uuid).values() if c.cold_base and not c.was_dropped]
+        control.chunks.move([(chunk, replace(chunk, cold_base=None)) for chunk in chunks])
+    forgotten = []
+    for policy in control.chunk_policies.all():
+        if policy.drop_after and control.chunk_policies.remove(policy.table_uuid, policy.type):
+            forgotten.append(
+                f"{names.get(policy.table_uuid, policy.table_uuid)}: {policy.sentence}"
+            )
+    return tuple(forgotten)
+
+
+def require_grounds(context: RunContext) -> None:
+    """Makes what catalogs and warehouses stand on where it may, and names what is missing.
+
+    Raises:
+        CatalogUnlistable: A catalog does not answer.
+        SetupMissing: A catalog has no place for tables.
+        StoreRefused: A warehouse cannot be written to.
+    """
+    if context.lay_foundations is not None:
+        context.lay_foundations()
+    hot = context.config.catalogs[context.config.hot].warehouse
+    write_probe(context.writer, context.remover, hot)
+    if context.cold is not None:
+        try:
+            write_probe(context.cold.writer, context.cold.remover, context.cold.warehouse)
+        except StoreRefused as refused:
+            raise type(refused)(
+                f"the archive {context.config.cold} cannot be used: {refused.message}",
+                object=refused.object,
+                expected=refused.expected,
+                found=refused.found,
+                next=refused.next,
+            ) from refused
+
+
+def require_made(context: RunContext, listing: CatalogListing, tables: Sequence[str]) -> None:
+    """Looks whether the hot catalog has what Spark was told that it has.
+
+    Args:
+        context: Whose ledger it is.
+        listing: The catalog as our own client sees it.
+        tables: Those that the ledger has.
+
+    Raises:
+        SetupMissing: It has not.
+    """
+    catalog, space = context.config.hot, (context.config.ledger_namespace,)
+    missing = [name for name in tables if listing.of(TableName(catalog, space, name)) is None]
+    if not tables or not missing:
+        return
+    where = f"namespace {'.'.join((catalog, *space))}"
+    present = "no such namespace" if space not in listing.namespaces else f"it lacks {missing[0]}"
+    raise SetupMissing(
+        f"catalog {catalog} has not made what it answered yes to",
+        object=where,
+        expected=f"the ledger's {len(tables)} tables",
+        found=f"{present}, {len(missing)} of them in all",
+        next="see whether Spark and Meltline are told the same catalog (its address, warehouse and "
+        "name), and look at the catalog's own log; then run `meltline init` again",
+    )

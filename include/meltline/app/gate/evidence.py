@@ -9,7 +9,6 @@ from meltline.app.gate.cold_evidence import expire_facts
 from meltline.app.gate.cold_purge_evidence import purge_facts
 from meltline.app.gate.expire_evidence import LedgerFacts, expire_measures
 from meltline.app.gate.proof import Leaving, prove
-from meltline.app.gate.purge_evidence import purge_measures
 from meltline.app.gate.sources import GateSources
 from meltline.app.ownership.foreign_owners import NamedFiles, contested_paths
 from meltline.app.ownership.half_seen import half_seen_now, lying_in, place_in
@@ -17,9 +16,9 @@ from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_name
 from meltline.app.ownership.protected_files import metadata_keys
 from meltline.domain.deletion.gate import GateFacts
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
-from meltline.domain.deletion.plan import Plan, PlanKind
+from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.deletion.sharing_groups import Groups
-from meltline.domain.iceberg.files import DepartureState, PlannedFile
+from meltline.domain.iceberg.files import Departure, DepartureState, PlannedFile
 from meltline.domain.units import format_size
 
 _EXAMPLES = 5
@@ -113,3 +112,62 @@ def _row(plan: Plan, measures: Measures) -> GateFacts:
             examples[fact] = tuple(sorted(measure)[:_EXAMPLES])
     subject = f"{plan.table}: {plan.files} files, {format_size(plan.bytes)}"
     return GateFacts(plan.id, plan.digest, plan.kind, facts, examples, subject)
+
+
+def purge_measures(
+    case: Case, departures: Mapping[str, Departure], claimed: Mapping[str, str]
+) -> Measures:
+    """What was found of a purge.
+
+    Args:
+        case: The plan.
+        departures: Of all planned files, by path.
+        claimed: Paths that purges are deleting, and by which plan.
+    """
+    plan, around = case.plan, case.around
+    refused = around.roots.refused(case.paths)
+    return {
+        **case.common_measures(refused, case.errors({"", *case.members})),
+        **_failsafe_measures(case, departures),
+        "planned_held": _held_owners(case),
+        "planned_guarded": case.owners & around.guarded,
+        "planned_contested": [p for p in case.paths if p in around.contested],
+        "planned_claimed": [p for p in case.paths if claimed.get(p, plan.id) != plan.id],
+    }
+
+
+def _failsafe_measures(case: Case, departures: Mapping[str, Departure]) -> Measures:
+    """Whether the files wait in failsafe, and whether that is over."""
+    waiting = _in_state(DepartureState.FAILSAFE, case, departures)
+    expected = set(waiting)
+    if case.plan.state is PlanState.APPLYING:  # it has deleted some already, and not once more
+        expected |= _in_state(DepartureState.DELETED, case, departures).keys()
+    return {
+        "planned_not_due": [
+            file.path
+            for file in case.files
+            if file.path in waiting and not _is_due(file, waiting[file.path], case.around.now)
+        ],
+        "planned_not_in_failsafe": [path for path in case.paths if path not in expected],
+        "planned_young_orphans": case.around.sources.objects(waiting).young_orphans(),
+    }
+
+
+def _in_state(
+    state: DepartureState, case: Case, departures: Mapping[str, Departure]
+) -> Mapping[str, Departure]:
+    ours = {path: departures[path] for path in case.paths if path in departures}
+    return {path: departure for path, departure in ours.items() if departure.state is state}
+
+
+def _is_due(file: PlannedFile, departure: Departure, now: datetime) -> bool:
+    """Whether a file's failsafe is over, both by the plan and by the ledger."""
+    return file.due_at is not None and max(departure.due_at, file.due_at) <= now
+
+
+def _held_owners(case: Case) -> set[str]:
+    """Owners of planned files on whose group a hold lies: nothing of it may be purged."""
+    around = case.around
+    return {
+        owner for owner in case.owners if not around.held.isdisjoint(around.groups.members(owner))
+    }

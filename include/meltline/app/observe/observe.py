@@ -4,9 +4,9 @@ Completeness is checked on the way; whatever cannot be read, or does not
 add up, keeps its table and its group out, and what was last known of it stays referenced.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from meltline.app.catalog.dropped import let_go_tables
@@ -18,7 +18,8 @@ from meltline.app.catalog.management import (
     holding_back,
 )
 from meltline.app.catalog.metadata import Loaded, metadata_of, remembered_states
-from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_tables
+from meltline.app.catalog.registrations import LastSeen, load_last_seen
+from meltline.app.catalog.tables import ObservedTable, is_ledger, observed_table, observed_tables
 from meltline.app.observe.changed_lists import forget_changed_lists, still_changed
 from meltline.app.observe.drop_evidence import record_drops_of_tables
 from meltline.app.observe.ingest import ingest_snapshots
@@ -37,19 +38,22 @@ from meltline.app.observe.recording import (
     record_sightings,
 )
 from meltline.app.observe.ref_check import still_changed_heads
-from meltline.app.observe.stale_registrations import left_behind
-from meltline.app.observe.view_leases import lease_sources
 from meltline.app.ownership.half_seen import half_seen_now, record_half_seen
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
-from meltline.domain.drop.drops import LET_GO
-from meltline.domain.errors import CatalogUnlistable, FormatUnsupported, MeltlineError
+from meltline.domain.drop.drops import LET_GO, is_dropped_name
+from meltline.domain.errors import (
+    CatalogUnlistable,
+    FormatUnsupported,
+    MeltlineError,
+    MetadataMissing,
+)
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.locations import OwnerIndex
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.safe_text import quote_all
-from meltline.ports import CatalogEntry, CatalogListing, KnownTable, SnapshotKey
+from meltline.ports import CatalogEntry, CatalogListing, KnownTable, Lease, LeaseLedger, SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -326,3 +330,145 @@ def rebuild(context: RunContext) -> None:
         sorted(readable | forgotten(context.control.registrations, context.files.snapshots))
     )
     forget_changed_lists(context.control.incidents)
+
+
+_UNLISTED = CatalogListing((), {})
+
+
+@dataclass(frozen=True)
+class LeftBehind:
+    """What is known of names that tables have left, as far as it bears on tables that stand.
+
+    Attributes:
+        tables: Their last states, where no present name leads on from them.
+        fully_read: UUIDs of tables that stand nowhere and of which every last state could be read.
+        unclear: Why it cannot be told what a name referred to, by UUID.
+    """
+
+    tables: tuple[ObservedTable, ...]
+    fully_read: frozenset[str]
+    unclear: Mapping[str, str]
+
+
+def left_behind(
+    context: RunContext,
+    readable: Sequence[TableMetadata],
+    listings: Mapping[str, CatalogListing],
+    groups: Groups,
+) -> LeftBehind:
+    """Reads again what tables referred to under the names they have left.
+
+    Of tables that share files with no other, and left in full, nothing is read: nothing of theirs
+    is planned. Where metadata is missing, the index alone tells what it referred to.
+
+    Args:
+        context: The ports.
+        readable: The tables that stand and can be read.
+        listings: What each catalog holds; none for one that could not be listed.
+        groups: Which tables share files.
+    """
+    standing = {state.uuid for state in readable}
+    rows = context.control.registrations.all()
+    let_go = let_go_tables(rows)
+    needed = standing | let_go.keys()
+    left = [
+        row
+        for row in rows
+        if _has_left(row, listings) and (row.uuid in needed or len(groups.members(row.uuid)) > 1)
+    ]
+    ended = {row.uuid: let_go[row.uuid] for row in left if row.uuid in let_go}
+    answers = load_last_seen(context.store, left)
+    ends = load_last_seen(context.store, list(ended.values()))
+    after = [*readable, *metadata_of(state for _, state in ends)]
+    return LeftBehind(
+        tables=tuple(
+            observed_table(context, state, listings.get(state.name.catalog, _UNLISTED))
+            for state in _ended(answers, after)
+        ),
+        fully_read=_fully_read(answers) - standing,
+        unclear=_unclear(answers),
+    )
+
+
+def _has_left(row: KnownTable, listings: Mapping[str, CatalogListing]) -> bool:
+    """Whether a table has left a name, or may have: its catalog could not be listed."""
+    return row.status == "gone" or row.name.catalog not in listings
+
+
+def _ended(
+    answers: Iterable[LastSeen], after: Sequence[TableMetadata]
+) -> Collection[TableMetadata]:
+    """Last states that no other goes on from, each metadata file once."""
+    states = metadata_of(state for _, state in answers)
+    later = grouped(after, lambda state: state.table_uuid)  # only one of the same can go on
+    return {
+        state.metadata_location: state
+        for state in states
+        if not any(each.continues(state) for each in later.get(state.table_uuid, ()))
+    }.values()
+
+
+def _fully_read(answers: Iterable[LastSeen]) -> frozenset[str]:
+    """Registrations that have left each of their names and could be read there, by UUID."""
+    uuids, doubtful = set(), set()
+    for row, answer in answers:
+        uuids.add(row.uuid)
+        if row.status != "gone" or row.incomplete or isinstance(answer, MeltlineError):
+            doubtful.add(row.uuid)
+    return frozenset(uuids - doubtful)
+
+
+def _unclear(answers: Iterable[LastSeen]) -> Mapping[str, str]:
+    """Why it cannot be told what a name referred to; of what is missing the index tells."""
+    return {
+        row.uuid: f"{row.name} ({row.status}): {answer.message}"
+        for row, answer in answers
+        if isinstance(answer, MeltlineError) and not isinstance(answer, MetadataMissing)
+    }
+
+
+_SOURCES = "dependsOnTables"
+_LASTS = timedelta(days=7)
+"""How long a snapshot stays after the view was last seen to need it."""
+
+
+def lease_sources(leases: LeaseLedger, states: Sequence[TableMetadata], now: datetime) -> None:
+    """Renews the lease on each snapshot that a materialized view was refreshed from.
+
+    Args:
+        leases: The ledger of leases.
+        states: The tables of all catalogs, the views' storage tables among them.
+        now: The wall clock's time.
+    """
+    by_name = {state.name: state for state in states}
+    for view in states:
+        if is_dropped_name(view.name.namespace):
+            continue
+        for name, snapshot_id in _sources(view):
+            source = by_name.get(name)
+            if source is not None and snapshot_id in source.snapshots:
+                lease = Lease(
+                    id=f"view-{view.uuid}-{source.uuid}",
+                    table_uuid=source.uuid,
+                    snapshot_id=snapshot_id,
+                    expires_at=now + _LASTS,
+                    table=str(name),
+                    who=f"materialized view {view.name}",
+                    ttl_ms=_LASTS // timedelta(milliseconds=1),
+                )
+                leases.save(lease)
+
+
+def _sources(view: TableMetadata) -> Iterator[tuple[TableName, int]]:
+    """Yields the tables that a view was refreshed from, with the snapshot of each.
+
+    Trino writes `schema.table=snapshot`, separated by commas; a source without a snapshot, or of
+    another connector, has no number.
+    """
+    snapshot = view.current_snapshot
+    summary: Mapping[str, str] = snapshot.summary if snapshot is not None else {}
+    for pair in summary.get(_SOURCES, "").split(","):
+        place, _, number = pair.strip().rpartition("=")
+        *namespace, table = place.split(".")
+        if namespace and number.isdecimal():
+            yield TableName(view.name.catalog, tuple(namespace), table), int(number)

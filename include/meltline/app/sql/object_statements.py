@@ -1,29 +1,34 @@
 """Statements that need no Spark: about tables, schemas, databases, tags, shares and views."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
+from meltline.app.catalog.new_names import is_there
 from meltline.app.catalog.registrations import load_tables
-from meltline.app.catalog.resolve import find_object
+from meltline.app.catalog.resolve import catalog_of, find_object
 from meltline.app.catalog.tables import is_ledger
 from meltline.app.catalog.ways_back import archived_copies, is_archived
+from meltline.app.clone.replace import clone_over
+from meltline.app.clone.shares import Shared, create_share, drop_share, update_share
 from meltline.app.drop.drop import drop, rename
 from meltline.app.drop.history import Listed, history
 from meltline.app.drop.undrop import undrop
+from meltline.app.refs.branches import branch, drop_branch, publish, resync, rollback
+from meltline.app.refs.diff import diff
 from meltline.app.refs.tags import add_tag
 from meltline.app.retention.containers import create_container
 from meltline.app.retention.policies import INHERITED, change_policy
 from meltline.app.services import ReadContext
-from meltline.app.sql.branch_statements import run_branch_statement
-from meltline.app.sql.copy_statements import end_share, make_clone, make_share, renew_share
 from meltline.app.sql.information_schema import read_view
 from meltline.app.sql.naming import container_name, full_name, full_table_name
 from meltline.app.sql.statement_results import Outcome, status
+from meltline.app.time_travel.query import locate
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.drop.history import HistoryRow
 from meltline.domain.errors import (
     NamespaceNotFound,
+    RefNotFound,
     SnapshotNotFound,
     TableNotFound,
     UsageInvalid,
@@ -32,6 +37,7 @@ from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.domain.iceberg.timeline import Point
+from meltline.grammar.points import PointInTime
 from meltline.grammar.statements import (
     ChangePolicy,
     CloneObject,
@@ -199,6 +205,158 @@ def _table_of_snapshot(context: ReadContext, snapshot_id: int) -> TableName:
         found=", ".join(map(str, names[:5])),
         next=f"say which: TAG SNAPSHOT {snapshot_id} OF {names[0]} AS …",
     )
+
+
+BranchStatement = CreateBranch | DropBranch | ForwardBranch | Rollback | DiffTable
+
+
+def run_branch_statement(
+    context: ReadContext, standing: ObjectName, statement: BranchStatement
+) -> Outcome:
+    """Carries one out. Raises as the step does that does it, and as `locate`."""
+    return _OnTable(context, full_table_name(context, standing, statement.table)).run(statement)
+
+
+@dataclass(frozen=True)
+class _OnTable:
+    """A statement's table, and where it is."""
+
+    context: ReadContext
+    table: TableName
+
+    def run(self, statement: BranchStatement) -> Outcome:
+        match statement:
+            case CreateBranch():
+                return self.create(statement)
+            case DropBranch():
+                return self.drop(statement)
+            case ForwardBranch():
+                forward = publish if statement.commits else resync
+                done = forward(self.context, self.table, statement.name, dry_run=False)
+                return status(f"{done.table}: {done.branch} is at snapshot {done.after}")
+            case Rollback():
+                return self.roll_back(statement)
+            case DiffTable():
+                return self.compare(statement)
+
+    def create(self, statement: CreateBranch) -> Outcome:
+        """At main's head, or at a point."""
+        point = self.at(statement.point) if statement.point else Point()
+        done = branch(self.context, self.table, statement.name, point, dry_run=False)
+        return status(f"{done.table}: {done.branch} is at snapshot {done.after}")
+
+    def drop(self, statement: DropBranch) -> Outcome:
+        try:
+            ref = drop_branch(self.context, self.table, statement.name, dry_run=False)
+        except RefNotFound:
+            if not statement.if_exists:
+                raise
+            return status(f"{self.table}: there is no branch {statement.name}")
+        return status(f"{self.table}: branch {ref.name}, at snapshot {ref.snapshot_id}, is dropped")
+
+    def roll_back(self, statement: Rollback) -> Outcome:
+        to = statement.to
+        point = Point(to) if isinstance(to, int) else self.at(to)
+        done = rollback(self.context, self.table, point, dry_run=False)
+        words = f"{done.branch} is at snapshot {done.after}, was at {done.before}"
+        return status(f"{done.table}: {words}")
+
+    def compare(self, statement: DiffTable) -> Outcome:
+        """Files, rows and bytes added and removed on the way, and the net of both."""
+        done = diff(self.context, self.table, statement.a, statement.b)
+        amounts = {"added": done.added, "removed": done.removed, "net": done.net}
+        columns = (
+            ReadColumn("change", "string"),
+            *(ReadColumn(name, "bigint") for name in ("files", "rows", "bytes")),
+        )
+        rows = tuple((change, *astuple(amount)) for change, amount in amounts.items())
+        return Outcome(read=ReadRows(columns, rows))
+
+    def at(self, point: PointInTime) -> Point:
+        """The snapshot that main was at."""
+        located = locate(self.context, self.table, point.at(self.context.clock.now()))
+        if located.resolved.snapshot_id is None:
+            raise SnapshotNotFound(
+                f"{self.table} had no snapshot yet at that point",
+                object=str(self.table),
+                expected="a point at which somebody had written to it",
+                found="none on main",
+                next="choose a later point",
+            )
+        return Point(located.resolved.snapshot_id)
+
+
+def make_clone(context: ReadContext, standing: ObjectName, statement: CloneObject) -> Outcome:
+    """CREATE … CLONE, and CREATE DATABASE … FROM. Tables that are left out are listed (TT-37).
+
+    Raises:
+        UsageInvalid: A name is not complete.
+        MeltlineError: Whatever `clone_over` raises.
+    """
+    source = full_name(context, standing, statement.kind, statement.source)
+    target = full_name(context, standing, statement.kind, statement.target)
+    if statement.if_not_exists and is_there(target, catalog_of(context, target.catalog).listing()):
+        return status(f"there is a {target.kind} {target} already")
+    done, dropped = clone_over(
+        context,
+        str(source),
+        str(target),
+        source.kind,
+        replaces=statement.replaces,
+        point=statement.point.at(context.clock.now()) if statement.point else None,
+        ignore_insufficient=statement.ignore_insufficient,
+    )
+    return status(
+        f"{done.target} is a clone of {done.source}, with {len(done.created)} tables",
+        *([f"what was {target} is dropped. {dropped.ways_back('UNDROP')}"] if dropped else ()),
+        *(f"left out: {skipped.table}: {skipped.reason}" for skipped in done.skipped),
+    )
+
+
+def make_share(context: ReadContext, standing: ObjectName, statement: CreateShare) -> Outcome:
+    """CREATE SHARE … FROM a database, or a schema or table by its name below the catalog.
+
+    Raises:
+        MeltlineError: Whatever `create_share` raises.
+    """
+    source = container_name(context, standing, statement.source)
+    text = ".".join(map(quote_part, (source.catalog, *source.namespace)))
+    done = create_share(context, statement.name, text)
+    return status(f"{done.share.source} is shared as {done.share.place}{_count(done)}")
+
+
+def renew_share(context: ReadContext, standing: ObjectName, statement: UpdateShare) -> Outcome:
+    """UPDATE SHARE: says what somebody had written to it, which is undone, and what has left.
+
+    Raises:
+        MeltlineError: Whatever `update_share` raises.
+    """
+    done = update_share(context, _place(standing, statement.name))
+    return status(
+        f"{done.share.place} shows {done.share.source} as it is now{_count(done)}",
+        *(f"writes undone: {table.table}" for table in done.tables if table.written),
+        *(f"taken out: {table}" for table in done.removed),
+        *(f"not of the share, left alone: {table}" for table in done.foreign),
+    )
+
+
+def end_share(context: ReadContext, standing: ObjectName, statement: DropShare) -> Outcome:
+    """DROP SHARE.
+
+    Raises:
+        MeltlineError: Whatever `drop_share` raises.
+    """
+    done = drop_share(context, _place(standing, statement.name))
+    return status(f"{done.share.place} is dropped{_count(done)}; it cannot be brought back")
+
+
+def _place(standing: ObjectName, name: str) -> str:
+    """A share is looked for in the current catalog; with it, a dot in quotes stays in the name."""
+    return str(ObjectName(standing.catalog, (name,)))
+
+
+def _count(done: Shared) -> str:
+    return f", with {len(done.tables)} tables"
 
 
 _STEPS: Mapping[type[Statement], Callable[[ReadContext, ObjectName, Any], Outcome]] = {

@@ -1,6 +1,6 @@
 """Statements: the SQL that people know, carried out by the same steps as the commands."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -9,26 +9,42 @@ from uuid import uuid4
 
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import levels_around
+from meltline.app.chunks.reading.complete_rows import CompleteRows, complete_rows
 from meltline.app.retention.leases import leased
 from meltline.app.services import OpenServices, ReadContext
-from meltline.app.sql.archive_writes import require_archive_unchanged
-from meltline.app.sql.complete_tables import complete_tables, notices
 from meltline.app.sql.guarded_statements import GuardedStatement, guarded_statement
 from meltline.app.sql.lakets.dispatch import refused, run_call
 from meltline.app.sql.lakets.session import Session
-from meltline.app.sql.naming import full_name, full_table_name
+from meltline.app.sql.naming import container_name, full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
 from meltline.app.sql.statement_results import Outcome, unsupported
 from meltline.app.sql.vacuum import vacuum
 from meltline.app.time_travel.query import Located, SchemaChoice, locate
-from meltline.domain.errors import NameConflict, StatementRefused
-from meltline.domain.iceberg.names import TableName, quoted
+from meltline.domain.errors import (
+    CatalogReadOnly,
+    NameConflict,
+    StatementRefused,
+    StatementUnsupported,
+    TableNotFound,
+    UsageInvalid,
+)
+from meltline.domain.iceberg.names import TableName, quote_part, quoted
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
 from meltline.domain.retention.policy import TRANSIENT, effective_retention
 from meltline.domain.retention.policy_rules import require_allowed, require_new
 from meltline.grammar import parse
-from meltline.grammar.statements import CreateTable, FunctionCall, Query, TimeClause, Vacuum
+from meltline.grammar.references import (
+    TableReference,
+    executed_in,
+    is_worked_out,
+    names_in,
+    tables_read,
+    texts_in,
+)
+from meltline.grammar.statements import CreateTable, FunctionCall, Name, Query, TimeClause, Vacuum
 from meltline.grammar.tables import Edit, replaced
+from meltline.grammar.tokens import tokens_of
+from meltline.grammar.writes import BEGINNINGS, writes_of
 from meltline.ports import SqlEngine, StatementRecord, StatementState, TableView
 
 _LEASE = timedelta(minutes=10)
@@ -261,4 +277,178 @@ def _new_id(context: ReadContext, statement_id: str) -> str:
         if is_unfit
         else "the id of another statement",
         next="leave it out for a new one",
+    )
+
+
+_READS = frozenset(
+    {"SELECT", "TABLE", "VALUES", "(", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "USE", "REFRESH"}
+)
+"""First words of statements that change nothing in a catalog."""
+_MAKES = frozenset({"CREATE", "REPLACE", "CACHE"})
+"""First words of statements that may read the archive to make something elsewhere."""
+
+
+def require_archive_unchanged(
+    context: ReadContext, standing: ObjectName, text: str, kind: str
+) -> None:
+    """Refuses a statement that may change what is in the archive's catalog.
+
+    Of a statement that is no query and no change of rows, every name counts that it does not read.
+    EXECUTE IMMEDIATE counts as the statement that it carries out. What Spark works out of several
+    texts or of variables is refused: it may be the archive's name.
+
+    Args:
+        context: Which catalog the archive is.
+        standing: Completes the statement's names.
+        text: The statement.
+        kind: Its first word.
+
+    Raises:
+        CatalogReadOnly: It names the archive, or may.
+    """
+    cold = context.config.cold
+    if not cold or kind in _READS:
+        return
+    if kind not in BEGINNINGS and standing.catalog == cold:
+        raise _refusal(cold)
+    for executed in executed_in(text):
+        first = tokens_of(executed)[0].text.upper()
+        require_archive_unchanged(context, standing, executed, first)
+    names = list(_changed(text, kind))
+    for name in filter(None, names):
+        if cold in (name[0], container_name(context, standing, name).catalog):
+            raise _refusal(".".join(map(quote_part, name)))
+    if kind in BEGINNINGS and all(names):
+        return
+    if is_worked_out(text):
+        raise _refusal(cold, "a name or a statement that Spark works out")
+    starts = tuple(f"{name}." for name in (cold, context.config.catalogs[cold].catalog_name))
+    for said in texts_in(text):  # a name that Spark works out may be in a text
+        if said.replace("`", "").startswith(starts):
+            raise _refusal(said)
+
+
+def _changed(text: str, kind: str) -> Iterator[Name]:
+    """Yields the names of what a statement may change; empty where Spark works a name out."""
+    if kind in BEGINNINGS:
+        yield from (write.target for write in writes_of(text))
+        return
+    read = {reference.start for reference in tables_read(text)} if kind in _MAKES else set[int]()
+    yield from (name for start, name in names_in(text) if start not in read)
+
+
+def _refusal(name: str, found: str = "a statement that may change the archive") -> CatalogReadOnly:
+    return CatalogReadOnly(
+        f"{name} is in the archive, where SQL only reads",
+        object=name,
+        expected="a statement that reads the archive, or changes another catalog",
+        found=found,
+        next="`meltline cold list` and `meltline chunks status` show what cold has; copy rows to "
+        "a table of another catalog to change them",
+    )
+
+
+_READING = BEGINNINGS | {"SELECT", "TABLE", "CREATE", "EXPLAIN", "("}
+
+
+@dataclass(frozen=True)
+class CompleteTable:
+    """A table of which a statement reads all rows.
+
+    Attributes:
+        references: Where the statement names it.
+        rows: What that stands for; every mention of a table stands for the same rows.
+        view: What it is called instead; nobody else's name.
+    """
+
+    references: Sequence[TableReference]
+    rows: CompleteRows
+    view: str
+
+    @property
+    def edits(self) -> Iterator[Edit]:
+        """What stands in the statement instead."""
+        for reference in self.references:
+            alias = f" AS {quoted(reference.table[-1])}" if reference.needs_alias else ""
+            yield reference.start, reference.end, f"{self.view}{alias}"
+
+
+def complete_tables(
+    context: ReadContext,
+    standing: ObjectName,
+    text: str,
+    kind: str,
+    is_there: Callable[[Name], bool],
+) -> list[CompleteTable]:
+    """The tables of which a statement reads all rows; a table or view of that name goes first.
+
+    Args:
+        context: Where the tables are.
+        standing: Completes the statement's names.
+        text: The statement.
+        kind: Its first word.
+        is_there: Whether the session itself knows a table or view of a name; asked only where a
+            table without the suffix is there.
+
+    Raises:
+        StatementUnsupported: It writes to such a name.
+        MeltlineError: Whatever `complete_rows` raises, NotChunked of a table that has no chunks.
+    """
+    suffix = context.config.chunks.all_suffix
+    if not suffix or kind not in _READING or suffix not in text:
+        return []
+    named = _Names(context, standing, suffix, is_there)
+    for write in writes_of(text) if kind in BEGINNINGS else ():
+        if named.table(write.target) is not None:
+            raise _read_only(write.target)
+    references: dict[TableName, list[TableReference]] = {}
+    for reference in tables_read(text):
+        if (table := named.table(reference.table)) is not None:
+            references.setdefault(table, []).append(reference)
+    unique = token_hex(4)
+    return [
+        CompleteTable(of_table, complete_rows(context, table), f"meltline_all_{unique}_{number}")
+        for number, (table, of_table) in enumerate(references.items())
+    ]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What names with the suffix stand for."""
+
+    context: ReadContext
+    standing: ObjectName
+    suffix: str
+    is_there: Callable[[Name], bool]
+
+    def table(self, name: Name) -> TableName | None:
+        """The table of which a name means all rows; None where it means something else."""
+        plain = name[-1].removesuffix(self.suffix) if name else ""
+        if not plain or plain == name[-1]:
+            return None
+        table = self._standing_table((*name[:-1], plain))
+        return None if table is None or self.is_there(name) else table
+
+    def _standing_table(self, name: Name) -> TableName | None:
+        try:
+            table = full_table_name(self.context, self.standing, name)
+            self.context.catalogs[table.catalog].location(table)
+        except (KeyError, TableNotFound, UsageInvalid):
+            return None  # Spark says what it makes of the name
+        return table
+
+
+def notices(tables: Collection[CompleteTable]) -> tuple[str, ...]:
+    """What readers of these might miss."""
+    return tuple(table.rows.notice for table in tables if table.rows.notice)
+
+
+def _read_only(name: Name) -> StatementUnsupported:
+    written = ".".join(name)
+    return StatementUnsupported(
+        f"{written} is what hot and cold have together, and is only read",
+        object=written,
+        expected="the table itself",
+        found="its name for all rows",
+        next="write to the table; docs/chunks.md says what late rows can do",
     )

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from meltline.app.chunks.policies import PolicyWish
-from meltline.app.chunks.reading.dropped_bytes import DroppedBytes, dropped_bytes
-from meltline.app.chunks.reading.status import tiering_status
+from meltline.app.chunks.reading.status import DroppedBytes, dropped_bytes, tiering_status
 from meltline.domain.errors import CatalogUnlistable
 from meltline.domain.iceberg.files import Departure, FileKind, PlannedFile
 from meltline.ports import DropSum

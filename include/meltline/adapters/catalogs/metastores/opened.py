@@ -1,10 +1,31 @@
 """Opens a metastore, by the client that its kind needs."""
 
+from importlib.util import find_spec
+
 from meltline.adapters.catalogs.metastores.aws_words import require_whole_keys
-from meltline.adapters.catalogs.metastores.clients import require_client
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
+from meltline.domain.errors import SetupMissing
 from meltline.ports import MetadataFiles
+
+_PACKAGES = {"glue": "boto3", "hive": "thrift"}
+
+
+def require_client(kind: str) -> None:
+    """Refuses a catalog whose client is not installed.
+
+    Raises:
+        SetupMissing: It needs a package that is not there.
+    """
+    package = _PACKAGES[kind]
+    if find_spec(package) is None:
+        raise SetupMissing(
+            f"catalogs of type {kind} need the package {package}, which is not installed",
+            object=package,
+            expected=f"the extra [{kind}]",
+            found="no such package",
+            next=f"pip install 'meltline[{kind}]'",
+        )
 
 
 def open_metastore(config: CatalogConfig, store: MetadataFiles) -> MetastoreTables:

@@ -1,8 +1,10 @@
 """REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
+from uuid import uuid4
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
@@ -14,11 +16,7 @@ from pyiceberg.exceptions import (
 )
 
 from meltline.adapters.catalogs.rest.connection import connect
-from meltline.adapters.catalogs.rest.half_seen import half_seen_places
-from meltline.adapters.catalogs.rest.protocol import CommitRaced, RestProtocol
-from meltline.adapters.catalogs.rest.renames import rename, under_another_name
-from meltline.adapters.catalogs.rest.updates import as_updates
-from meltline.adapters.catalogs.rest.vending import TableVendor, credentials_of
+from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable, RestProtocol
 from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     a_view,
@@ -37,17 +35,20 @@ from meltline.adapters.catalogs.table_renames import (
     not_empty,
     registrable,
 )
-from meltline.adapters.object_store.vended import VendedPrefixes
+from meltline.adapters.object_store.vended import VendedPrefixes, vended
 from meltline.concurrency import thread_map
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import WallClock
+from meltline.domain.deletion.half_seen import is_place
 from meltline.domain.errors import (
+    CatalogReadOnly,
     CatalogUnlistable,
     NameConflict,
     TableNotFound,
 )
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.iceberg.table_metadata import SnapshotRef
 from meltline.ports import (
     CatalogEntry,
     CatalogListing,
@@ -56,8 +57,34 @@ from meltline.ports import (
     OtherOwner,
     TableEdit,
     TableMove,
+    VendedCredentials,
 )
 from meltline.retries import until_done
+
+
+@dataclass(frozen=True)
+class TableVendor:
+    """The port `CredentialVendor` for one table. Executors have it, and connect by themselves."""
+
+    config: CatalogConfig
+    name: TableName
+
+    def __call__(self, location: str) -> Sequence[VendedCredentials]:
+        """All that the server gives with the table. See the port."""
+        protocol = RestProtocol(self.config.name, lambda: connect(self.config))
+        return credentials_of(protocol.load(self.name, refs_only=True))
+
+
+def credentials_of(table: LoadedTable) -> Sequence[VendedCredentials]:
+    """What a server gave with a table."""
+    return vended(
+        {
+            "metadata-location": table.metadata_location,
+            "metadata": table.metadata,
+            "config": table.config,
+            "storage-credentials": table.credentials,
+        }
+    )
 
 
 class RestTables:
@@ -354,3 +381,119 @@ def _is_view(catalog: RestCatalog, name: TableName) -> bool:
         return bool(catalog.view_exists((*name.namespace, name.name)))
     except Exception:  # few catalogs know views, and one that does not may say so in any way
         return False
+
+
+_NESSIE = "nessie.is-nessie-catalog"
+_WAREHOUSES = ("warehouse", "default-base-location")
+
+
+def half_seen_places(protocol: RestProtocol, config: CatalogConfig) -> tuple[str, ...]:
+    """Where its tables may lie if the server is a Nessie; none where it shows all that there is.
+
+    Asked for at each listing: behind an address may stand another server than before.
+
+    Raises:
+        CatalogUnlistable: It is one, and nobody says where its tables lie.
+    """
+    settings = protocol.settings(config.uri, config.warehouse)
+    if not is_nessie(settings):
+        return ()
+    named = [settings.get(key, "") for key in _WAREHOUSES]
+    places = tuple(filter(is_place, [*named, config.warehouse]))
+    if not places:
+        raise CatalogUnlistable(
+            f"catalog {config.name} shows one branch only, and does not say where its tables lie",
+            object=config.name,
+            expected="a warehouse that is a location",
+            found=f"{', '.join(filter(None, named)) or 'none'}",
+            next=f"set catalogs.{config.name}.warehouse to where its tables lie: nothing there is "
+            "ever deleted",
+        )
+    return places
+
+
+def is_nessie(settings: Mapping[str, str]) -> bool:
+    """Whether a server says so of itself."""
+    return str(settings.get(_NESSIE, "")).lower() == "true"
+
+
+def rename(catalog: RestCatalog, source: TableName, target: TableName) -> None:
+    """One request: all of it or nothing."""
+    catalog.rename_table((*source.namespace, source.name), (*target.namespace, target.name))
+
+
+@contextmanager
+def under_another_name(catalog: RestCatalog, name: TableName) -> Iterator[TableName]:
+    """A table under a name that nobody knows; afterwards it has its own again, unless it is gone.
+
+    Killed in between it stays listed under the other one.
+    """
+    aside = TableName(name.catalog, name.namespace, f"{name.name}__aside_{uuid4().hex}")
+    rename(catalog, name, aside)
+    try:
+        yield aside
+    finally:
+        with suppress(NoSuchTableError):
+            rename(catalog, aside, name)
+
+
+Changes = tuple[list[Json], list[Json]]
+
+
+def as_updates(document: MetadataEditor) -> Changes:
+    """What to require and what to update.
+
+    Raises:
+        CatalogReadOnly: The edit is of something else than properties and refs.
+    """
+    if not document.changes_only("properties", "refs", "current-snapshot-id", "snapshot-log"):
+        raise CatalogReadOnly(
+            f"{document.state.name}: a REST catalog takes no such change from here",
+            object=str(document.state.name),
+            expected="a change of properties, branches or tags",
+            found="another change",
+            next="make it with an engine",
+        )
+    requirements, updates = _refs(document)
+    same = {"type": "assert-table-uuid", "uuid": document.state.table_uuid}
+    return [same, *requirements], [*_properties(document), *updates]
+
+
+def _properties(document: MetadataEditor) -> list[Json]:
+    before, after = document.state.properties, document.edited.properties
+    updates: list[Json] = []
+    if changed := {key: text for key, text in after.items() if before.get(key) != text}:
+        updates.append({"action": "set-properties", "updates": changed})
+    if removals := sorted(before.keys() - after.keys()):
+        updates.append({"action": "remove-properties", "removals": removals})
+    return updates
+
+
+def _refs(document: MetadataEditor) -> Changes:
+    before, after = document.state.refs, document.edited.refs
+    requirements: list[Json] = []
+    updates: list[Json] = []
+    for name in sorted(before.keys() | after.keys()):
+        was, now = before.get(name), after.get(name)
+        if was == now:
+            continue
+        snapshot = None if was is None else was.snapshot_id
+        requirements.append(
+            {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot}
+        )
+        removal = {"action": "remove-snapshot-ref", "ref-name": name}
+        updates.append(removal if now is None else _set(now))
+    return requirements, updates
+
+
+def _set(ref: SnapshotRef) -> Json:
+    written: dict[str, object] = {
+        "action": "set-snapshot-ref",
+        "ref-name": ref.name,
+        "type": "branch" if ref.is_branch else "tag",
+        "snapshot-id": ref.snapshot_id,
+        "max-ref-age-ms": ref.max_ref_age_ms,
+        "max-snapshot-age-ms": ref.max_snapshot_age_ms,
+        "min-snapshots-to-keep": ref.min_snapshots_to_keep,
+    }
+    return {key: field for key, field in written.items() if field is not None}

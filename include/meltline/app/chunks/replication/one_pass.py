@@ -5,19 +5,20 @@ changed is taken anew as a whole, so that it does not matter how often and by wh
 they did. What cold has by then and its position are one commit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
 from meltline.app.chunks.replication.cold_commits import carry_out, copy_request, require_equal
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.cold_rows import Compared, record_rows, require_recorded_rows
+from meltline.app.chunks.replication.declare import CONSUMER
 from meltline.app.chunks.replication.kept_chunks import KeptChunks, as_of
-from meltline.app.chunks.replication.kept_history import keep_from
 from meltline.app.chunks.replication.large_deletes import LargeDeletes
-from meltline.app.chunks.replication.mixed_rows import LateRows
-from meltline.app.chunks.replication.refusals import diverged, unknown_drops
+from meltline.app.chunks.replication.refusals import diverged, mixed_files, unknown_drops
 from meltline.app.chunks.replication.staged_copy import StagedCopy
 from meltline.app.chunks.replication.synced_table import (
     SyncedTable,
@@ -28,7 +29,9 @@ from meltline.app.chunks.replication.synced_table import (
 )
 from meltline.app.chunks.replication.unseen_changes import UnseenChanges, unseen_changes
 from meltline.app.chunks.tracking import OwnDrops, Tracking, changes_of, retrack, track
-from meltline.app.services import RunContext
+from meltline.app.retention.consumers import set_consumer
+from meltline.app.services import ReadContext, RunContext
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Standing
 from meltline.domain.chunks.kept_deletes import KeptDelete
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import LeavingFiles, backlog_of
@@ -42,8 +45,9 @@ from meltline.domain.chunks.sync import (
 )
 from meltline.domain.errors import MeltlineError, SyncRefused
 from meltline.domain.iceberg.table_metadata import Snapshot
+from meltline.domain.retention.consumers import Consumer, consumers_of
 from meltline.domain.units import counted
-from meltline.ports import CopyOutcome, CopyRequest
+from meltline.ports import CopyOutcome, CopyRequest, MixedRows
 
 
 @dataclass(frozen=True)
@@ -383,3 +387,110 @@ class Pass:
         )
         context.control.syncs.save(before, after)
         return after
+
+
+def keep_from(context: ReadContext, hot: HotTable, snapshot_id: int) -> None:
+    """Has hot keep a snapshot and all that come later.
+
+    Asked by each pass, also by one that copied nothing: an earlier one may have died before it
+    came to this, and a table that lies idle for months must not lose what it keeps. It commits only
+    where the consumer stands elsewhere, or half of its time is over.
+
+    Args:
+        context: Where the table is.
+        hot: The table as the pass has loaded it.
+        snapshot_id: Up to where cold has everything.
+
+    Raises:
+        MeltlineError: As `set_consumer`.
+    """
+    own = next((c for c in consumers_of(hot.state) if c.name == CONSUMER), None)
+    if own is None or own.snapshot_id != snapshot_id or _is_old(own, context.clock.now()):
+        set_consumer(context, hot.state.name, CONSUMER, snapshot_id, reset=True)
+
+
+def _is_old(consumer: Consumer, now: datetime) -> bool:
+    if consumer.ends_at is None:
+        return False
+    moved_at = consumer.moved_at
+    return moved_at is None or now - moved_at > (consumer.ends_at - moved_at) / 2
+
+
+@dataclass(frozen=True)
+class LateRows:
+    """The rows of hot that cold has beside what was dropped, by snapshots of hot.
+
+    Attributes:
+        tracking: The chunks.
+        synced: Cold, before a pass changes it.
+    """
+
+    context: RunContext
+    tracking: Tracking
+    synced: SyncedTable
+
+    def mixed(self, leaving: LeavingFiles) -> MixedRows | None:
+        """What is to be told apart in files that leave; None where nothing is mixed.
+
+        Raises:
+            SyncRefused: The snapshots of hot that would tell have expired.
+        """
+        if not leaving.apart:
+            return None
+        late, unknown = self._by_snapshot(leaving.kept)
+        if unknown:
+            raise mixed_files(self.tracking.hot.state.name, unknown)
+        return MixedRows(leaving.apart, leaving.kept, late)
+
+    def without(self, names: Collection[str]) -> frozenset[str]:
+        """Those of some chunks of which cold has no late row at all."""
+        rows = self.context.chunk_rows
+        assert rows is not None  # there is a cold tier
+        late, unknown = self._by_snapshot(names)
+        hot, layout = self.tracking.hot.state.name, self.tracking.table.layout
+        with_rows = {n for id, of in late.items() for n in rows.digests(hot, id, layout, of)}
+        return frozenset(names) - with_rows - unknown
+
+    def _by_snapshot(
+        self, names: Collection[str]
+    ) -> tuple[Mapping[int, frozenset[str]], frozenset[str]]:
+        """The snapshots whose rows of some chunks are late, and the chunks of unknown ones."""
+        late: defaultdict[int, set[str]] = defaultdict(set)
+        unknown = set[str]()
+        for name in names:
+            try:
+                for snapshot_id in self._snapshots(name):
+                    late[snapshot_id].add(name)
+            except LookupError:
+                unknown.add(name)
+        return {id: frozenset(of) for id, of in late.items()}, frozenset(unknown)
+
+    def _snapshots(self, name: str) -> tuple[int, ...]:
+        """The snapshots whose rows of a chunk, together, are late; none where nothing is.
+
+        That is cold's position, unless main dropped the chunk after it. A rollback may have left
+        drops behind that cold has seen: the rows that these took are late again.
+
+        Raises:
+            LookupError: The history that would tell has expired.
+        """
+        chunk, hot = self.tracking.chunks.get(name), self.tracking.hot
+        drops = [d for d in chunk.drops if d.standing is not Standing.UNDONE] if chunk else []
+        if chunk is None or not drops:
+            return ()  # it is kept from now on: all that cold has
+        position = self.synced.position
+        if position is None or position.snapshot_id not in hot.state.snapshots:
+            raise LookupError
+        at = position.snapshot_id
+        line = {snapshot.snapshot_id for snapshot in hot.line}
+        seen = {snapshot.snapshot_id for snapshot in hot.state.ancestry(at)}
+        last = drops[-1].snapshot_id
+        if last != UNKNOWN_DROP and last in line - seen and at in line:
+            return ()
+        if seen.isdisjoint(line) or last in line - seen:
+            raise LookupError
+        undone = [d.snapshot_id for d in chunk.drops if d.snapshot_id in seen - line]
+        parents = [hot.state.snapshots[id].parent_id for id in undone]
+        if not all(parent in hot.state.snapshots for parent in parents):
+            raise LookupError
+        return (at, *(parent for parent in parents if parent is not None))
