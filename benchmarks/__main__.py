@@ -44,7 +44,7 @@ from benchmarks.results import (
 from benchmarks.rollups import run_rollups
 from benchmarks.sweep import run_sweep
 from benchmarks.whole_process import run_whole_process
-from meltline.jars.places import java_options
+from meltline.jars.jar_paths import java_options
 
 
 @dataclass(frozen=True)

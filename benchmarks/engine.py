@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from meltline.jars.places import jar_paths
+from meltline.jars.jar_paths import jar_paths
 
 SETTINGS = {
     # The fair form: without this rule the procedure reads the retained side once, not three times.

@@ -18,7 +18,7 @@ from meltline.adapters.object_store.deleter import StoreDeleter
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.app.ownership.confinement import Confinement
 from meltline.domain.deletion.departed import DepartedObject
-from meltline.jars.places import jar_paths
+from meltline.jars.jar_paths import jar_paths
 from meltline.ports import DeleteOutcome, ObjectStat
 
 _UNLIMITED = 1_000_000_000

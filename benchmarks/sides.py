@@ -10,7 +10,7 @@ from benchmarks.lakes import FAILSAFE, SPACE, Lake
 from benchmarks.staging import read_document, rows
 from benchmarks.watch import Seen, watching
 from meltline.app.run import lifecycle
-from meltline.app.run.judgement import judge
+from meltline.app.run.gated_plans import judge
 from meltline.app.run.summary import Summary
 from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext

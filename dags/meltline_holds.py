@@ -6,7 +6,7 @@ from airflow.sdk import DAG, Param
 
 from meltline.airflow.dags.definition import dag_of_a_command
 from meltline.airflow.operators.command_step import CommandStep
-from meltline.airflow.requests.words import hold_words
+from meltline.airflow.requests.arguments import hold_words
 from meltline.app.run_request import INSTANT
 
 DOC = """

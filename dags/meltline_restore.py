@@ -8,7 +8,7 @@ from airflow.sdk import DAG, Param
 
 from meltline.airflow.dags.definition import dag_of_a_command
 from meltline.airflow.operators.command_step import CommandStep
-from meltline.airflow.requests.words import RESTORES, restore_words
+from meltline.airflow.requests.arguments import RESTORES, restore_words
 from meltline.app.run_request import INSTANT
 
 DOC = """

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "include"))
 
 from meltline.domain.errors import SetupMissing
 from meltline.jars.fetched import JarFetcher
+from meltline.jars.jar_paths import jar_folder
 from meltline.jars.listed import jars_of, own_jars, wanted
-from meltline.jars.places import jar_folder
 
 LIST = Path(__file__).with_name("jars.txt")
 

@@ -14,9 +14,9 @@ from typing import Any
 from meltline.api import open_context
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks import flags
-from meltline.app.chunks.hand_runs import execute_retention as drop_at_once
-from meltline.app.chunks.hand_runs import first_copy
 from meltline.app.chunks.late_data import guarded_append
+from meltline.app.chunks.manual_runs import execute_retention as drop_at_once
+from meltline.app.chunks.manual_runs import first_copy
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.policies import (
     PolicyLine,

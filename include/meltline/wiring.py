@@ -26,13 +26,12 @@ from meltline.app.services import ColdTier, ReadContext, Retrieval, SweepService
 from meltline.concurrency import use_threads
 from meltline.config.load import Config
 from meltline.domain.clock import NOW, Clock, FixedClock, WallClock
-from meltline.domain.discretion import discreet
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.iceberg.objects import ObjectName
+from meltline.domain.redaction import discreet
 from meltline.domain.units import parse_instant
 from meltline.extras import refuse_connect_object, require_spark
-from meltline.garbage import collect_seldom
-from meltline.late import late
+from meltline.lazy import late
 from meltline.ports import (
     Catalog,
     ChunkFileReader,
@@ -46,6 +45,7 @@ from meltline.ports import (
     SnapshotReader,
     SqlEngine,
 )
+from meltline.process_tuning import collect_seldom
 
 
 def to_stderr(line: str) -> None:
@@ -227,7 +227,7 @@ class Wiring:
         )
 
     def _lay_foundations(self, context: ReadContext) -> None:
-        from meltline.adapters.catalogs.foundations import lay_foundation  # noqa: PLC0415 - rare
+        from meltline.adapters.catalogs.catalog_setup import lay_foundation  # noqa: PLC0415 - rare
 
         tiers = [
             context.catalogs[self.config.hot],
@@ -237,7 +237,7 @@ class Wiring:
             lay_foundation(self.config.catalogs[catalog.name], catalog, self.config.local_access)
 
     def _committer(self, spark: Any, context: ReadContext) -> Committer:
-        from meltline.adapters.catalogs.rest.parts import rest_committer  # noqa: PLC0415 - PyIceberg
+        from meltline.adapters.catalogs.rest.factory import rest_committer  # noqa: PLC0415 - PyIceberg
         from meltline.adapters.spark.committer import JvmCommitter  # noqa: PLC0415 - starts slowly
 
         over_rest = rest_committer(context.catalogs[self.config.hot], self.store)

@@ -19,7 +19,7 @@ from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkStatus
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
-from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
+from meltline.domain.chunks.main_history import MainLine, drops_of, with_standings
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.sync import SYNC_OF, SyncState, TableSync
 from meltline.domain.deletion.limits import ChunkSettings

@@ -198,7 +198,7 @@ def test_all_that_any_dag_runs_is_known_to_ask_or_to_destroy_nothing(bag: "DagBa
     """Apps are each held to it in tests/unit/safety/test_arming.py; commands bring things back."""
     from meltline.airflow.approval.tasks import RecordAnswer, show_words
     from meltline.airflow.operators.command_step import CommandStep
-    from meltline.airflow.requests.words import hold_words, restore_words
+    from meltline.airflow.requests.arguments import hold_words, restore_words
 
     asking = {"find_approvals", "ask_for_approval", "ask"}
     for found in bag.dags.values():

@@ -241,7 +241,7 @@ def test_a_form_for_what_comes_back_lists_what_there_is_as_it_opens(
 
 
 def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
-    from meltline.airflow.requests.words import restore_words
+    from meltline.airflow.requests.arguments import restore_words
 
     asked = {"name": "a.b.t", "snapshot": "-7", "new_name": "a.b.u",
              "reason": "-x", "at": None, "kind": None, "dry_run": True}  # fmt: skip
@@ -253,7 +253,7 @@ def test_a_recovery_names_its_snapshot_as_the_command_does() -> None:
 
 
 def test_a_clone_names_its_point_as_the_command_does() -> None:
-    from meltline.airflow.requests.words import restore_words
+    from meltline.airflow.requests.arguments import restore_words
 
     blank = dict.fromkeys(
         ("kind", "snapshot", "at", "side", "offset", "statement", "tag", "reason")

@@ -19,7 +19,7 @@ from meltline.domain.iceberg.files import (
 from meltline.domain.iceberg.linear_history import IndexedHead
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, location_key
 from meltline.domain.iceberg.reachable import ReachableSet
-from meltline.domain.places import places_in
+from meltline.domain.path_aliases import places_in
 from meltline.ports import (
     DepartingFile,
     IngestRequest,

@@ -34,7 +34,7 @@ from meltline.domain.deletion.limits import GateSettings, Limits
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.places import StoreNames
+from meltline.domain.path_aliases import StoreNames
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
 from meltline.domain.units import to_millis
 from meltline.ports import Committer, DeleteOutcome

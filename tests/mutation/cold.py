@@ -110,7 +110,7 @@ COLD_COPIES = (
         "        if copy and prior and copy.sha256 == prior.sha256:\n", (COPY_PROOFS,),
     ),
     Mutation(
-        "a lost copy is not looked for where its original is alive", "app/archive/cold_mending.py",
+        "a lost copy is not looked for where its original is alive", "app/archive/copy_repair.py",
         "    originals |= {original.path: original for original in _absent(context, side, refused)}\n", "",
         (COPY_PROOFS,),
     ),

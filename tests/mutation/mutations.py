@@ -206,12 +206,12 @@ MUTATIONS = (
         "            look_back.look()\n", "", (NAMED_LATE,),
     ),
     Mutation(
-        "the next files' proof is no look at those before", "app/purge/look_back.py",
+        "the next files' proof is no look at those before", "app/purge/post_delete_check.py",
         "        self.judge()\n        return needed\n",
         "        self._deleted.clear()\n        return needed\n", (NAMED_LATE,),
     ),
     Mutation(
-        "what a killed purge has hit is never looked for", "app/purge/look_back.py",
+        "what a killed purge has hit is never looked for", "app/purge/post_delete_check.py",
         "    for plan in applying:\n", "    for plan in ():\n", (NAMED_LATE,),
     ),
     Mutation(
@@ -356,12 +356,12 @@ MUTATIONS = (
         ("tests/unit/run/test_steps.py",),
     ),
     Mutation(
-        "what a faster run leaves of a purge waits for the next night", "app/run/judgement.py",
+        "what a faster run leaves of a purge waits for the next night", "app/run/gated_plans.py",
         "[*ended, *_plan_what_is_left(context, ended), *remaining]", "[*ended, *remaining]",
         ("tests/unit/plan/test_races.py",),
     ),
     Mutation(
-        "a purge that is overtaken while it is judged is refused", "app/run/judgement.py",
+        "a purge that is overtaken while it is judged is refused", "app/run/gated_plans.py",
         "    overtaken |= end_overtaken(files, control, refused)\n", "", ("tests/unit/plan/test_races.py",),
     ),
     Mutation(
@@ -483,12 +483,12 @@ MUTATIONS = (
         "    return now + table.drop.retention(context.config.account.reader_grace).failsafe\n", (WAYS_BACK,),
     ),
     Mutation(
-        "a recovery is promised without looking whether the lists are there", "app/catalog/ways_back.py",
+        "a recovery is promised without looking whether the lists are there", "app/catalog/recovery_hints.py",
         "    if description is None or not _lists_are_there(*readers, description.snapshot):\n",
         "    if description is None:\n", (WAYS_BACK,),
     ),
     Mutation(
-        "a recovery is promised of what a table still has", "app/catalog/ways_back.py",
+        "a recovery is promised of what a table still has", "app/catalog/recovery_hints.py",
         "    if state := standing_with(context, name, [table], number):\n",
         "    if (state := standing_with(context, name, [table], number)) and not number:\n",
         (WAYS_BACK,),

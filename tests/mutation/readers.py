@@ -33,7 +33,7 @@ READERS = (
         "{of_catalogs})\", patterns]", "{of_catalogs})\"]", (CONFIG_SECRETS,),
     ),
     Mutation(
-        "others may read the words in a file", "private_words.py",
+        "others may read the words in a file", "argfile.py",
         "os.O_EXCL, 0o600)", "os.O_EXCL, 0o644)", (PRIVATE_WORDS,),
     ),
     Mutation(
@@ -51,11 +51,11 @@ READERS = (
         'request = replace(request, approve="")', "pass", (SPARK_STEP,),
     ),
     Mutation(
-        "the umask decides who may read the control ledger", "access.py",
+        "the umask decides who may read the control ledger", "file_permissions.py",
         "        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))\n        file.chmod(access.file)\n", "        file.touch(exist_ok=False)\n", (ACCESS,),
     ),
     Mutation(
-        "the umask decides who may enter the folders", "access.py",
+        "the umask decides who may enter the folders", "file_permissions.py",
         "            place.mkdir(0o700)\n            place.chmod(access.folder)\n", "            place.mkdir()\n", (ACCESS,),
     ),
     Mutation(
@@ -63,7 +63,7 @@ READERS = (
         ".chmod(access.file)", ".chmod(0o644)", (ACCESS,),
     ),
     Mutation(
-        "doctor does not know what a group may read", "access.py",
+        "doctor does not know what a group may read", "file_permissions.py",
         "if access is Access.OWNER and members", "if False and members", (ACCESS,),
     ),
     Mutation(

@@ -140,7 +140,7 @@ RETENTION = (
     ),
     Mutation(
         "stated: the last check before a commit takes what was said before",
-        "app/catalog/standing_tables.py",
+        "app/catalog/current_tables.py",
         "listing, anew=True)",
         "listing)",
         STATED_TESTS,

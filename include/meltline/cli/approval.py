@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from meltline.app.plans.plan_log import plan_document
 from meltline.app.purge.approvals import Approvals, FileChanges, approve, reject, require_answered
+from meltline.app.run_history.plan_log import plan_document
 from meltline.app.services import ReadContext
 from meltline.cli.options import AsJson, ConfigPath, PlanName, instant, ready
 from meltline.cli.output import (

@@ -9,12 +9,11 @@ from contextlib import suppress
 import typer
 from typer.exceptions import TyperException
 
+from meltline.argfile import spelt_out
 from meltline.cli.commands import parser, words_to_complete
 from meltline.cli.output import print_error, unforeseen
 from meltline.domain.errors import MeltlineError, TableNotFound, UsageInvalid
-from meltline.garbage import collect_seldom
-from meltline.pandas_absent import do_without_pandas
-from meltline.private_words import spelt_out
+from meltline.process_tuning import collect_seldom, do_without_pandas
 
 _BROKEN_PIPE = 141  # as a shell tells of a program that SIGPIPE has ended
 _COMMENT = re.compile(r"--(\s|[^=]*\n)")

@@ -6,16 +6,16 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from meltline.app.plans.period import Period
-from meltline.app.plans.plan_items import PlanItem, plan_items
-from meltline.app.plans.plan_log import (
+from meltline.app.run_history.period import Period
+from meltline.app.run_history.plan_items import PlanItem, plan_items
+from meltline.app.run_history.plan_log import (
     JudgedPlan,
     PlanFilter,
     find_plans,
     judged,
     plan_document,
 )
-from meltline.app.plans.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
+from meltline.app.run_history.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
 from meltline.app.run_request import globs
 from meltline.cli.options import AsJson, ConfigPath, PlanName, Tables, ready
 from meltline.cli.output import (

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from meltline.counted import Counted
-from meltline.domain.discretion import discreet
+from meltline.domain.redaction import discreet
+from meltline.progress import Counted
 
 if TYPE_CHECKING:  # only a terminal needs it
     from rich.progress import Progress, TaskID

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from meltline.access import make_file
 from meltline.app.run_request import globs
 from meltline.app.services import ReadContext
 from meltline.app.storage.storage_answer import (
@@ -19,6 +18,7 @@ from meltline.cli.options import AsJson, AsOf, ConfigPath, Tables, instant, read
 from meltline.cli.output import answer_rows, print_notes
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.units import format_instant, format_size
+from meltline.file_permissions import make_file
 
 _ELSEWHERE = ("cold_bytes", "deep_bytes")
 

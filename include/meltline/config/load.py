@@ -18,7 +18,6 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from meltline.access import Access
 from meltline.config.schema import (
     AccountSection,
     BatchesSection,
@@ -37,10 +36,11 @@ from meltline.domain.deletion.batches import BatchSettings
 from meltline.domain.deletion.half_seen import is_place
 from meltline.domain.deletion.limits import ChunkSettings, GateSettings, IoSettings, Limits
 from meltline.domain.deletion.orphans import SweepSettings
-from meltline.domain.discretion import keep_untold
 from meltline.domain.errors import ConfigInvalid
-from meltline.domain.places import StoreNames
+from meltline.domain.path_aliases import StoreNames
+from meltline.domain.redaction import keep_untold
 from meltline.domain.retention.policy import PROFILES, AccountPolicy
+from meltline.file_permissions import Access
 
 Key: TypeAlias = tuple[str, ...]
 _NOTHING = "nothing"

@@ -38,7 +38,7 @@ from meltline.config.values import (
     wrong,
 )
 from meltline.domain.deletion.limits import MOST_PARALLEL
-from meltline.domain.places import StoreNames
+from meltline.domain.path_aliases import StoreNames
 
 ColdWord: TypeAlias = Literal["none", "all", "daily", "weekly", "monthly"]
 CatalogType: TypeAlias = Literal["sql", "rest", "hive", "glue"]

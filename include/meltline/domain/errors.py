@@ -1,6 +1,6 @@
 """The one exception tree. Every error names the object, what was expected, found, and what next."""
 
-from meltline.domain.discretion import discreet
+from meltline.domain.redaction import discreet
 from meltline.domain.safe_text import visible
 
 _HALF = 1_500  # letters of what was found that an error repeats from each end

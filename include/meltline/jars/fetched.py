@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 from meltline.domain.errors import SetupMissing
 from meltline.extras import require_spark
+from meltline.jars.jar_paths import jar_folder
 from meltline.jars.java import java_home
 from meltline.jars.listed import Jar
-from meltline.jars.places import jar_folder
 
 _Memory = dict[str, list[str | int]]
 

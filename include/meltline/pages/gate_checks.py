@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from meltline.app.plans.plan_log import JudgedPlan
+from meltline.app.run_history.plan_log import JudgedPlan
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.limits import Limits
 from meltline.gates.suites import SUITES

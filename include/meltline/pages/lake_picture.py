@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from functools import partial
 
 from meltline.app.chunks.rollups.status import RollupLine, rollup_lines
-from meltline.app.plans.run_log import RunFilter, find_runs
+from meltline.app.run_history.run_log import RunFilter, find_runs
 from meltline.app.services import ReadContext
 from meltline.app.storage.report import StorageHistory, Totals, storage_rows
 from meltline.domain.chunks.buckets import common, without

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Respons
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from meltline.domain.discretion import discreet
 from meltline.domain.errors import (
     ConfigInvalid,
     MeltlineError,
@@ -18,6 +17,7 @@ from meltline.domain.errors import (
     SetupMissing,
     UsageInvalid,
 )
+from meltline.domain.redaction import discreet
 from meltline.pages.rendering import style_sheet
 from meltline.pages.routes import plans, runs, storage
 from meltline.pages.routes.answers import OpenLedgers, document, page

@@ -25,7 +25,7 @@ PLACES = (
         "        self._places |= places_in(", "        places_in(", NAMES,
     ),
     Mutation(
-        "places: links to single files are passed over", "domain/places.py",
+        "places: links to single files are passed over", "domain/path_aliases.py",
         "            places.update(links_among(in_folder))\n", "            pass\n",
         (*NAMES, *DISK),
     ),
@@ -76,7 +76,7 @@ PLACES = (
         '    "wasbs": "abfss",\n', "", ("tests/unit/iceberg/test_locations.py", *NAMES),
     ),
     Mutation(
-        "places: behind an address of the web no bucket is looked for", "domain/places.py",
+        "places: behind an address of the web no bucket is looked for", "domain/path_aliases.py",
         "if is_address else []", "if not store else []", NAMES,
     ),
     Mutation(

@@ -4,7 +4,7 @@ from tests.mutation.mutation import Mutation
 
 _STATUS = "tests/unit/chunks/status"
 _BYTES = "app/chunks/reading/status.py"
-_REFUSALS = "app/plans/refusals.py"
+_REFUSALS = "app/run_history/refusals.py"
 _DURABILITY = "domain/chunks/durability.py"
 
 BACKLOGS = (

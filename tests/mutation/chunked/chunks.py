@@ -401,7 +401,7 @@ CHUNKS = (
     ),
     # --- said in SQL -----------------------------------------------------------------------------
     Mutation(
-        "lakets: a force that names no chunks is about all of them", "app/chunks/hand_runs.py",
+        "lakets: a force that names no chunks is about all of them", "app/chunks/manual_runs.py",
         "    due = due_to_drop(tracking.chunks, table.drop_policy, now, most).due\n", "    due = [c for c in tracking.chunks.values() if c.files][:most]\n", SQL,
     ),
     Mutation(

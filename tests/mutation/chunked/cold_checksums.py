@@ -114,14 +114,14 @@ COLD_CHECKSUMS = (
     ),
     Mutation(
         "checksums: what a person accepts keeps its old checksum",
-        "app/chunks/accepted_cold.py",
+        "app/chunks/cold_overrides.py",
         "dropped[n].with_rows(rows[n], digests.get(n))",
         "dropped[n].with_rows(rows[n], dropped[n].only_copy.digest)",
         _TESTS,
     ),
     Mutation(
         "checksums: what a person accepts waits for the next pass",
-        "app/chunks/accepted_cold.py",
+        "app/chunks/cold_overrides.py",
         "    if not uncompared:\n",
         "    if False:\n",
         _TESTS,

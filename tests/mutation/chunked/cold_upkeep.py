@@ -102,7 +102,7 @@ COLD_UPKEEP = (
         (f"{KEPT}[main_returns_to_a_delete_that_a_person_had_cold_keep]",),
     ),
     Mutation(
-        "sides: cold alone has rows of chunks whose drops are all undone", "domain/chunks/main_line.py",
+        "sides: cold alone has rows of chunks whose drops are all undone", "domain/chunks/main_history.py",
         "    status = ChunkStatus.DROPPED if stood.last_drop else ChunkStatus.ACTIVE\n",
         "    status = ChunkStatus.DROPPED if stood.drops else ChunkStatus.ACTIVE\n", ("tests/unit/chunks/domain/test_complete.py",),
     ),

@@ -4,7 +4,7 @@
 
 from tests.mutation.mutation import Mutation
 
-LINE = "domain/chunks/main_line.py"
+LINE = "domain/chunks/main_history.py"
 RULE = ("tests/unit/chunks/domain/test_drop_standings.py",)
 KEPT = "tests/unit/lives/test_kept_lives.py::test_a_life_that_failed_once_does_not_fail_again"
 LAKE = ("tests/unit/chunks/test_unknown_drops.py",)
@@ -216,14 +216,14 @@ DROP_STANDINGS = (
     ),
     Mutation(
         "main is back between two drops, and the base of the later one counts for nothing",
-        "domain/chunks/main_line.py",
+        "domain/chunks/main_history.py",
         "    if last is None or last.base is not None or _later_base(stood, last) is None:\n",
         "    if last is None or last.base is not None or stood:\n",
         LAKE,
     ),
     Mutation(
         "who says that an earlier drop is in force leaves it without a base",
-        "domain/chunks/main_line.py",
+        "domain/chunks/main_history.py",
         "    base = _later_base(chunk, last) if last.base is None else last.base\n",
         "    base = last.base\n",
         LAKE,

@@ -18,9 +18,9 @@ from pyiceberg.table import StaticTable
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import FileDone
-from meltline.adapters.archive.crew import LocalHands
 from meltline.adapters.archive.rewriting.manifests import Need, NeededFile
 from meltline.adapters.archive.spark_archive import SparkCrew, SparkHands
+from meltline.adapters.archive.workers import LocalHands
 from meltline.adapters.catalogs.sql_catalog import SqlTables
 from meltline.adapters.object_store.stores import ObjectStores
 from meltline.config.load import load_config

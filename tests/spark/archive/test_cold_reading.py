@@ -15,8 +15,8 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_reader import StoreCopyReader
 from meltline.adapters.archive.retrieval import ColdRetriever
 from meltline.adapters.archive.spark_archive import SparkCrew
-from meltline.app.retrieval.restore import Restored, restore
-from meltline.app.retrieval.tiers import COLD, locate_anywhere
+from meltline.app.restore.restore import Restored, restore
+from meltline.app.restore.tiers import COLD, locate_anywhere
 from meltline.app.services import ReadContext, Retrieval
 from meltline.app.time_travel.query import SchemaChoice, query
 from meltline.cli.main import run

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from meltline.jars.places import jar_paths
+from meltline.jars.jar_paths import jar_paths
 
 pytestmark = pytest.mark.spark
 

@@ -21,7 +21,7 @@ from meltline.app.services import RunContext
 from meltline.config.load import load_config
 from meltline.domain.clock import NOW
 from meltline.domain.deletion.storage import StorageRow
-from meltline.jars.places import jar_paths, java_options
+from meltline.jars.jar_paths import jar_paths, java_options
 from meltline.wiring import Wiring
 from tests.spark.setups import walk
 

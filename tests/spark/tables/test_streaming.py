@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from meltline.jars.places import jar_folder
+from meltline.jars.jar_paths import jar_folder
 from tests.lake.streaming import Answer, answers, flink_checkpoint, flink_mark
 from tests.spark.faults.test_known_wrecks import java_table
 from tests.spark.setups.warehouse import DAY, TODAY, Warehouse, rows_from

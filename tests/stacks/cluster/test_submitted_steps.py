@@ -13,15 +13,15 @@ import pyspark
 import pytest
 
 from meltline.app.run.steps import STEPS, Step
-from meltline.carried import carried
-from meltline.jars.places import jar_paths, java_options
+from meltline.bundled import bundled
+from meltline.jars.jar_paths import jar_paths, java_options
 from tests.stacks.cluster.standalone import Cluster
 from tests.stacks.whole_chain import Stack, stack
 
 pytestmark = pytest.mark.spark
 
 _SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-_APPS = carried("spark_apps")
+_APPS = bundled("spark_apps")
 _AT_ONCE = "profile: lakehouse, failsafe-days: 0, reader-grace: 0s"
 
 

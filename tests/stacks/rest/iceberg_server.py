@@ -14,7 +14,7 @@ import httpx
 import pyspark
 import pytest
 
-from meltline.jars.places import jar_folder
+from meltline.jars.jar_paths import jar_folder
 
 _MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
 _JARS = ("iceberg-open-api", "iceberg-core", "iceberg-api", "iceberg-common", "iceberg-aws-1",

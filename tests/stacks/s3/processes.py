@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meltline.jars.places import cache_folder
+from meltline.jars.jar_paths import cache_folder
 
 _PATIENCE = 90  # seconds that a server may take to start, on a machine that does other things too
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from meltline.jars.places import jar_folder
+from meltline.jars.jar_paths import jar_folder
 
 
 def need_jar(name: str, environ: Mapping[str, str]) -> None:

@@ -14,8 +14,8 @@ import pytest
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.batches import BatchLimits
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.crew import LocalCrew
 from meltline.adapters.archive.rewriting.manifests import TOTALS
+from meltline.adapters.archive.workers import LocalCrew
 from meltline.domain.archive.archive import COLD_OF, Validity, read_archived
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.errors import CommitConflict

@@ -8,7 +8,7 @@ import pytest
 
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.crew import LocalCrew
+from meltline.adapters.archive.workers import LocalCrew
 from meltline.app.archive.cold_adoption import adopt_cold
 from meltline.app.archive.cold_status import remember_copies
 from meltline.app.chunks.lookups import chunked_tables
@@ -17,7 +17,7 @@ from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
-from meltline.app.retrieval.tiers import locate_anywhere
+from meltline.app.restore.tiers import locate_anywhere
 from meltline.app.safety.cold_owner import ColdOwner
 from meltline.app.safety.switches import arm
 from meltline.domain.archive.cold_owner import INSTALLATION

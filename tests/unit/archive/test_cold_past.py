@@ -9,9 +9,9 @@ import pytest
 
 from meltline.adapters.archive.archive import ColdArchive
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.crew import LocalCrew
+from meltline.adapters.archive.workers import LocalCrew
 from meltline.app.drop.drop import drop
-from meltline.app.retrieval.tiers import COLD, locate_anywhere
+from meltline.app.restore.tiers import COLD, locate_anywhere
 from meltline.app.services import RunContext
 from meltline.app.time_travel.query import Located, SchemaChoice
 from meltline.domain.archive.archive import COLD_OF, Validity, archived_property

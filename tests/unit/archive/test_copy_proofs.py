@@ -9,9 +9,9 @@ import pytest
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_cache import ArchiveBook
-from meltline.app.archive.cold_mending import MEND
 from meltline.app.archive.cold_status import remember_copies
-from meltline.app.run.judgement import judge
+from meltline.app.archive.copy_repair import MEND
+from meltline.app.run.gated_plans import judge
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.summary import Summary
 from meltline.domain.archive.cold_paths import mirrored

@@ -2,8 +2,7 @@
 
 import pytest
 
-from meltline.app.archive.recall import Recalled, recall
-from meltline.app.archive.replicate import Deepened, deepen
+from meltline.app.archive.permanent_store import Deepened, Recalled, deepen, recall
 from meltline.domain.errors import (
     ColdMissing,
     GateNotPassed,

@@ -11,10 +11,10 @@ from meltline.app.chunks.policies import PolicyWish, add_policy
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.run import run_chunk_step, run_chunks
-from meltline.app.plans.run_log import Outcome, run_of
 from meltline.app.run.recorded import keep_summary
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, Step
+from meltline.app.run_history.run_log import Outcome, run_of
 from meltline.app.safety.switches import disarm, stop
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType

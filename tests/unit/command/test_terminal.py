@@ -13,7 +13,7 @@ from meltline.cli.commands import COMMANDS, EXAMPLES, GROUPS, SECTIONS, parser
 from meltline.cli.main import run
 from meltline.cli.output import unforeseen
 from meltline.cli.progress import LiveProgress
-from meltline.counted import Counted
+from meltline.progress import Counted
 from tests.command_home import TABLE, make_home
 from tests.lake.lake import Lake
 
@@ -157,7 +157,7 @@ def test_a_run_tells_which_of_how_many_steps_it_does_and_how_many_files_are_gone
 PROGRESS = """
 from meltline.cli.output import answer
 from meltline.cli.progress import progress
-from meltline.counted import Counted
+from meltline.progress import Counted
 tell = progress()
 tell(Counted("step: 1 of 2: observe", 0, 2))
 tell("observe: listing catalogs")

@@ -89,10 +89,9 @@ def test_help_and_version_load_no_command(words: str, answer: str, loaded: set[s
         "meltline.cli.output",
         "meltline.cli.progress",
         *(name for name in modules if name.startswith("meltline.domain")),
-        "meltline.counted",
-        "meltline.garbage",
-        "meltline.pandas_absent",
-        "meltline.private_words",
+        "meltline.progress",
+        "meltline.process_tuning",
+        "meltline.argfile",
         "meltline.version",
     }
 
@@ -189,7 +188,7 @@ def test_commands_that_read_the_ledger_load_arrow_alone(
 
 
 LARGE = """
-from meltline.pandas_absent import do_without_pandas
+from meltline.process_tuning import do_without_pandas
 do_without_pandas()
 import sys
 from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 import meltline
 from meltline.app.doctor.doctor import examine
-from meltline.carried import carried
+from meltline.bundled import bundled
 from meltline.cli.output import console
 from meltline.domain.errors import MeltlineError, TableNotFound
 from meltline.domain.safe_text import quote, quote_all, visible
@@ -17,7 +17,7 @@ from meltline.pages.rendering import _environment
 from tests.lake.lake import WAREHOUSE, Lake
 
 PACKAGE = Path(meltline.__file__).parent
-DAGS = carried("dags")
+DAGS = bundled("dags")
 HOSTILE = (
     "$(touch pwned)",
     "`touch pwned`",

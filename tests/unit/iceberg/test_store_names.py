@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meltline.domain.iceberg.locations import claim_prefix, location_key
-from meltline.domain.places import names_in, store_of
+from meltline.domain.path_aliases import names_in, store_of
 from tests.seeds import examples
 
 MANY = settings(max_examples=examples(few=75, many=300), deadline=None, database=None)

@@ -13,9 +13,9 @@ import pytest
 from meltline.cli.main import run
 from meltline.domain.errors import SetupMissing
 from meltline.jars.fetched import JarFetcher
+from meltline.jars.jar_paths import jar_folder, jar_paths
 from meltline.jars.java import java_home
 from meltline.jars.listed import Jar, jars_of, own_jars, wanted
-from meltline.jars.places import jar_folder, jar_paths
 
 _JAVA = """#!/bin/sh
 exec "{python}" - "$@" <<'SCRIPT'

@@ -12,7 +12,7 @@ from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.gate.gate import reasons
 from meltline.app.observe.observe import observe
 from meltline.app.run.gate_step import run_gate
-from meltline.app.run.judgement import judge
+from meltline.app.run.gated_plans import judge
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.ports import Lease, SnapshotKey

@@ -13,7 +13,7 @@ from meltline.app.observe.observe import observe
 from meltline.app.purge.purge import apply_purges
 from meltline.app.purge.recheck import PurgeRecheck
 from meltline.app.run.gate_step import run_gate
-from meltline.app.run.judgement import judge
+from meltline.app.run.gated_plans import judge
 from meltline.app.run.lifecycle import (
     Run,
     run_chain,

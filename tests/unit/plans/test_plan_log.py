@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 
 from meltline.app.doctor.doctor import examine
-from meltline.app.plans.period import Period
-from meltline.app.plans.plan_items import plan_items
-from meltline.app.plans.plan_log import PlanFilter, find_plans, judged
-from meltline.app.plans.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
 from meltline.app.run.lifecycle import Run, run_step
 from meltline.app.run.recorded import keep_summary, run_recorded
 from meltline.app.run.steps import STEPS
+from meltline.app.run_history.period import Period
+from meltline.app.run_history.plan_items import plan_items
+from meltline.app.run_history.plan_log import PlanFilter, find_plans, judged
+from meltline.app.run_history.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
 from meltline.app.safety.audit import decisions
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanKind, PlanState

@@ -8,9 +8,9 @@ import pytest
 
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_reader import StoreCopyReader
-from meltline.adapters.archive.crew import LocalCrew
 from meltline.adapters.archive.retrieval import ColdRetriever
-from meltline.app.retrieval.restore import Restored, restore, take_in
+from meltline.adapters.archive.workers import LocalCrew
+from meltline.app.restore.restore import Restored, restore, take_in
 from meltline.app.services import Retrieval
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.archive.restored import Retrieved

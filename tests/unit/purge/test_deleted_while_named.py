@@ -7,7 +7,7 @@ import pytest
 
 from meltline.app.doctor.doctor import examine
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.judgement import judge
+from meltline.app.run.gated_plans import judge
 from meltline.app.run.lifecycle import Run, run_chain
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.plan import Plan, PlanState

@@ -6,7 +6,7 @@ import pytest
 
 from meltline.app.doctor.init import init
 from meltline.app.purge.purge import apply_purges
-from meltline.app.run.judgement import judge
+from meltline.app.run.gated_plans import judge
 from meltline.app.run.lifecycle import Run
 from meltline.app.safety.switches import arm, go, stop
 from meltline.domain.deletion.departed import DepartedObject

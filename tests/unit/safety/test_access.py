@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy import create_engine
 
-from meltline.access import Access
 from meltline.adapters.gx.engine import GreatExpectationsEngine
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.app.doctor.doctor import examine, open_files
@@ -19,6 +18,7 @@ from meltline.cli.run import step
 from meltline.config.load import Config, load_config
 from meltline.domain.clock import WallClock
 from meltline.domain.deletion.limits import Limits
+from meltline.file_permissions import Access
 from tests.contract.gate.test_gate_engine import NOW, TTL, evidence
 from tests.lake.lake import Lake
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from meltline.adapters.gx.engine import GreatExpectationsEngine
-from meltline.adapters.object_store.trouble import reason_of
+from meltline.adapters.object_store.store_errors import reason_of
 from meltline.cli.output import print_error
 from meltline.config.load import Config, load_config
 from meltline.domain.deletion.limits import Limits
-from meltline.domain.discretion import cause
 from meltline.domain.errors import StoreRefused
+from meltline.domain.redaction import cause
 from meltline.wiring import to_stderr
 from tests.contract.gate.test_gate_engine import NOW, TTL, evidence
 

@@ -17,7 +17,7 @@ from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.deletion.withheld import Why
-from meltline.domain.places import StoreNames
+from meltline.domain.path_aliases import StoreNames
 from tests.lake.lake import DAY, T0, WAREHOUSE, Lake, Table
 from tests.lake.swept import Swept
 

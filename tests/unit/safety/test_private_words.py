@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from meltline.argfile import in_file, spelt_out
 from meltline.cli.main import run
 from meltline.cli.run.step import main
 from meltline.domain.errors import UsageInvalid
-from meltline.private_words import in_file, spelt_out
 
 
 def test_words_come_back_as_they_were_before_those_of_the_command_line(tmp_path: Path) -> None:

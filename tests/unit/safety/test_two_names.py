@@ -17,7 +17,7 @@ from meltline.app.safety.findings import Finding
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.deletion.withheld import Why
-from meltline.domain.places import StoreNames
+from meltline.domain.path_aliases import StoreNames
 from tests.lake.lake import WAREHOUSE, Lake, Table
 
 DATA = f"{WAREHOUSE}/air/t/data/"

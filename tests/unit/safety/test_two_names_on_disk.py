@@ -14,7 +14,7 @@ from meltline.app.ownership.confinement import Confinement
 from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_names
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.withheld import Why
-from meltline.domain.places import StoreNames, place_of, places_in
+from meltline.domain.path_aliases import StoreNames, place_of, places_in
 
 STORE = ObjectStores({})
 LATER = datetime.now(UTC) + timedelta(hours=1)

@@ -13,7 +13,7 @@ from meltline.app.run.lifecycle import Run
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.places import data_set_of
+from meltline.domain.path_aliases import data_set_of
 from meltline.ports import OtherOwner
 from tests.lake.lake import Lake, Table
 from tests.lake.swept import a_lake

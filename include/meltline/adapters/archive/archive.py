@@ -20,14 +20,14 @@ from meltline.adapters.archive.batches import (
 )
 from meltline.adapters.archive.cold_tables import ColdCatalog, ColdTables, TablePair
 from meltline.adapters.archive.copies import Stores
+from meltline.adapters.archive.copy_repair import ColdMender
 from meltline.adapters.archive.copy_tasks import ManifestDone
-from meltline.adapters.archive.crew import Crew
-from meltline.adapters.archive.mender import ColdMender
 from meltline.adapters.archive.rewriting.manifests import ColdManifest
+from meltline.adapters.archive.workers import Crew
 from meltline.domain.clock import Clock
-from meltline.domain.discretion import cause
 from meltline.domain.errors import MeltlineError
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.redaction import cause
 from meltline.ports import (
     ChosenSnapshot,
     CopyCache,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import ManifestDone, settle
-from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.rewriting.manifests import (
     ColdManifest,
     Need,
@@ -14,6 +13,7 @@ from meltline.adapters.archive.rewriting.manifests import (
     Totals,
     rewrite_list,
 )
+from meltline.adapters.archive.workers import Crew
 from meltline.adapters.manifests.fastavro_reader import read_manifest_list
 from meltline.domain.archive.cold_document import Registration
 from meltline.domain.archive.cold_proofs import CopyProof

@@ -27,9 +27,9 @@ from meltline.adapters.archive.rewriting.turned_manifests import Turned, examine
 from meltline.adapters.manifests.fastavro_reader import read_manifest
 from meltline.adapters.object_store.local_writes import Together
 from meltline.domain.archive.cold_proofs import CopyProof
-from meltline.domain.discretion import cause
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, ManifestFile
+from meltline.domain.redaction import cause
 
 THREADS = 8  # files that one process copies at a time
 _GROUP = 500  # files that get their names together

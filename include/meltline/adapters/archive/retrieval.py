@@ -10,8 +10,8 @@ from dataclasses import replace
 from meltline.adapters.archive.batches import Pending, completed, read_pending
 from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
-from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.rewriting.manifests import ColdManifest
+from meltline.adapters.archive.workers import Crew
 from meltline.adapters.manifests.avro_container import AvroFile
 from meltline.domain.archive.archive import Validity
 from meltline.domain.archive.cold_proofs import CopyProof

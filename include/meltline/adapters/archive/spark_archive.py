@@ -21,7 +21,6 @@ from meltline.adapters.archive.copy_tasks import (
     settled,
     with_copied,
 )
-from meltline.adapters.archive.crew import LocalCrew, LocalHands, is_worth_reading
 from meltline.adapters.archive.rewriting.manifests import NeededFile
 from meltline.adapters.archive.spark_tasks import (
     BROUGHT,
@@ -44,6 +43,7 @@ from meltline.adapters.archive.spark_tasks import (
     read_needs,
     write_manifests,
 )
+from meltline.adapters.archive.workers import LocalCrew, LocalHands, is_worth_reading
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache
 

@@ -24,7 +24,7 @@ def open_catalog(
     if config.type == "sql":
         return SqlTables(config, store)
     if config.type in ("hive", "glue"):
-        from meltline.adapters.catalogs.metastores.opened import (  # noqa: PLC0415 - its clients
+        from meltline.adapters.catalogs.metastores.connect import (  # noqa: PLC0415 - its clients
             open_metastore,
         )
 
@@ -39,7 +39,7 @@ def policy_stores(config: Config, catalogs: Mapping[str, Catalog]) -> Mapping[st
     hot = config.hot
     if config.catalogs[hot].type != "rest":
         return {}
-    from meltline.adapters.catalogs.rest.parts import (  # noqa: PLC0415 - PyIceberg
+    from meltline.adapters.catalogs.rest.factory import (  # noqa: PLC0415 - PyIceberg
         policy_stores_of,
     )
 
@@ -52,7 +52,7 @@ def server_probes(
     """What tries out the servers of those catalogs that have one."""
     if not any(config.catalogs[name].type == "rest" for name in catalogs):
         return {}
-    from meltline.adapters.catalogs.rest.parts import (  # noqa: PLC0415 - PyIceberg
+    from meltline.adapters.catalogs.rest.factory import (  # noqa: PLC0415 - PyIceberg
         server_probes_of,
     )
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, create_engine, delete, select, update
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from meltline.adapters.catalogs.silence import no_answer, unlistable
+from meltline.adapters.catalogs.connection_errors import no_answer, unlistable
 from meltline.adapters.catalogs.sql_rows import (
     EXISTS,
     Moved,

@@ -21,9 +21,9 @@ from great_expectations.core.expectation_validation_result import (
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 from great_expectations.render.view.view import DefaultJinjaPageView
 
-from meltline.access import Access, make_folder
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.units import format_instant
+from meltline.file_permissions import Access, make_folder
 
 _SECTIONS = """{% for section in sections %}{% set section_loop = loop -%}
 {% include 'section.j2' %}{% endfor %}"""

@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from meltline.access import Access
 from meltline.domain.deletion.gate import (
     FailedExpectation,
     GateFacts,
@@ -22,9 +21,10 @@ from meltline.domain.deletion.gate import (
 )
 from meltline.domain.deletion.limits import Limits
 from meltline.domain.deletion.plan import PlanKind
-from meltline.domain.discretion import cause, discreet
 from meltline.domain.errors import UsageInvalid
+from meltline.domain.redaction import cause, discreet
 from meltline.extras import require_module
+from meltline.file_permissions import Access
 from meltline.gates.suites import SUITES, Suite, SuiteOf
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from meltline.adapters.ingest.ingest_job import ReadRequest
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.manifests.spark_decoder import BulkManifest, bulk_entries
 from meltline.domain.iceberg.files import EntryStatus, ManifestOutcome
-from meltline.domain.places import places_in
+from meltline.domain.path_aliases import places_in
 from meltline.ports import ObjectReader
 
 Homes = Mapping[str, Sequence[str]]

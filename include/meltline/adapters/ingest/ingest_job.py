@@ -30,7 +30,7 @@ from meltline.concurrency import thread_map
 from meltline.domain.errors import MeltlineError, MetadataUnreadable, StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, ManifestEntry, ManifestFile, ManifestOutcome
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership
-from meltline.domain.places import places_in
+from meltline.domain.path_aliases import places_in
 from meltline.ports import ObjectReader, Prefix
 
 _REQUEST = pa.schema(

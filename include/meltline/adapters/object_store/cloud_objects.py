@@ -26,7 +26,7 @@ from obstore.exceptions import (
 
 from meltline.adapters.object_store.cloud import CloudStore, open_cloud_store
 from meltline.adapters.object_store.stats import shown, stats_of
-from meltline.adapters.object_store.trouble import reason_of, refusing
+from meltline.adapters.object_store.store_errors import reason_of, refusing
 from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import SAME_SCHEME, split_location

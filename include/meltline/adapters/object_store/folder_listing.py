@@ -7,8 +7,8 @@ import obstore
 
 from meltline.adapters.object_store.pace import Pace
 from meltline.adapters.object_store.stats import shown
+from meltline.adapters.object_store.store_errors import refusing
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.adapters.object_store.trouble import refusing
 from meltline.adapters.object_store.vended import VendedPrefixes
 from meltline.domain.iceberg.locations import split_location
 from meltline.ports import FolderReader, Level, StoredObject

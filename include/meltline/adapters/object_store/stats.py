@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
 from meltline.adapters.object_store.cloud import CloudStore
-from meltline.adapters.object_store.trouble import reason_of
+from meltline.adapters.object_store.store_errors import reason_of
 from meltline.ports import ObjectStat, StoredObject
 
 if TYPE_CHECKING:  # obstore keeps this name in its stubs alone

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from meltline.adapters.object_store.local import LocalFiles
 from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.domain.errors import ExecutorsUnfit
-from meltline.domain.places import is_local
+from meltline.domain.path_aliases import is_local
 from meltline.version import VERSION
 
 _PACKAGE = "meltline"

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from meltline.domain.discretion import discreet
+from meltline.domain.redaction import discreet
 
 ENGINE_FAILURES = (Py4JError, PySparkException)
 """Everything that a call into the JVM may raise; a JVM that has ended, too."""

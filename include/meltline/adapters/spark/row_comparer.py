@@ -10,8 +10,8 @@ from meltline.adapters.spark.session import spark_identifier
 from meltline.adapters.spark.snapshot_reader import AS_JSON
 from meltline.config.load import CatalogConfig
 from meltline.domain.archive.cold_paths import mirrored
-from meltline.domain.discretion import discreet
 from meltline.domain.iceberg.names import TableName
+from meltline.domain.redaction import discreet
 from meltline.ports import RowSample
 
 _WHOLE = 64 * 1024 * 1024  # bytes; of a larger snapshot a few data files are read instead

@@ -17,7 +17,7 @@ import pyspark.testing.utils  # noqa: F401 - PySpark asks it for NumPy at each c
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from meltline.adapters.catalogs.metastores.aws_words import java_words, jvm_properties
+from meltline.adapters.catalogs.metastores.aws_properties import java_words, jvm_properties
 from meltline.adapters.catalogs.metastores.flat_names import as_held
 from meltline.adapters.catalogs.sql_catalog import may_migrate
 from meltline.adapters.spark.executors import prepare_executors, runs_here
@@ -28,7 +28,7 @@ from meltline.config.secrets import redaction
 from meltline.domain.iceberg.locations import SAME_SCHEME, split_location
 from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.extras import refuse_connect
-from meltline.jars.places import jar_paths, java_options
+from meltline.jars.jar_paths import jar_paths, java_options
 
 _CLIENTS = {
     "s3": "org.apache.iceberg.aws.s3.S3FileIO",

@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, Executable, Select, Table, func, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from meltline.access import Access
 from meltline.adapters.sql_ledger.engine import WRITES, open_engine, scrubbed, shown
 from meltline.adapters.sql_ledger.refusals import not_prepared
 from meltline.adapters.sql_ledger.rows import R, from_row, insert_new, upsert
 from meltline.adapters.sql_ledger.tables.schema import REVISION, current_revision, marks
 from meltline.domain.clock import Clock
 from meltline.domain.errors import SetupMissing
+from meltline.file_permissions import Access
 
 
 class Database:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from meltline.access import Access
 from meltline.adapters.sql_ledger.database import Database
 from meltline.adapters.sql_ledger.holding import HeldLocks
 from meltline.adapters.sql_ledger.parts.chunks import ChunkPolicyRows, SyncRows, TrackedRows
@@ -26,6 +25,7 @@ from meltline.adapters.sql_ledger.parts.runs import (
 from meltline.adapters.sql_ledger.parts.tables import ForeignOwnerRows, PlaceRows, RegistrationRows
 from meltline.adapters.sql_ledger.parts.verdicts import VerdictRows
 from meltline.domain.clock import Clock
+from meltline.file_permissions import Access
 from meltline.ports import ControlLedger
 
 

@@ -8,9 +8,9 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from meltline.access import Access, make_file, make_folder
 from meltline.adapters.sql_ledger.tables.schema import REVISION, current_revision
 from meltline.domain.errors import SetupMissing
+from meltline.file_permissions import Access, make_file, make_folder
 from meltline.retries import until_done
 
 _SCRIPTS = Path(__file__).parent / "migrations"

@@ -7,9 +7,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 
-from meltline.carried import carried
+from meltline.bundled import bundled
 
-APPS = carried("spark_apps")
+APPS = bundled("spark_apps")
 """The Spark apps: one thin file for each step of a run."""
 
 BATCHES_SIDE_BY_SIDE = 2

@@ -18,7 +18,7 @@ from meltline.airflow.requests.configuration import (
     python,
     python_environment,
 )
-from meltline.private_words import in_file
+from meltline.argfile import in_file
 
 _LOG = logging.getLogger(__name__)
 

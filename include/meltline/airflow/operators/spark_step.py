@@ -28,13 +28,13 @@ from meltline.airflow.requests.configuration import (
     python_environment,
 )
 from meltline.airflow.requests.request import run_request
+from meltline.argfile import in_file
 from meltline.domain.errors import DriverLost, DriverUnavailable, SetupMissing, UsageInvalid
 from meltline.driver.client import RunDriver
 from meltline.driver.messages import StepRequest
 from meltline.driver.place import DriverPlaces, run_key
 from meltline.extras import refuse_connect
-from meltline.jars.places import jar_paths, java_options
-from meltline.private_words import in_file
+from meltline.jars.jar_paths import jar_paths, java_options
 
 DRIVER = "MELTLINE_DRIVER"
 _EXECUTOR = "LocalExecutor"

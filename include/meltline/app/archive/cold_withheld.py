@@ -8,8 +8,8 @@ same, and the others stay, by name.
 from collections.abc import Mapping, Sequence
 
 from meltline.app.archive.cold_facts import Side
-from meltline.app.archive.cold_mending import refused_for_cold
 from meltline.app.archive.copy_proofs import unproved_copies
+from meltline.app.archive.copy_repair import refused_for_cold
 from meltline.app.services import RunContext
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.deletion.withheld import Why

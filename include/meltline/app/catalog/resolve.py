@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from meltline.app.catalog.listings import list_catalogs
 from meltline.app.catalog.new_names import is_there
+from meltline.app.catalog.recovery_hints import refuse_dropped
 from meltline.app.catalog.registrations import load_standing
-from meltline.app.catalog.ways_back import refuse_dropped
 from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.errors import (

@@ -19,7 +19,7 @@ from meltline.app.chunks.tracking import Tracking, written_since
 from meltline.app.services import ReadSources
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import is_gated, latest_begun
-from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
+from meltline.domain.chunks.main_history import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import RowDigest
 from meltline.domain.deletion.gate import GateFacts
 from meltline.domain.deletion.plan import Plan, PlanKind

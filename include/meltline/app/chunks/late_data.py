@@ -10,7 +10,7 @@ from meltline.app.observe.own_drops import UnrecordedDrops
 from meltline.app.services import ReadContext, ReadSources
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.layout import ChunkLayout, SnapshotChange
-from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
+from meltline.domain.chunks.main_history import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import CommitConflict, LateDataRejected, PlanNotFound

@@ -13,7 +13,7 @@ from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
 from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Standing
-from meltline.domain.chunks.main_line import answered, resettled
+from meltline.domain.chunks.main_history import answered, resettled
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import Rollup, dropped_ranges
 from meltline.domain.chunks.sync import TrackedTable

@@ -23,7 +23,7 @@ from meltline.domain.chunks.chunk import (
     stamped,
 )
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout, SnapshotChange
-from meltline.domain.chunks.main_line import (
+from meltline.domain.chunks.main_history import (
     MainLine,
     drops_of,
     resettled,

@@ -11,7 +11,7 @@ from secrets import token_hex
 
 from meltline.app.catalog.new_names import is_there, target_name
 from meltline.app.catalog.resolve import find_object, require_changeable
-from meltline.app.catalog.share_places import refuse_share
+from meltline.app.catalog.share_namespaces import refuse_share
 from meltline.app.clone.clone import Cloned, clone, clone_naming
 from meltline.app.drop.drop import DropDone, drop, rename
 from meltline.app.services import ReadContext

@@ -17,7 +17,7 @@ from meltline.app.catalog.commit import same_table
 from meltline.app.catalog.dropped import dropped_tables
 from meltline.app.catalog.new_names import require_free
 from meltline.app.catalog.resolve import catalog_of, find_object, require_changeable
-from meltline.app.catalog.share_places import share_at, shares_in
+from meltline.app.catalog.share_namespaces import share_at, shares_in
 from meltline.app.clone.gc_guard import snapshot_lost, take_back_guard, taken_back_if_refused
 from meltline.app.clone.share_tables import (
     SharedTable,

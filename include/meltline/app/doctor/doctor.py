@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
-from meltline.access import let_in
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.management import (
     described,
@@ -59,10 +58,11 @@ from meltline.domain.deletion.withheld import MOVE_AWAY
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, StoreRefused
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.domain.places import is_local, store_of
+from meltline.domain.path_aliases import is_local, store_of
 from meltline.domain.retention.profiles import Profile
 from meltline.domain.safe_text import quote, quote_all
 from meltline.domain.units import counted, format_files, format_instant
+from meltline.file_permissions import let_in
 from meltline.ports import UNREADABLE, CatalogEntry, GuardKind, ObjectReader, PlaceReader
 
 

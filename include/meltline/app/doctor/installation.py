@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from meltline.app.safety.findings import Finding
 from meltline.domain.errors import ConnectRefused, MeltlineError, MissingExtra, SetupMissing
 from meltline.extras import VersionOf, installed_version, refuse_connect, require_spark
+from meltline.jars.jar_paths import jar_paths
 from meltline.jars.java import java_home
-from meltline.jars.places import jar_paths
 
 
 def installation_findings(

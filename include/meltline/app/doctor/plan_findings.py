@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from meltline.app.plans.refusals import Refusal, last_refusal
-from meltline.app.plans.run_log import RunFilter, RunLine, find_runs
+from meltline.app.run_history.refusals import Refusal, last_refusal
+from meltline.app.run_history.run_log import RunFilter, RunLine, find_runs
 from meltline.app.safety.findings import Finding
 from meltline.domain.chunks.chunk import Chunk
 from meltline.domain.chunks.durability import due_to_drop

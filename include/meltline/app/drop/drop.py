@@ -14,11 +14,11 @@ from secrets import token_hex
 from meltline.app.catalog.commit import follow, same_table
 from meltline.app.catalog.dropped import dropped_place
 from meltline.app.catalog.new_names import is_in, require_free, require_outer, target_name
+from meltline.app.catalog.recovery_hints import recovery_of
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import find_object, load_table, require_changeable
-from meltline.app.catalog.share_places import follow_source, refuse_share
+from meltline.app.catalog.share_namespaces import follow_source, refuse_share
 from meltline.app.catalog.tables import levels_around, observed_table, remembered, retention_of
-from meltline.app.catalog.ways_back import recovery_of
 from meltline.app.safety.audit import audit
 from meltline.app.safety.preconditions import require_not_behind
 from meltline.app.safety.purge_vetoes import group_locks

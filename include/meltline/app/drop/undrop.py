@@ -15,8 +15,8 @@ from meltline.app.catalog.dropped import (
 )
 from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.catalog.new_names import require_free
+from meltline.app.catalog.recovery_hints import newest
 from meltline.app.catalog.resolve import catalog_of, require_changeable
-from meltline.app.catalog.ways_back import newest
 from meltline.app.drop.drop import busy, unmarked
 from meltline.app.safety.audit import audit
 from meltline.app.safety.purge_vetoes import files_of, group_locks, snapshot_kept, veto_for

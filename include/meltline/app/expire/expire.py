@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from meltline.app.catalog.current_tables import StandingTables
 from meltline.app.catalog.listings import Listings
-from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.expire.expire_commits import Commits
 from meltline.app.expire.plan_checks import Committed, LockedPlans, Outcome, PlanChecks
 from meltline.app.expire.plan_expiration import owner_retentions

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from meltline.app.catalog.current_tables import StandingTables
 from meltline.app.catalog.listings import Listings
-from meltline.app.catalog.standing_tables import StandingTables
 from meltline.app.gate.gate import not_passed, require_passed
 from meltline.config.load import CatalogConfig
 from meltline.domain.clock import Clock

@@ -14,7 +14,7 @@ from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.config.load import Config
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.main_line import lost_drops
+from meltline.domain.chunks.main_history import lost_drops
 from meltline.domain.chunks.sync import TrackedTable
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop

@@ -8,7 +8,7 @@ from datetime import timedelta
 from meltline.app.observe.own_drops import UnrecordedDrops
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.chunk import Chunk
-from meltline.domain.chunks.main_line import MainLine, drops_of, with_standings
+from meltline.domain.chunks.main_history import MainLine, drops_of, with_standings
 from meltline.domain.chunks.sync import TrackedTable
 from meltline.domain.errors import CommitConflict, LockHeld, MetadataUnreadable
 from meltline.domain.grouping import grouped

@@ -17,7 +17,7 @@ from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import Departure, ManifestFile, PlannedFile
 from meltline.domain.iceberg.locations import OwnerIndex, location_key
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.places import data_set_of, place_of
+from meltline.domain.path_aliases import data_set_of, place_of
 from meltline.ports import ManifestReader, ObjectReader, PlaceLedger, SideFileIndex, SnapshotKey
 
 

@@ -30,7 +30,7 @@ from meltline.domain.iceberg.locations import OwnerIndex
 from meltline.domain.iceberg.metadata_parser import equal_ids
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
-from meltline.domain.places import places_in
+from meltline.domain.path_aliases import places_in
 from meltline.ports import (
     IngestRequest,
     ObjectReader,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, Standing
 from meltline.domain.chunks.layout import ChunkFile, SnapshotChange
-from meltline.domain.chunks.main_line import MainLine, drops_of
+from meltline.domain.chunks.main_history import MainLine, drops_of
 from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import PlanNotFound

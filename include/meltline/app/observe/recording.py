@@ -15,7 +15,7 @@ from meltline.domain.iceberg.files import FileKind, SideFile
 from meltline.domain.iceberg.locations import Ownership, claim_prefix, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.domain.places import places_in
+from meltline.domain.path_aliases import places_in
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
 from meltline.domain.retention.snapshot_observations import next_sightings
 from meltline.ports import (

@@ -12,7 +12,7 @@ from meltline.domain.deletion.half_seen import HalfSeenPlaces
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import claim_prefix, is_odd
-from meltline.domain.places import is_local
+from meltline.domain.path_aliases import is_local
 from meltline.ports import PathResolver
 
 

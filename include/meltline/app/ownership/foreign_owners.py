@@ -26,7 +26,7 @@ from meltline.domain.errors import CatalogUnlistable, MeltlineError
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership, claim_prefix
 from meltline.domain.iceberg.metadata_editor import parse_json
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.places import data_set_of
+from meltline.domain.path_aliases import data_set_of
 from meltline.ports import (
     FolderReader,
     ForeignOwnerReader,

@@ -15,7 +15,7 @@ from meltline.domain.deletion.withheld import MOVE_AWAY, Why
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import claim_prefix
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.domain.places import place_of
+from meltline.domain.path_aliases import place_of
 from meltline.ports import (
     CatalogListing,
     ControlLedger,

@@ -11,7 +11,7 @@ from meltline.app.catalog.metadata import load_concurrently
 from meltline.app.services import ReadContext
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.locations import location_key
-from meltline.domain.places import StoreNames, is_local, names_in, place_of, store_of
+from meltline.domain.path_aliases import StoreNames, is_local, names_in, place_of, store_of
 from meltline.ports import ObjectReader, PathResolver
 
 

@@ -21,7 +21,7 @@ from meltline.app.prune.prune_evidence import (
     require_past,
 )
 from meltline.app.prune.prune_gate import PruneGate
-from meltline.app.retrieval.tiers import cold_pasts
+from meltline.app.restore.tiers import cold_pasts
 from meltline.app.safety.audit import audit
 from meltline.app.safety.epochs import RunEpoch
 from meltline.app.safety.preconditions import require_clock, require_generation, require_go

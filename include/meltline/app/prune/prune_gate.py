@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from meltline.app.archive.replicate import missing_in_deep
+from meltline.app.archive.permanent_store import missing_in_deep
 from meltline.app.catalog.metadata import load_document
 from meltline.app.catalog.tables import ObservedTable
 from meltline.app.gate.gate import reasons

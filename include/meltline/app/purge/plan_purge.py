@@ -17,7 +17,7 @@ from meltline.app.ownership.foreign_owners import NamedFiles, contested_paths, f
 from meltline.app.ownership.roots import gone_outside_tables
 from meltline.app.purge.approvals import Approvals
 from meltline.app.purge.left_objects import note_left
-from meltline.app.purge.look_back import ObservedReferences, PurgeIncidents, tend_incidents
+from meltline.app.purge.post_delete_check import ObservedReferences, PurgeIncidents, tend_incidents
 from meltline.app.safety.audit import AuditTrail
 from meltline.app.safety.purge_vetoes import WantedFiles, settle_wanted_back, wanted_files
 from meltline.app.safety.stored_plans import PlannedFiles, end_plan, end_refused, store_plans

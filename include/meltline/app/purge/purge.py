@@ -13,7 +13,7 @@ from uuid import uuid4
 from meltline.app.expire.expire import altered
 from meltline.app.ownership.departed_objects import DepartedObjects
 from meltline.app.purge.left_objects import left_by_now, note_left
-from meltline.app.purge.look_back import LookBack, PurgeIncidents
+from meltline.app.purge.post_delete_check import LookBack, PurgeIncidents
 from meltline.app.purge.purge_batches import (
     BATCH,
     Batch,

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from meltline.app.ownership.departed_objects import DepartedObjects
-from meltline.app.purge.look_back import LookBack
+from meltline.app.purge.post_delete_check import LookBack
 from meltline.app.purge.purge_progress import PlanInHand
 from meltline.app.safety.preconditions import require_go
-from meltline.counted import Counted
 from meltline.domain.clock import Clock
 from meltline.domain.errors import MeltlineError, PlanStale
 from meltline.domain.iceberg.files import PlannedFile
 from meltline.ports import Claim, DeleteOutcome, Deleter, LockTable, SwitchLedger
+from meltline.progress import Counted
 
 BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
 _SECONDS_PER_PROOF = 60

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 
-from meltline.app.catalog.standing_tables import StandingTables
+from meltline.app.catalog.current_tables import StandingTables
 from meltline.app.observe.held_back import doubted_keys
 from meltline.app.observe.observe import Observation, observe
 from meltline.app.observe.recording import side_files_of
@@ -21,7 +21,7 @@ from meltline.domain.errors import HoldInForce, MeltlineError, PlanStale
 from meltline.domain.iceberg.locations import location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.domain.places import places_in
+from meltline.domain.path_aliases import places_in
 from meltline.ports import (
     CatalogEntry,
     CatalogListing,

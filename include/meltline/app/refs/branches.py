@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
-from meltline.app.catalog.ways_back import naming_archived
+from meltline.app.catalog.recovery_hints import naming_archived
 from meltline.app.safety.audit import audit
 from meltline.app.safety.purge_vetoes import snapshot_kept
 from meltline.app.services import ReadContext

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from meltline.app.catalog.commit import commit, open_table, require_free_name, require_ref
+from meltline.app.catalog.recovery_hints import naming_archived
 from meltline.app.catalog.resolve import load_table
-from meltline.app.catalog.share_places import share_at
-from meltline.app.catalog.ways_back import naming_archived
+from meltline.app.catalog.share_namespaces import share_at
 from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
 from meltline.domain.errors import NameConflict, RetentionOutOfRange

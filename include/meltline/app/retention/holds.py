@@ -7,9 +7,9 @@ from datetime import datetime
 from secrets import token_hex
 
 from meltline.app.catalog.commit import commit, pin, unpin
+from meltline.app.catalog.recovery_hints import naming_archived
 from meltline.app.catalog.resolve import find_object, load_table, require_changeable
 from meltline.app.catalog.tables import ObservedTable, look_everywhere
-from meltline.app.catalog.ways_back import naming_archived
 from meltline.app.safety.audit import audit
 from meltline.app.safety.purge_vetoes import claimed_of, group_locks, refuse_claimed, snapshot_kept
 from meltline.app.services import ReadContext

@@ -10,7 +10,7 @@ from meltline.app.archive.archive_snapshots import (
     may_go_on,
     pending_handoffs,
 )
-from meltline.app.archive.cold_mending import mend_copies
+from meltline.app.archive.copy_repair import mend_copies
 from meltline.app.catalog.dropped import dropped_tables, is_let_go
 from meltline.app.catalog.tables import Foreseen, read_tables
 from meltline.app.drop.finalize import process_drops
@@ -25,7 +25,7 @@ from meltline.app.purge.plan_purge import plan_purge, resumable
 from meltline.app.purge.purge import PurgeResult, apply_purges
 from meltline.app.retention.policies import remember_policies
 from meltline.app.run.gate_step import run_gate
-from meltline.app.run.judgement import judge
+from meltline.app.run.gated_plans import judge
 from meltline.app.run.not_armed import not_armed
 from meltline.app.run.quiet_window import QuietWindow
 from meltline.app.run.report_step import report_purging, report_storage
@@ -39,11 +39,11 @@ from meltline.app.safety.server_probe import probe_notices, second_check
 from meltline.app.safety.stored_plans import PlannedFiles, store_plans, store_previews
 from meltline.app.services import RunContext, SweepServices
 from meltline.concurrency import use_threads
-from meltline.counted import Counted
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.errors import LockHeld, PlanStale
 from meltline.domain.iceberg.files import Departure
 from meltline.domain.iceberg.names import TableName, selected
+from meltline.progress import Counted
 
 _REPLANS = 2
 _TENDED = 2  # what was dropped long before it is noticed may be let go at once

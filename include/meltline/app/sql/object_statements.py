@@ -5,10 +5,10 @@ from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from meltline.app.catalog.new_names import is_there
+from meltline.app.catalog.recovery_hints import archived_copies, is_archived
 from meltline.app.catalog.registrations import load_tables
 from meltline.app.catalog.resolve import catalog_of, find_object
 from meltline.app.catalog.tables import is_ledger
-from meltline.app.catalog.ways_back import archived_copies, is_archived
 from meltline.app.clone.replace import clone_over
 from meltline.app.clone.shares import Shared, create_share, drop_share, update_share
 from meltline.app.drop.drop import drop, rename

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.catalog.tables import observed_table, retention_of
-from meltline.app.chunks.hand_runs import request_by_hand
+from meltline.app.chunks.manual_runs import request_by_hand
 from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.run_document import TableResult

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from meltline.app.catalog.listings import ListedCatalogs, list_catalogs
 from meltline.app.catalog.registrations import UNOBSERVED
-from meltline.app.plans.refusals import Refusal, last_refusal
 from meltline.app.purge.approvals import Approvals
+from meltline.app.run_history.refusals import Refusal, last_refusal
 from meltline.app.safety.arming import ArmingCheck
 from meltline.app.safety.preconditions import require_generation, require_not_behind
 from meltline.app.services import ReadContext

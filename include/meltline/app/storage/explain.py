@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from meltline.app.catalog.recovery_hints import archived_copies
 from meltline.app.catalog.tables import TableRetention, find_table, keep_sets, read_tables
-from meltline.app.catalog.ways_back import archived_copies
 from meltline.app.observe.held_back import leading_out
 from meltline.app.ownership.departed_objects import left_alone
 from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_names
-from meltline.app.plans.file_origins import FileDecision, file_decisions
 from meltline.app.retention.writers import WriterNeeds
+from meltline.app.run_history.file_origins import FileDecision, file_decisions
 from meltline.app.services import ReadContext
 from meltline.app.storage.file_status import FileStanding, Standing, standing_now
 from meltline.app.storage.guarded_tables import guarded_tables

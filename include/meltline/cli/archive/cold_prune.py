@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from meltline.app.archive.recall import recall
-from meltline.app.archive.replicate import Deepened
-from meltline.app.archive.replicate import deepen as keep_for_ever
+from meltline.app.archive.permanent_store import Deepened, recall
+from meltline.app.archive.permanent_store import deepen as keep_for_ever
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.prune.cold_prune import prune as take_out
 from meltline.app.prune.prune_deletes import Pruned

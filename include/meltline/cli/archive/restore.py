@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.retrieval.restore import Restored, take_in
-from meltline.app.retrieval.restore import restore as bring_back
+from meltline.app.restore.restore import Restored, take_in
+from meltline.app.restore.restore import restore as bring_back
 from meltline.cli.options import AsJson, ConfigPath, DryRun, Reason, instant, ready_wiring
 from meltline.cli.output import answer, shown_instant
 from meltline.domain.json_values import plain

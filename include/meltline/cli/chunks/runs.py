@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from meltline.app.catalog.resolve import load_table, parse_table_name
-from meltline.app.chunks.hand_runs import DROPPING
 from meltline.app.chunks.lookups import chunked_tables, require_tracked
+from meltline.app.chunks.manual_runs import DROPPING
 from meltline.app.chunks.plan_drops import Force, PlannedDrops
 from meltline.app.chunks.run import ChunkRun
-from meltline.app.plans.plan_log import plan_document
 from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.steps import CHUNK_STEPS
 from meltline.app.run.summary import Summary
+from meltline.app.run_history.plan_log import plan_document
 from meltline.app.run_request import globs
 from meltline.cli.options import (
     AsJson,

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.chunks.accepted_cold import accept_cold
-from meltline.app.chunks.hand_runs import first_copy
+from meltline.app.chunks.cold_overrides import accept_cold
 from meltline.app.chunks.lookups import chunked_tables
+from meltline.app.chunks.manual_runs import first_copy
 from meltline.app.chunks.replication.declare import start_sync
 from meltline.app.chunks.replication.declare import stop_sync as stop_replication
 from meltline.app.chunks.replication.one_pass import Replicated

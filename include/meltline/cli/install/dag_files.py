@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from meltline.carried import carried
+from meltline.bundled import bundled
 from meltline.cli.options import AsJson
 from meltline.cli.output import answer
 from meltline.domain.errors import UsageInvalid
@@ -46,7 +46,7 @@ def airflow_init(
 
 def _chosen(only: list[str]) -> dict[str, str]:
     """The DAG files by name, or those that are asked for."""
-    files = {file.stem.removeprefix(_PREFIX): file for file in carried("dags").glob("*.py")}
+    files = {file.stem.removeprefix(_PREFIX): file for file in bundled("dags").glob("*.py")}
     if unknown := [name for name in only if name not in files]:
         raise UsageInvalid(
             "there is no DAG file of that name",

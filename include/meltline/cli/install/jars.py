@@ -9,8 +9,8 @@ from meltline.cli.options import AsJson
 from meltline.cli.output import answer, answer_rows
 from meltline.cli.progress import progress
 from meltline.jars.fetched import JarFetcher
+from meltline.jars.jar_paths import jar_folder
 from meltline.jars.listed import own_jars, wanted
-from meltline.jars.places import jar_folder
 
 Features = Annotated[
     list[str] | None,

@@ -16,7 +16,6 @@ from meltline.app.expire.plan_expiration import plan_expiration
 from meltline.app.observe.observe import Observation
 from meltline.app.observe.observe import observe as look_at_everything
 from meltline.app.observe.observe import rebuild as rebuild_index
-from meltline.app.plans.plan_log import gate_document, plan_document
 from meltline.app.purge.approvals import approve
 from meltline.app.purge.plan_purge import plan_purge
 from meltline.app.purge.purge import apply_purges
@@ -25,6 +24,7 @@ from meltline.app.run.lifecycle import Run
 from meltline.app.run.recap import recap
 from meltline.app.run.recorded import run_recorded
 from meltline.app.run.summary import Summary
+from meltline.app.run_history.plan_log import gate_document, plan_document
 from meltline.app.run_request import RunRequest
 from meltline.app.safety.preconditions import require_datable
 from meltline.app.services import RunContext

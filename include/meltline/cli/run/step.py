@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from meltline.access import Access, make_file, make_folder
 from meltline.app.chunks.run import run_chunk_step
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.recorded import keep_summary
@@ -17,12 +16,13 @@ from meltline.app.run.summary import Summary
 from meltline.app.run_request import OPTIONS, RunRequest
 from meltline.app.services import SweepServices
 from meltline.app.status.metrics import metrics_of_failures
+from meltline.argfile import spelt_out
 from meltline.cli.options import request, wire
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.errors import MeltlineError
 from meltline.extras import explained
+from meltline.file_permissions import Access, make_file, make_folder
 from meltline.ports import RunRecord
-from meltline.private_words import spelt_out
 from meltline.wiring import to_stderr
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.catalog.resolve import parse_table_name
-from meltline.app.retrieval.tiers import COLD, locate_anywhere
+from meltline.app.restore.tiers import COLD, locate_anywhere
 from meltline.app.time_travel.query import Answer, SchemaChoice
 from meltline.app.time_travel.query import query as read_past
 from meltline.cli.options import AsJson, ConfigPath, TableArgument, ready_wiring

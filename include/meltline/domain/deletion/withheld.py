@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from meltline.domain.places import is_local, store_of
+from meltline.domain.path_aliases import is_local, store_of
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_size
 

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 
-from meltline.app.plans.plan_items import plan_items
-from meltline.app.plans.plan_log import (
+from meltline.app.run_history.plan_items import plan_items
+from meltline.app.run_history.plan_log import (
     JudgedPlan,
     PlanFilter,
     find_plans,

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 
-from meltline.app.plans.period import Period
-from meltline.app.plans.run_log import RunFilter, find_runs, run_of
+from meltline.app.run_history.period import Period
+from meltline.app.run_history.run_log import RunFilter, find_runs, run_of
 from meltline.app.run_request import INSTANT
 from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.grouping import grouped

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meltline.app.chunks.accepted_cold import accept_cold
+from meltline.app.chunks.cold_overrides import accept_cold
 from meltline.app.chunks.reading.complete_rows import complete_rows
 from meltline.domain.chunks.cold.cold_rows import COLD_CHANGED
 from meltline.domain.chunks.policies import PolicyType

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from meltline.app.chunks.accepted_cold import accept_cold
+from meltline.app.chunks.cold_overrides import accept_cold
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.proofs import ColdSide, unproved
 from meltline.app.chunks.reading.cold_row_findings import cold_row_findings

@@ -7,7 +7,7 @@ from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.cold.sides import EVERYTHING, FileSide, Sides
 from meltline.domain.chunks.complete import LateCopies, late_copies
 from meltline.domain.chunks.layout import EVERYWHERE, ChunkFile, Times
-from meltline.domain.chunks.main_line import MainLine, on_line
+from meltline.domain.chunks.main_history import MainLine, on_line
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.table_metadata import Snapshot

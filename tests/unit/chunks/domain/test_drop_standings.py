@@ -12,7 +12,7 @@ from meltline.domain.chunks.chunk import (
     Standing,
     new_chunk,
 )
-from meltline.domain.chunks.main_line import MainLine, answered, resettled, with_standings
+from meltline.domain.chunks.main_history import MainLine, answered, resettled, with_standings
 from meltline.domain.iceberg.table_metadata import Snapshot
 from tests.chunks.chunk_tables import DAILY, day_name
 from tests.lake.lake import T0

@@ -15,9 +15,9 @@ from enum import StrEnum
 from meltline.adapters.archive.rewriting.delete_files import REWRITABLE
 from meltline.adapters.manifests.avro_container import AvroFile, Record
 from meltline.domain.archive.cold_paths import mirrored
-from meltline.domain.discretion import cause
 from meltline.domain.errors import MetadataUnreadable
 from meltline.domain.iceberg.files import EntryStatus, ManifestFile
+from meltline.domain.redaction import cause
 
 TOTALS = "meltline.totals"
 """In the header of a manifest list in cold: of each manifest its live files, bytes and rows."""

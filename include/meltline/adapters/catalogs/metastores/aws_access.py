@@ -10,7 +10,7 @@ import boto3
 from botocore.config import Config as Settings
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 
-from meltline.adapters.catalogs.metastores.aws_words import word
+from meltline.adapters.catalogs.metastores.aws_properties import word
 
 
 def glue_client(properties: Mapping[str, str]) -> Any:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 
+from meltline.adapters.catalogs.connection_errors import no_answer, unlistable
 from meltline.adapters.catalogs.metastores.flat_names import (
     database_of,
     held_table,
@@ -22,7 +23,6 @@ from meltline.adapters.catalogs.metastores.rows import (
     Row,
     repointed,
 )
-from meltline.adapters.catalogs.silence import no_answer, unlistable
 from meltline.adapters.catalogs.table_commits import (
     a_view,
     always_others,

@@ -15,9 +15,9 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+from meltline.adapters.catalogs.connection_errors import no_answer
 from meltline.adapters.catalogs.rest.connection import connect
 from meltline.adapters.catalogs.rest.protocol import CommitRaced, Json, LoadedTable, RestProtocol
-from meltline.adapters.catalogs.silence import no_answer
 from meltline.adapters.catalogs.table_commits import (
     a_view,
     always_others,

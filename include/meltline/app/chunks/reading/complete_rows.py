@@ -23,7 +23,7 @@ from meltline.domain.chunks.complete import (
     late_copies,
 )
 from meltline.domain.chunks.layout import chunks_of
-from meltline.domain.chunks.main_line import MainLine, drops_of, on_line
+from meltline.domain.chunks.main_history import MainLine, drops_of, on_line
 from meltline.domain.chunks.sync import (
     SYNC_OF,
     TableSync,

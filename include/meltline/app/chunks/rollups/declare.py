@@ -9,7 +9,6 @@ from meltline.app.catalog.resolve import load_table, require_changeable
 from meltline.app.chunks.late_data import dropped_on
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.declare import LayoutWish, tracked_or_new
-from meltline.app.chunks.rollups.look import RollupLook
 from meltline.app.chunks.rollups.refresh import (
     RefreshedRollup,
     change_rollup,
@@ -18,6 +17,7 @@ from meltline.app.chunks.rollups.refresh import (
     rollup_lock,
     rollup_of,
 )
+from meltline.app.chunks.rollups.rollup_snapshot import RollupLook
 from meltline.app.chunks.tracking import chunk_lock
 from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext, RunContext

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from meltline.app.chunks.rollups.look import RollupLook
+from meltline.app.chunks.rollups.rollup_snapshot import RollupLook
 from meltline.app.safety.preconditions import require_go
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.chunks.ranges import merged

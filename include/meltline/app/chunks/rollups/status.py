@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable, chunked_tables
-from meltline.app.chunks.rollups.look import RollupLook
+from meltline.app.chunks.rollups.rollup_snapshot import RollupLook
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.columns import TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
-from meltline.app.chunks.rollups.look import RollupLook
+from meltline.app.chunks.rollups.rollup_snapshot import RollupLook
 from meltline.app.chunks.rollups.rollup_table import RollupTable
 from meltline.app.services import ReadSources
 from meltline.domain.chunks.buckets import common, without

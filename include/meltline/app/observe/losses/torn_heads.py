@@ -11,7 +11,7 @@ from datetime import datetime
 from zlib import crc32
 
 from meltline.app.catalog.metadata import load_concurrently, load_if_readable
-from meltline.app.catalog.ways_back import recovery_of
+from meltline.app.catalog.recovery_hints import recovery_of
 from meltline.app.safety.audit import audit
 from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.app.services import ReadContext, RunContext

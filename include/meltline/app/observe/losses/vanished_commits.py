@@ -18,7 +18,7 @@ from meltline.app.catalog.metadata import (
     recalled,
     ref_targets,
 )
-from meltline.app.catalog.ways_back import recovery_of
+from meltline.app.catalog.recovery_hints import recovery_of
 from meltline.app.safety.incidents import end_incidents, standing_incidents
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.clone.shares import is_of_share

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from meltline.app.chunks import flags
-from meltline.app.chunks.hand_runs import due_chunks, execute_retention, first_copy
 from meltline.app.chunks.lookups import HotTable
+from meltline.app.chunks.manual_runs import due_chunks, execute_retention, first_copy
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.reading.status import NOT_SYNCED, TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import start_sync, stop_sync

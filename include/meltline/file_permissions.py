@@ -1,4 +1,4 @@
-"""Who may read what Meltline writes on local disk: files of its own, not those of tables.
+"""Permissions of the files that Meltline writes on local disk for itself.
 
 Modes are set and not merely asked for: a mask of the process neither opens nor closes anything.
 """

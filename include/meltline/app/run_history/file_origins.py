@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from meltline.app.plans.plan_log import JudgedPlan, judged
+from meltline.app.run_history.plan_log import JudgedPlan, judged
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.domain.errors import PlanNotFound
 from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState, FileKind

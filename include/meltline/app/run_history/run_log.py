@@ -8,8 +8,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from meltline.app.plans.period import Period
-from meltline.app.plans.plan_log import JudgedPlan, judged
+from meltline.app.run_history.period import Period
+from meltline.app.run_history.plan_log import JudgedPlan, judged
 from meltline.domain.deletion.plan import PlanKind, PlanState, PlanTotals
 from meltline.domain.iceberg.names import selected
 from meltline.domain.units import counted, format_instant

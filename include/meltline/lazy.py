@@ -1,4 +1,7 @@
-"""What is built when it is first used: a command loads nothing for what it does not touch."""
+"""Lazy proxy: builds the wrapped object on first attribute access.
+
+A command then loads nothing that it does not use.
+"""
 
 from collections.abc import Callable
 from functools import cached_property

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from obstore.exceptions import BaseError
 
-from meltline.domain.discretion import discreet
 from meltline.domain.errors import CredentialsExpired, CredentialsMissing, StoreRefused
+from meltline.domain.redaction import discreet
 
 _NO_KEYS = re.compile(
     r"169\.254\.1\d+\.2|169\.254\.169\.254|/latest/(?:api/token|meta-data)|/computeMetadata/|"

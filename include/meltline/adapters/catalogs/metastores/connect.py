@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from meltline.adapters.catalogs.metastores.aws_words import require_whole_keys
+from meltline.adapters.catalogs.metastores.aws_properties import require_whole_keys
 from meltline.adapters.catalogs.metastores.tables import MetastoreTables
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import SetupMissing

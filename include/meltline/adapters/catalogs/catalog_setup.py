@@ -6,11 +6,11 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from meltline.access import Access, make_folder
-from meltline.adapters.catalogs.silence import no_answer
+from meltline.adapters.catalogs.connection_errors import no_answer
 from meltline.adapters.catalogs.sql_catalog import open_database
 from meltline.config.load import CatalogConfig
 from meltline.domain.errors import SetupMissing
+from meltline.file_permissions import Access, make_folder
 from meltline.ports import Catalog
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meltline.app.plans.period import Period
+from meltline.app.run_history.period import Period
 from meltline.domain.deletion.gate import GateResult
 from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 from meltline.domain.iceberg.names import TableName, selected, unmatched

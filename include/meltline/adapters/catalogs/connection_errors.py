@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from meltline.domain.discretion import cause
 from meltline.domain.errors import CatalogUnlistable
+from meltline.domain.redaction import cause
 
 _LONGEST = 300
 

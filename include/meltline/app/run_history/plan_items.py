@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.plans.file_origins import Origin, origins, snapshots_of
-from meltline.app.plans.plan_log import JudgedPlan
+from meltline.app.run_history.file_origins import Origin, origins, snapshots_of
+from meltline.app.run_history.plan_log import JudgedPlan
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.grouping import grouped
 from meltline.domain.iceberg.files import FileKind, PlannedFile

@@ -16,7 +16,7 @@ from meltline.app.catalog.new_names import require_free, require_outer
 from meltline.app.catalog.resolve import parse_new_name, require_changeable
 from meltline.app.clone.clone import new_identity
 from meltline.app.observe.observe import observe
-from meltline.app.retrieval.tiers import cold_pasts, only_answer
+from meltline.app.restore.tiers import cold_pasts, only_answer
 from meltline.app.safety.audit import audit
 from meltline.app.safety.preconditions import require_datable
 from meltline.app.services import ColdTier, ReadContext, Retrieval, RunContext

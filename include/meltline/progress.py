@@ -1,4 +1,4 @@
-"""A line of progress that says how far something has come, too."""
+"""A progress message with a done/total count."""
 
 
 class Counted(str):

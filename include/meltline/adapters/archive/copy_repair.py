@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from meltline.adapters.archive.copies import Brought, Stores
 from meltline.adapters.archive.copy_tasks import THREADS, failure_text, settle
-from meltline.adapters.archive.crew import Crew
 from meltline.adapters.archive.rewriting.delete_files import rewritten_before
 from meltline.adapters.archive.rewriting.manifests import (
     Amended,
@@ -21,6 +20,7 @@ from meltline.adapters.archive.rewriting.manifests import (
     rewrite_manifest,
     totals_of,
 )
+from meltline.adapters.archive.workers import Crew
 from meltline.adapters.manifests.fastavro_reader import read_manifest_list
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.errors import MeltlineError

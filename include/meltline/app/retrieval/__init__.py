@@ -1,1 +1,0 @@
-"""Bringing archived history back."""

@@ -1,0 +1,1 @@
+"""Past runs and plans, for people and reports; no decision reads them."""
