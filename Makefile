@@ -43,12 +43,13 @@ durations:  ## run the tests that CI runs, store how long each takes, and write 
 	@$(all_features) $(run) python -m tests.tiers all --record
 	@$(run) python -m tests.tiers.durations page
 
-check:  ## format, lint, types, borders between the packages, and the limits of `measure`
+check:  ## format, lint, types, borders between the packages, typos, and the limits of `measure`
 	@$(run) ruff format --check .
 	@$(run) ruff check .
 	@$(run) mypy
 	@$(run) lint-imports
 	@$(run) python -m tests.house 0
+	@$(run) codespell
 	@$(run) python -m tests.tiers.durations check
 
 measure:  ## the house in figures with their limits, and the worst places of each

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from tests.house import figures, reach, structure
+from tests.house import english, figures, reach, structure
 from tests.house.figures import Figure
 from tests.house.sources import House, read
 
@@ -91,8 +91,12 @@ def portrait(house: House) -> str:
 
 def main(words: list[str]) -> int:
     """Returns the exit code."""
-    house = read(Path(__file__).parents[2])
+    root = Path(__file__).parents[2]
+    house = read(root)
     good = held(house, RULES, int(words[0]) if words else 3)
+    units = english.all_units(root, house)
+    good &= english.held(units, english.stored())
+    print(english.totals(units))
     print(portrait(house))
     return 0 if good else 1
 
