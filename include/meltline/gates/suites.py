@@ -95,7 +95,7 @@ def expire_suite(limits: Limits) -> Suite:
         PlanKind.EXPIRE,
         (
             _true("digest_matches", "the stored items give the stored digest"),
-            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
+            _none("unreadable", "metadata, lists and manifests that could not be read"),
             _none("planned_heads", "heads of branches among the planned snapshots"),
             _none("planned_ref_targets", "planned snapshots that a remaining ref reaches"),
             _none("planned_young_refs", "planned refs that are not past their age"),
@@ -106,7 +106,7 @@ def expire_suite(limits: Limits) -> Suite:
             _none("planned_unread", "planned snapshots that a consumer has still to read"),
             _none("planned_in_window", "planned snapshots still in their retention window"),
             _none("planned_writer_walks", "planned snapshots on a writer's way back to its mark"),
-            _none("drop_evidence_lost", "drops of chunks that nobody could tell from then on"),
+            _none("drop_evidence_lost", "drops of chunks whose status would become unknown"),
             _none("planned_not_in_metadata", "planned ids and refs that the table does not have"),
             _none("planned_referenced", "planned files that a remaining snapshot references"),
             _none("planned_unowned", "planned files outside every prefix their table owns"),
@@ -132,7 +132,7 @@ def purge_suite(limits: Limits) -> Suite:
         PlanKind.PURGE,
         (
             _true("digest_matches", "the stored items give the stored digest"),
-            _none("unreadable", "metadata, lists and manifests that could not be read afresh"),
+            _none("unreadable", "metadata, lists and manifests that could not be read"),
             _none("planned_not_due", "planned files whose failsafe has not ended"),
             _none("planned_not_in_failsafe", "planned files that are not in failsafe"),
             _none(
@@ -148,7 +148,7 @@ def purge_suite(limits: Limits) -> Suite:
             _none("planned_contested", "planned files that owners in no catalog may need"),
             _none("planned_claimed", "planned files that another plan has claimed"),
             *_copies(),
-            _none("cold_unproved", "copies that nobody can vouch for, byte for byte"),
+            _none("cold_unproved", "copies not proved equal, byte for byte"),
             _at_least("tables_read", 1, "tables whose metadata was read for this proof"),
         ),
     )
@@ -180,12 +180,12 @@ def drop_suite(_: Limits) -> Suite:
         PlanKind.DROP_CHUNKS,
         (
             _true("digest_matches", "the stored items give the stored digest"),
-            _none("unreadable", "metadata, manifests and rows that could not be read afresh"),
+            _none("unreadable", "metadata, manifests and rows that could not be read"),
             _none("base_lost", "whether main does not come from the planned snapshot any more"),
             _none("chunks_written_since", "planned chunks that were written since the plan"),
             _none("drops_unknown", "planned chunks that may be in cold already, or may not"),
             _none("planned_held", "tables of the plan under a hold"),
-            _none("chunks_young", "planned chunks that the policy, or nobody, lets go yet"),
+            _none("chunks_young", "planned chunks that no policy allows to drop yet"),
             _none("chunks_latest", "planned chunks among the latest that are kept"),
             _none("chunks_without_time", "planned chunks that have no range of time"),
             _none("files_differ", "files that are planned and not live in the chunks, or not so"),
@@ -200,7 +200,7 @@ def drop_suite(_: Limits) -> Suite:
                 0,
                 "the snapshot of cold whose rows were compared; 0 where none had to be",
             ),
-            _at_least("chunks_proved", 1, "chunks whose files were read afresh for this proof"),
+            _at_least("chunks_proved", 1, "chunks whose files were read again for this proof"),
         ),
     )
 
@@ -209,7 +209,7 @@ def _copies() -> tuple[Expectation, ...]:
     """What must hold of copies in cold; of a table without a policy about it nothing is asked."""
     return (
         _none("cold_unreadable", "files of cold, or their originals, that could not be read"),
-        _none("cold_missing", "snapshots that the policy wants in cold and that are not there"),
+        _none("cold_missing", "snapshots that the policy wants in cold and that cold lacks"),
         _none("cold_differs", "copies that do not have what their originals have"),
         _none("cold_outside", "paths in cold that lead out of it"),
         _none("cold_files_missing", "planned files of archived snapshots without their copy"),

@@ -360,7 +360,7 @@ CHUNKS = (
             ("base_lost", "whether main does not come from the planned snapshot any more"),
             ("chunks_written_since", "planned chunks that were written since the plan"),
             ("drops_unknown", "planned chunks that may be in cold already, or may not"),
-            ("chunks_young", "planned chunks that the policy, or nobody, lets go yet"),
+            ("chunks_young", "planned chunks that no policy allows to drop yet"),
             ("chunks_latest", "planned chunks among the latest that are kept"),
             ("chunks_without_time", "planned chunks that have no range of time"),
             ("files_differ", "files that are planned and not live in the chunks, or not so"),
