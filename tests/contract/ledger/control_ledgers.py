@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, text
 
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.domain.clock import Clock, FixedClock
@@ -46,30 +45,6 @@ MANY = 2500  # more than one statement of a database may name
 
 
 ODD_NAMES = ("lake.air.`t[1]`", "lake.air.`it's`", "lake.`a.b`.c.`d``e`", "lake.air.`ж %s`")
-
-
-_OF_CHUNKS = ("chunks", "chunked_tables", "table_syncs", "chunk_policies")
-SINCE_CHUNKS = (
-    *_OF_CHUNKS,
-    "rollups",
-    "half_seen",
-    "guards",
-    "foreign_signs",
-    "allowed_owners",
-)
-"""What revision 0021 adds, which adds a column to plans too, and what those after it add."""
-
-
-def forget_newer(connection: Connection, since: str = "chunks") -> None:
-    """Takes away what newer revisions add, from this table on, as if an earlier one were there."""
-    for table in SINCE_CHUNKS[SINCE_CHUNKS.index(since) :]:
-        connection.execute(text(f"DROP TABLE {table}"))
-    if since != "chunks":
-        connection.execute(text("ALTER TABLE chunked_tables DROP COLUMN judged"))
-        connection.execute(text("ALTER TABLE chunks DROP COLUMN cold_rows"))
-        connection.execute(text("ALTER TABLE chunks DROP COLUMN cold_digest"))
-        connection.execute(text("ALTER TABLE table_syncs DROP COLUMN cold_compared"))
-    connection.execute(text("CREATE TABLE lifted_guards (table_uuid TEXT PRIMARY KEY)"))
 
 
 @dataclass

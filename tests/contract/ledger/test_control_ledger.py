@@ -28,7 +28,6 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.retention.retained_snapshots import SnapshotObservation
-from meltline.domain.units import from_millis
 from meltline.ports import (
     Approval,
     AuditEntry,
@@ -56,9 +55,7 @@ from tests.contract.ledger.control_ledgers import (
     a_plan,
     a_result,
     a_table,
-    a_withheld_file,
     add_plan,
-    forget_newer,
     ledger,
     open_sql,
     postgres_server,
@@ -270,78 +267,6 @@ def test_the_revisions_make_the_schema_that_the_code_expects(url: str, open_sql:
         assert compare_metadata(context, schema.metadata) == []
         assert context.get_current_revision() == schema.REVISION
     engine.dispose()
-
-
-@pytest.mark.parametrize("url", SQL, indirect=True)
-def test_a_ledger_of_the_first_revision_is_brought_up_to_date_with_all_that_it_holds(
-    url: str, open_sql: OpenSql
-) -> None:
-    ledger = open_sql(url)
-    ledger.database.prepare()
-    ledger.registrations.add_sharing([("a", "b")])
-    ledger.registrations.save([a_table()])
-    plan = add_plan(ledger, a_plan())
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        new = ("policies", "wanted_back", "metadata_documents", "statements", "archived")
-        newer = ("copies", "entries", "incidents", "vouched", "lifted_guards")
-        gone = ("places", "withheld", "epochs", "disowned_times", "arming", "rejections")
-        forget_newer(connection)
-        for table in (*new, *newer, *gone):
-            connection.execute(text(f"DROP TABLE {table}"))
-        for column in ("table_uuid", "newest"):
-            connection.execute(text(f"ALTER TABLE tables DROP COLUMN {column}"))
-        for column in ('"table"', "who", "ttl_ms"):
-            connection.execute(text(f"ALTER TABLE leases DROP COLUMN {column}"))
-        for column in ("batch", "repeats", "chunks"):
-            connection.execute(text(f"ALTER TABLE plans DROP COLUMN {column}"))
-        connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
-        for column in ("cold_bytes", "deep_bytes"):
-            connection.execute(text(f"ALTER TABLE storage DROP COLUMN {column}"))
-        connection.execute(text("INSERT INTO leases VALUES ('l-1', 'u-1', 7, 9000)"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    engine.dispose()
-    old = open_sql(url)
-    assert not old.database.is_prepared()
-    old.database.prepare()
-    assert old.switch.arming() is None  # nobody has said so yet
-    assert old.observations.documents(["file:///m"]) == {} and old.archived.all() == []
-    assert (
-        old.registrations.sharing() == [("a", "b")]
-        and old.vetoes.all() == []
-        and old.policies.all() == {}
-    )
-    assert old.plans.get(plan.id) == plan and plan.batch == 1
-    lease = Lease("l-1", "u-1", 7, from_millis(9000))
-    assert old.leases.active(from_millis(0)) == [lease] and old.statements.get("s-1") is None
-    # What was known by Iceberg's UUID keeps that as its id, and nobody else gets it.
-    assert old.registrations.all() == [replace(a_table(), table_uuid="u-1")]
-    assert old.registrations.open([a_table()]) == []
-
-
-@pytest.mark.parametrize("url", SQL, indirect=True)
-def test_what_an_earlier_ledger_withheld_is_told_with_its_claimant(
-    url: str, open_sql: OpenSql
-) -> None:
-    ledger = open_sql(url)
-    ledger.database.prepare()
-    ledger.places.save_withheld("purge", [a_withheld_file()])
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        forget_newer(connection)
-        connection.execute(text("DROP TABLE rejections"))
-        connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
-        connection.execute(text("ALTER TABLE gate_results DROP COLUMN held"))
-        connection.execute(text("ALTER TABLE withheld RENAME COLUMN claimant TO other"))
-        connection.execute(text("DROP TABLE arming"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
-    engine.dispose()
-    old = open_sql(url)
-    assert not old.database.is_prepared()
-    old.database.prepare()
-    assert old.places.withheld() == [a_withheld_file()]
-    old.places.save_withheld("purge", [a_withheld_file(files=7)])
-    assert old.places.withheld() == [a_withheld_file(files=7)]
 
 
 @pytest.mark.parametrize("url", SQL, indirect=True)

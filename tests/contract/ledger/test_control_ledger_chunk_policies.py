@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta, timezone
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from meltline.domain.chunks.policies import ChunkPolicy, PolicyType
 from meltline.domain.chunks.sync import SyncState, TableSync
@@ -28,12 +27,9 @@ from tests.contract.ledger.control_ledgers import (
     HUGE,
     NOW,
     ODD_NAMES,
-    SQL,
-    OpenSql,
     Shop,
     a_plan,
     add_plan,
-    forget_newer,
     ledger,
     open_sql,
     postgres_server,
@@ -210,26 +206,3 @@ def test_a_plan_that_drops_chunks_comes_back_with_their_names(
     assert add_plan(ledger, plan) == plan
     stored = shop.handle().plans.get(plan.id)
     assert stored == plan and stored.digest_of([]) == plan.digest_of([])
-
-
-@pytest.mark.parametrize("url", SQL, indirect=True)
-def test_plans_of_a_ledger_that_knew_no_chunks_are_read_as_they_were(
-    url: str, open_sql: OpenSql
-) -> None:
-    ledger = open_sql(url)
-    ledger.database.prepare()
-    plans = [add_plan(ledger, a_plan(kind=kind, refs=("q1",))) for kind in PlanKind]
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        forget_newer(connection)
-        connection.execute(text("ALTER TABLE plans DROP COLUMN chunks"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0020'"))
-    engine.dispose()
-    old = open_sql(url)
-    assert not old.database.is_prepared()
-    old.database.prepare()
-    assert old.plans.current([plan.id for plan in plans]) == {plan.id: plan for plan in plans}
-    assert all(plan.chunks == () for plan in old.plans.find())
-    track(old, a_chunk())
-    assert old.chunks.of("u-1") == {a_chunk().name: a_chunk()}
-    assert list(old.chunk_policies.all()) == [] and list(old.syncs.all()) == []

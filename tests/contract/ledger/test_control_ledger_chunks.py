@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
-from meltline.adapters.sql_ledger.tables.chunk_tables import chunks
 from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, Standing
 from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
@@ -102,16 +100,6 @@ def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) 
     assert stored == {chunk.name: chunk for chunk in [full, *edges]}
     assert list(stored) == sorted(stored)
     assert ledger.chunks.of("u-9") == {}
-
-
-def test_drops_of_earlier_versions_come_back_without_what_these_did_not_store() -> None:
-    kept = '[[1, 2, 3, false], [4, 5, null, true], [6, 7, 8, "unknown"], [9, 1, 2, "undone", 3]]'
-    assert chunks.c.drops.type.process_result_value(kept, sqlite_dialect()) == (
-        ChunkDrop(1, 2, 3),
-        ChunkDrop(4, 5, None, Standing.UNDONE),
-        ChunkDrop(6, 7, 8, Standing.UNKNOWN),
-        ChunkDrop(9, 1, 2, Standing.UNDONE, rows=3),
-    )
 
 
 def test_what_a_walk_did_not_change_stays_unless_all_is_told_anew(ledger: ControlLedger) -> None:

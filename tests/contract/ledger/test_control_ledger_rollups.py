@@ -4,21 +4,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from meltline.domain.chunks.ranges import TimeRange
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.errors import NameConflict
 from meltline.domain.iceberg.names import TableName
 from meltline.ports import ControlLedger
-from tests.contract.ledger.chunk_rows import START, a_chunk, a_rollup, at_once, track
+from tests.contract.ledger.chunk_rows import START, a_rollup, at_once
 from tests.contract.ledger.control_ledgers import (
     NOW,
     ODD_NAMES,
-    SQL,
-    OpenSql,
     Shop,
-    forget_newer,
     ledger,
     open_sql,
     postgres_server,
@@ -164,21 +160,3 @@ def test_whatever_is_written_of_rollups_is_the_newest_time(
         shop.clock.moment += timedelta(days=1)
         write()
         assert ledger.database.newest_time() == shop.clock.moment
-
-
-@pytest.mark.parametrize("url", SQL, indirect=True)
-def test_a_ledger_that_knew_no_rollups_keeps_its_chunks(url: str, open_sql: OpenSql) -> None:
-    ledger = open_sql(url)
-    ledger.database.prepare()
-    track(ledger, a_chunk())
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        forget_newer(connection, since="rollups")
-        connection.execute(text("UPDATE alembic_version SET version_num = '0021'"))
-    engine.dispose()
-    old = open_sql(url)
-    assert not old.database.is_prepared()
-    old.database.prepare()
-    assert old.chunks.of("u-1") == {a_chunk().name: a_chunk()}
-    assert list(old.rollups.all()) == []
-    assert old.rollups.add(a_rollup()).id > 0

@@ -66,9 +66,9 @@ def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[tuple[object, ...]]:
 
 
 def _load_drops(rows: list[list[Any]]) -> tuple[ChunkDrop, ...]:
-    return tuple(  # earlier versions have stored no rows, or no digest
-        ChunkDrop(id, number, base, _standing(raw), *counted[:1], *map(_load_digest, counted[1:]))
-        for id, number, base, raw, *counted in rows
+    return tuple(
+        ChunkDrop(id, number, base, Standing(standing), counted, _load_digest(digest))
+        for id, number, base, standing, counted, digest in rows
     )
 
 
@@ -78,13 +78,6 @@ def _dump_digest(digest: ColdDigest | None) -> list[object] | None:
 
 def _load_digest(facts: list[Any] | None) -> ColdDigest | None:
     return None if facts is None else ColdDigest(*facts)
-
-
-def _standing(raw: str | bool) -> Standing:
-    """Reads how a drop stands; earlier versions have stored whether it was undone."""
-    if isinstance(raw, bool):
-        return Standing.UNDONE if raw else Standing.IN_FORCE
-    return Standing(raw)
 
 
 def _maybe(name: str) -> "Column[int]":

@@ -1,6 +1,7 @@
 """The control ledger's tables. Columns bear the names of the records' fields (`rows.py`).
 
-A change here needs a new revision under `migrations/versions` and a new `REVISION`.
+A change here needs the same change in the revision under `migrations/versions`. Once 0.1.0 is
+released it needs a new revision there, and a new `REVISION`.
 """
 
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ from meltline.domain.deletion.gate import FailedExpectation, HeldExpectation
 from meltline.domain.deletion.plan import PlanKind, PlanState
 from meltline.ports import StatementState
 
-REVISION = "0028"
+REVISION = "0001"
 """The newest revision. A constant, so that asking whether a ledger is ready needs no Alembic."""
 
 metadata = MetaData(

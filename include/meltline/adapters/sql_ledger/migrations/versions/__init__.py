@@ -1,1 +1,1 @@
-"""One module per revision of the schema, never changed after a release."""
+"""One module per revision of the schema, never changed once it is released."""
