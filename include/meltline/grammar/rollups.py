@@ -1,4 +1,7 @@
-"""Aggregations by buckets of time, as the source declares rollups by them, in Spark's words."""
+"""Aggregations by buckets of time, as the source declares rollups by them, in Spark's words.
+
+Functions are taken from a list: what is not on it may answer differently each time, or run code.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Sequence

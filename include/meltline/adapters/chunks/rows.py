@@ -1,6 +1,8 @@
 """What chunks' rows come to and in which files they lie, by Spark and Iceberg, for the gate.
 
 And all rows of a table as a frame: hot's, and those that cold alone has.
+
+It is the gate's second way to the same answer: it shares no code with the reader of manifests.
 """
 
 import json

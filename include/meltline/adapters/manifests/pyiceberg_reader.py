@@ -3,6 +3,10 @@
 It shares no code with the index's reader (`manifests`): where the two disagree, the gate refuses.
 Fields are found by id, not by name, and a manifest's rows are counted against its list. Only
 where a schema has no ids, its fields are those of the specification's names.
+
+Some services write manifest lists and manifests without ids. The specification gives each field a
+name as well as an id, so that a name tells the id where none is written. What is written stays:
+a field that has an id is the one of that id, whatever it is called.
 """
 
 import json

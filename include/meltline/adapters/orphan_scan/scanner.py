@@ -1,4 +1,8 @@
-"""The port `Sweeper` on Spark: lists in rounds, or takes an inventory's word."""
+"""The port `Sweeper` on Spark: lists in rounds, or takes an inventory's word.
+
+Hashes stay on the executors; what comes to the driver is what nothing keeps. A collision may only
+keep a file.
+"""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence

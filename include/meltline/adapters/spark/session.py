@@ -2,6 +2,9 @@
 
 Catalog settings never travel as `--conf`: their secrets would show in the process list. Spark hides
 them on its pages, in its event log and in answers of `SET`.
+
+The properties are PyIceberg's words; Iceberg's own clients know most of them, and the rest is
+turned here, so that one configuration is for both.
 """
 
 import os

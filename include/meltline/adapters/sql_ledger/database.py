@@ -1,4 +1,4 @@
-"""What every part of the ledger is given: transactions, readiness, and the newest time."""
+"""Ledger database: transactions, readiness, and the newest recorded time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,7 +69,7 @@ class Database:
         self._ready = True
 
     def is_prepared(self) -> bool:
-        """Whether the schema is there, in this version; never creates anything."""
+        """Whether the schema exists in this version; never creates anything."""
         if self._ready:
             return True
         if self._file and not self._file.exists():
@@ -79,16 +79,16 @@ class Database:
         return self._ready
 
     def records(self, kind: type[R], query: Select[Any]) -> list[R]:
-        """What the rows of a query store, in their order."""
+        """The records of a query's rows, in their order."""
         with self.reading() as connection:
             return [from_row(kind, row) for row in connection.execute(query)]
 
     def record(self, kind: type[R], query: Select[Any]) -> R | None:
-        """What the first row of a query stores; None where it has none."""
+        """The record of a query's first row; None where it has none."""
         return next(iter(self.records(kind, query.limit(1))), None)
 
     def save(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-        """Stores rows, each in place of the one with its key."""
+        """Stores rows, each replaces the one with its key."""
         with self.writing() as connection:
             upsert(connection, table, rows)
 

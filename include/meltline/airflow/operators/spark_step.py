@@ -1,4 +1,7 @@
-"""One step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom."""
+"""One step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom.
+
+With several schedulers tasks of one run may be on several machines: each has a driver of its own.
+"""
 
 import inspect
 import json

@@ -1,4 +1,8 @@
-"""What a run was asked for, read from its Airflow context."""
+"""What a run was asked for, read from its Airflow context.
+
+It reads nothing but the task's context and environment, so that the UI, the schedule, backfills
+and the command line cannot come to different answers.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -17,7 +17,7 @@ from meltline.domain.archive.archive import ArchivedSnapshot, Validity
 from meltline.domain.archive.cold import ColdPolicy
 from meltline.domain.errors import LockHeld, MeltlineError
 from meltline.domain.iceberg.names import TableName, selected
-from meltline.ports import ChosenSnapshot, HandedOver, HandoffRequest
+from meltline.ports import ChosenSnapshot, ControlLedger, HandedOver, HandoffRequest
 
 _LEASE = timedelta(minutes=2)
 
@@ -72,7 +72,7 @@ def pending_handoffs(
     A table that stands under two names is asked once for each snapshot.
     """
     on = [t for t in tables if cold_policy_of(context, t).is_on and selected(t.state.name, globs)]
-    archived = _archived(context, on)
+    archived = _archived(context.control, on)
     seen: dict[str, set[int]] = {}
     waiting = []
     for request, _, table in keep_requests(context, on, as_of):
@@ -88,10 +88,10 @@ def pending_handoffs(
 
 
 def _archived(
-    context: ReadContext, tables: Sequence[ObservedTable]
+    control: ControlLedger, tables: Sequence[ObservedTable]
 ) -> dict[tuple[str, int], ArchivedSnapshot]:
     uuids = {table.state.uuid for table in tables}
-    copies = context.control.archived.all(sorted(uuids)) if uuids else ()
+    copies = control.archived.all(sorted(uuids)) if uuids else ()
     return {(copy.table_uuid, copy.snapshot_id): copy for copy in copies}
 
 
@@ -169,7 +169,9 @@ class _Handoff:
 
     def _requests(self, cold: ColdTables) -> list[HandoffRequest]:
         """What another run has not done while this one waited for its lock."""
-        archived = _archived(self.context, [pending.table for pending in self.waiting.values()])
+        archived = _archived(
+            self.context.control, [pending.table for pending in self.waiting.values()]
+        )
         requests = []
         for name, pending in self.waiting.items():
             state, outcome = pending.table.state, self.results[name]

@@ -21,6 +21,7 @@ from meltline.domain.chunks.durability import (
     is_gated,
 )
 from meltline.domain.chunks.layout import ChunkFile, inside
+from meltline.domain.clock import Clock
 from meltline.domain.deletion.plan import Plan, PlanKind, plan_digest, plan_id
 from meltline.domain.errors import ChunkNotFound, UsageInvalid
 from meltline.domain.iceberg.files import FileKind
@@ -105,7 +106,7 @@ def plan_drops(
     chunks = [chunk for chunk in chunks if chunk.name not in spanning]
     if not chunks or tracking.head is None:
         return PlannedDrops(str(table.state.name), None, deferred)
-    plan = _plan(context, table, tracking, chunks, files, run_id=run_id, as_of=as_of)
+    plan = _plan(context.clock, table, tracking, chunks, files, run_id=run_id, as_of=as_of)
     store = store_previews if dry_run else store_plans
     (stored,) = store(context, [plan])
     why = {} if force is None else unproved(context, table, tracking, chunks)
@@ -229,7 +230,7 @@ def _files(
 
 
 def _plan(
-    context: RunContext,
+    clock: Clock,
     table: ChunkedTable,
     tracking: Tracking,
     chunks: Sequence[Chunk],
@@ -251,7 +252,7 @@ def _plan(
         table_uuid=state.uuid,
         digest=digest,
         as_of=as_of,
-        created_at=context.clock.now(),
+        created_at=clock.now(),
         base_location=state.metadata_location,
         heads={MAIN: head.snapshot_id},
         files=len(items),

@@ -16,6 +16,7 @@ from meltline.app.catalog.tables import (
     retention_of,
 )
 from meltline.app.services import ReadContext
+from meltline.config.load import Config
 from meltline.domain.drop.drops import is_dropped_name, read_drop
 from meltline.domain.drop.history import (
     HistoryRow,
@@ -65,7 +66,7 @@ def history(
         UsageInvalid: `within` is no name.
         CatalogUnlistable: The catalog cannot be listed.
     """
-    scope = _scope(context, within)
+    scope = _scope(context.config, within)
     listing = catalog_of(context, scope.catalog, within or "").listing()
     unread: list[str] = []
     if listed is Listed.TABLES:
@@ -80,9 +81,9 @@ def history(
     return ordered(listed_versions), sorted(unread)
 
 
-def _scope(context: ReadContext, within: str | None) -> ObjectName:
+def _scope(config: Config, within: str | None) -> ObjectName:
     if within is None:
-        return ObjectName(context.config.hot)
+        return ObjectName(config.hot)
     try:
         parts = split_name(within)
     except ValueError as error:

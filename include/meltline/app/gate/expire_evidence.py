@@ -1,4 +1,10 @@
-"""What an expiration must show: nobody needs its snapshots and refs, and its numbers add up."""
+"""What an expiration must show: nobody needs its snapshots and refs, and its numbers add up.
+
+It takes nothing from the plan but its name and date, and nothing from the planner. That no other
+table refers to a planned file is for the gate's proof, which knows no exception (TT-45).
+
+Told from the table's metadata alone: neither the planner nor the rules that it plans by are asked.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

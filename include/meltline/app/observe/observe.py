@@ -2,6 +2,13 @@
 
 Completeness is checked on the way; whatever cannot be read, or does not
 add up, keeps its table and its group out, and what was last known of it stays referenced.
+
+A table that was renamed goes on under its new name. A second registration that had commits of its
+own does not, nor does a table that another tool dropped: either may be registered again, so what
+its last metadata refers to stays, and a hold that lies on it holds.
+
+A refresh reads what came since those snapshots. Where one is gone, it has to read everything again.
+Trino names them in the summary of the storage table's snapshot.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

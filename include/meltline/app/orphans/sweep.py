@@ -2,6 +2,9 @@
 
 The order is what makes it safe (AR-16): the store is listed first, then all metadata is read, then
 it is decided. A file that was committed meanwhile is known by then. Nothing is deleted here.
+
+Called by `sweep`, once it is known which files no table names. What the signs mean for files that
+commits have named is in `safety/foreign_owners`.
 """
 
 from collections import Counter
@@ -58,7 +61,7 @@ from meltline.domain.iceberg.files import SWEPT, Departure, DepartureState
 from meltline.domain.iceberg.locations import claim_prefix, location_key
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import format_duration, format_instant
-from meltline.ports import Listing, OtherOwner
+from meltline.ports import ControlLedger, Listing, OtherOwner
 
 _LOCK = "sweep"
 _LEASE = timedelta(minutes=2)
@@ -150,7 +153,7 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
     if not run.dry_run:
         context.sweeper.record(_sightings(judged.get(StrayVerdict.FIRST_SEEN, ()), listing))
         _record_departures(context, () if not_armed else orphans, run.run_id)
-        _record_signs(context, places, claims, listing, sifted)
+        _record_signs(context.control, places, claims, listing, sifted)
         if not run.tables:
             note_withheld(context.control.places, "sweep", list(sifted.withheld.values()))
     if held_back:
@@ -168,7 +171,11 @@ def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> 
 
 
 def _record_signs(
-    context: RunContext, places: SweptPlaces, claims: Claims, listing: Listing, sifted: Candidates
+    control: ControlLedger,
+    places: SweptPlaces,
+    claims: Claims,
+    listing: Listing,
+    sifted: Candidates,
 ) -> None:
     """Remembers for purges what was found of other owners, in the folders that were looked at.
 
@@ -184,13 +191,13 @@ def _record_signs(
         if claims.on(f"{prefix}-").is_judged and not any(f.startswith(prefix) for f in unlisted)
     }
     seen = [seen_sign(prefix, listing.listed_at) for prefix in sorted(looked_at)]
-    since = {sign.owner: sign.seen_at for sign in context.control.owners.signs()}
+    since = {sign.owner: sign.seen_at for sign in control.owners.signs()}
     signs = [
         replace(sign, seen_at=since.get(sign.owner, sign.seen_at))
         for sign in sifted.signs
         if sign.root in looked_at
     ]
-    context.control.owners.save_signs(looked_at, [*signs, *seen])
+    control.owners.save_signs(looked_at, [*signs, *seen])
 
 
 def _listing(

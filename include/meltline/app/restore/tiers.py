@@ -27,7 +27,7 @@ from meltline.domain.errors import (
 )
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.time_travel.timetravel import Moment, Resolved, StatementPoint, TravelPoint
-from meltline.ports import StatementState
+from meltline.ports import ControlLedger, StatementState
 
 COLD = "cold"
 """The tier of what has left hot."""
@@ -113,7 +113,7 @@ def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
     cold = ColdTables.read(context)
     uuid = present_uuid(context, table)
-    uuids = [uuid] if uuid else _handed_over(context, table)
+    uuids = [uuid] if uuid else _handed_over(context.control, table)
     candidates = [cold.of(id, [table]) for id in uuids]
     states = {state.name: state for state in candidates if state is not None}
     own = TableName(tier.catalog.name, table.namespace, table.name)
@@ -122,9 +122,9 @@ def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
     return [ColdPast(table, state) for state in states.values()]
 
 
-def _handed_over(context: ReadContext, name: TableName) -> list[str]:
+def _handed_over(control: ControlLedger, name: TableName) -> list[str]:
     """The UUIDs of tables of which something was handed over under a name."""
-    return sorted({c.table_uuid for c in context.control.archived.all() if c.table == name})
+    return sorted({c.table_uuid for c in control.archived.all() if c.table == name})
 
 
 def only_answer(

@@ -23,7 +23,7 @@ from meltline.domain.iceberg.timeline import require_snapshot
 from meltline.domain.retention.holds import Hold, object_holds, snapshot_holds
 from meltline.domain.retention.policy import FOREVER_MS
 from meltline.domain.units import format_instant
-from meltline.ports import CatalogListing
+from meltline.ports import CatalogListing, ControlLedger
 
 _SNAPSHOT = re.compile(r"^(?P<object>.+)@(?P<snapshot>-?\d+)$")
 _LONGEST_REASON = 500  # a SQL catalog keeps a namespace's property in 1,000 characters
@@ -130,7 +130,7 @@ def _hold_object(context: ReadContext, name: ObjectName, hold: Hold, *, dry_run:
     if dry_run:
         refuse_claimed(claimed_of(context, uuids), purpose)
         return
-    with group_locks(context, _busy(context, name, uuids), purpose):
+    with group_locks(context, _busy(context.control, name, uuids), purpose):
         _change(context, name, hold, present=True)
         try:
             refuse_claimed(claimed_of(context, uuids), purpose)
@@ -147,11 +147,11 @@ def _covered(context: ReadContext, name: ObjectName) -> set[str]:
     return uuids
 
 
-def _busy(context: ReadContext, name: ObjectName, uuids: set[str]) -> set[str]:
+def _busy(control: ControlLedger, name: ObjectName, uuids: set[str]) -> set[str]:
     """Tables to lock. Of a namespace, those that a run is about to change: not thousands."""
     if name.kind is ObjectKind.TABLE:
         return uuids
-    open_plans = context.control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
+    open_plans = control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
     return uuids & {plan.table_uuid for plan in open_plans}
 
 

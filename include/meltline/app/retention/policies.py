@@ -23,6 +23,7 @@ from meltline.app.catalog.tables import (
 )
 from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
+from meltline.config.load import Config
 from meltline.domain.archive.cold import cold_policy
 from meltline.domain.errors import CommitConflict, MeltlineError
 from meltline.domain.iceberg.metadata_editor import MetadataEditor
@@ -274,7 +275,7 @@ def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
         (WRITER_KEEP, format_duration(retention.writer_keep), retention.writer_source, None),
         (TRANSIENT, retention.transient, retention.transient_source, None),
         (ENABLED, is_enabled(scene.levels, default=profile.auto_maintenance), enabled, None),
-        *_about_cold(context, scene.levels),
+        *_about_cold(context.config, scene.levels),
         (CONSUMER_KEEP, format_duration(stay.span), stay.source, None),
     ]
     return [
@@ -294,10 +295,10 @@ def _as_it_is(context: ReadContext, scene: _Scene) -> Retention:
 
 
 def _about_cold(
-    context: ReadContext, levels: Levels
+    config: Config, levels: Levels
 ) -> list[tuple[str, int | str | bool, str, int | str | None]]:
     """What is said about the archive, where anybody says anything."""
-    account = context.config.account
+    account = config.account
     policy = cold_policy(account, levels)
     written: dict[str, tuple[int | str | bool, bool]] = {
         COLD: (str(policy.cadence), account.cold != Cadence.NONE),

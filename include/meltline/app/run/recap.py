@@ -111,12 +111,9 @@ def not_armed_line(document: Mapping[str, Any]) -> str:
     if not counts:
         return ""
     wrong = {t["table"] for t in document["tables"] if any(t.get(how) for how in _PROBLEMS)}
-    plans = [
-        plan
-        for plan in document["plans"]
-        if plan["table"] not in wrong
-        and (document["dry_run"] or (plan["gate"] == "passed" and plan["state"] != "applied"))
-    ]
+    plans = [plan for plan in document["plans"] if plan["table"] not in wrong]
+    if not document["dry_run"]:
+        plans = [p for p in plans if p["gate"] == "passed" and p["state"] != "applied"]
     deeds = ", ".join(_undone(counts, plans)) or "destroyed nothing"
     return f"not armed: would have {deeds}; `meltline arm {quote(counts['catalog'])} --reason TEXT`"
 

@@ -46,11 +46,15 @@ from meltline.domain.units import format_instant
 from meltline.ports import Incident
 
 
+def _maybe_managed(observation: Observation) -> dict[TableName, bool]:
+    """Whether each table is managed, guarded by its owner, or unread, so that it may be managed."""
+    managed = {t.state.name: t.managed or bool(t.owner_guard) for t in observation.tables}
+    return {**managed, **dict.fromkeys(observation.skipped, True)}
+
+
 def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
     """Globs that no table matches, and that nothing of what they match is managed."""
-    managed = {t.state.name: t.managed or bool(t.owner_guard) for t in observation.tables}
-    unread = dict.fromkeys(observation.skipped, True)  # it may be managed, and is named by itself
-    names = {**managed, **unread}
+    names = _maybe_managed(observation)
     for glob in unmatched(globs, names):
         yield f"no table matches {glob}{_meant(glob, names)}"
     matching = [name for name in names if selected(name, globs)]
@@ -63,6 +67,14 @@ def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterato
         )
     elif not globs and not observation.names:  # nor have they ever had one
         yield "the catalogs have no table at all: there is nothing to do"
+
+
+def _notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
+    """Holds and consumers that end soon, and tables that nothing is deleted of."""
+    yield from (hold.notice for hold in ending_soon(observation.tables, observation.at))
+    yield from (c.sentence for c in ending_consumers(observation.tables, observation.at))
+    yield from guard_notices(observation, globs)
+    yield from detached_notices(observation, globs)
 
 
 def guard_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
@@ -151,10 +163,7 @@ class Summary:
         for name, error in observation.skipped.items():
             if selected(name, globs) and name not in observation.detached:
                 self._change(name, skipped=f"{error.message} ({error.found})", next=error.next)
-        self.notices += [h.notice for h in ending_soon(observation.tables, observation.at)]
-        self.notices += [c.sentence for c in ending_consumers(observation.tables, observation.at)]
-        self.notices += guard_notices(observation, globs)
-        self.notices += detached_notices(observation, globs)
+        self.notices += _notices(observation, globs)
         self.notes += selection_notes(observation, globs)
         self.purge_blocked = observation.purge_blocked
         if observation.purge_blocked:

@@ -8,7 +8,7 @@ from meltline.app.services import ReadContext
 from meltline.domain.clock import Clock
 from meltline.domain.errors import PlanNotFound
 from meltline.domain.iceberg.names import quote_part, split_name
-from meltline.ports import AuditEntry, AuditLog
+from meltline.ports import AuditEntry, AuditLog, ControlLedger
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ def decisions(
     if not of:
         return entries
     scope = _normal(of)
-    return [record for record in entries if _is_about(scope, _subject(context, record))]
+    return [record for record in entries if _is_about(scope, _subject(context.control, record))]
 
 
-def _subject(context: ReadContext, record: AuditEntry) -> str:
+def _subject(control: ControlLedger, record: AuditEntry) -> str:
     """What a decision is about; of a plan that was approved, its table."""
     if record.action != APPROVE:
         return record.object
     try:
-        return str(context.control.plans.get(record.object).table)
+        return str(control.plans.get(record.object).table)
     except PlanNotFound:
         return record.object
 

@@ -2,6 +2,10 @@
 
 A server may delete a dropped table's files minutes after the drop. So the verdict stays open until
 a second check finds them: `doctor --probe-catalog` or the first run after it is due makes it.
+
+The verdict stands in the catalog itself, as a property of the ledger's namespace, with what the
+server said of itself then. Behind the same name may stand another server tomorrow, or another
+release of it: nothing of its tables expires until it is probed too (decision 048).
 """
 
 import json

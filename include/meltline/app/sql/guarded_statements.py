@@ -3,6 +3,9 @@
 Such a statement is carried out on a branch of its own, made at main's head. What it added is looked
 at before main is set to it, if main is still where it was: a drop that comes between moves main,
 and all is done anew. A statement on main itself could be looked at only when others see it already.
+
+`DELETE FROM t WHERE user = 5` takes that user's rows out of hot, and would leave those in cold that
+were dropped from hot before, without a word.
 """
 
 import re

@@ -172,6 +172,17 @@ def _tag(context: ReadContext, standing: ObjectName, statement: TagSnapshot) -> 
     return status(f"{done.table}: {done.name} keeps snapshot {done.snapshot_id}")
 
 
+def _tables_with(context: ReadContext, snapshot_id: int) -> list[TableName]:
+    """The tables of the hot catalog that have a snapshot of that id."""
+    entries = [
+        pointer
+        for pointer in context.catalogs[context.config.hot].listing().entries
+        if not is_ledger(context, pointer.name) and not is_dropped_name(pointer.name.namespace)
+    ]
+    states = [s for s in load_tables(context, entries).values() if isinstance(s, TableMetadata)]
+    return sorted(state.name for state in states if snapshot_id in state.snapshots)
+
+
 def _table_of_snapshot(context: ReadContext, snapshot_id: int) -> TableName:
     """The one table of the hot catalog that has a snapshot of that id.
 
@@ -179,13 +190,7 @@ def _table_of_snapshot(context: ReadContext, snapshot_id: int) -> TableName:
         SnapshotNotFound: None has.
         UsageInvalid: Several have: one file registered twice, or a copy.
     """
-    entries = [
-        pointer
-        for pointer in context.catalogs[context.config.hot].listing().entries
-        if not is_ledger(context, pointer.name) and not is_dropped_name(pointer.name.namespace)
-    ]
-    states = [s for s in load_tables(context, entries).values() if isinstance(s, TableMetadata)]
-    names = sorted(state.name for state in states if snapshot_id in state.snapshots)
+    names = _tables_with(context, snapshot_id)
     if len(names) == 1:
         return names[0]
     if not names:

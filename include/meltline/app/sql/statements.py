@@ -1,4 +1,8 @@
-"""Statements: the SQL that people know, carried out by the same steps as the commands."""
+"""Statements: the SQL that people know, carried out by the same steps as the commands.
+
+A session that a process or a notebook has used before may know that catalog. The only copy of
+dropped chunks lies there, and of archived history.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

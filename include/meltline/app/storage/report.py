@@ -20,6 +20,7 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import (
     ENDED,
+    ControlLedger,
     KnownTable,
     SnapshotKey,
     StoredObject,
@@ -132,7 +133,7 @@ class StorageHistory:
         if coming is not None:
             weighing = replace(weighing, due_by=references.at + coming)
         holdings = self._context.reader.weigh(weighing)
-        cold, deep = _archived_bytes(self._context, references.at)
+        cold, deep = _archived_bytes(self._context.control, references.at)
         observed = _observed(self._context.control.registrations.all())
         return Totals(references.at, holdings, self._look.names, cold, deep, observed)
 
@@ -161,10 +162,10 @@ def _observed(rows: Sequence[KnownTable]) -> dict[str, datetime]:
     return seen
 
 
-def _archived_bytes(context: ReadContext, at: datetime) -> tuple[Counter[str], Counter[str]]:
+def _archived_bytes(control: ControlLedger, at: datetime) -> tuple[Counter[str], Counter[str]]:
     cold: Counter[str] = Counter()
     deep: Counter[str] = Counter()
-    for copy in context.control.archived.all():
+    for copy in control.archived.all():
         if copy.verified_at <= at:
             cold[copy.table_uuid] += copy.bytes_copied
         if copy.deep_at is not None and copy.deep_at <= at:

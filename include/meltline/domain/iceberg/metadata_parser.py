@@ -1,4 +1,8 @@
-"""Reads a metadata document into facts; what does not follow the spec is refused."""
+"""Reads a metadata document into facts; what does not follow the spec is refused.
+
+A summary has a dozen entries, most of them alike; an id stands in a snapshot, in its child and in
+the snapshot log, and the time of a commit in two of these.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Mapping

@@ -4,6 +4,10 @@ A commit asserts every ref that was known. One that came since goes with its sna
 So after each commit the metadata file that the server started from is read, and what was lost is
 put back in one commit more. A run that died before that leaves its mark in the table: the next one
 finds the same file by it (decision 048).
+
+No requirement of the protocol says "no ref but these" (decision 048). A tag that comes while an
+expiration is made goes with its snapshot; but the metadata file that the server started from is
+kept, and says which one.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,9 @@
-"""REST catalogs: their tables, through PyIceberg's client and the protocol's own documents."""
+"""REST catalogs: their tables, through PyIceberg's client and the protocol's own documents.
+
+The server writes the metadata, so unknown fields and every format stay its own care. Each ref is
+asserted as it was seen. No requirement of the protocol asserts a property: of two writers of one
+property the later one wins.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress

@@ -1,4 +1,8 @@
-"""How chunks stand, from the ledgers alone, and without a JVM (LT-16)."""
+"""How chunks stand, from the ledgers alone, and without a JVM (LT-16).
+
+`chunks status` asks. A drop only takes files out of main: history, clones and failsafe keep them,
+and the file ledger alone tells which of them a purge has deleted since.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

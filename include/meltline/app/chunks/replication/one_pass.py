@@ -3,6 +3,9 @@
 Rows that were appended are read from the files that were added; a chunk in which rows left or
 changed is taken anew as a whole, so that it does not matter how often and by what kind of deletes
 they did. What cold has by then and its position are one commit.
+
+The rows tell: of a reopened chunk cold has what was dropped, and every row that hot had at cold's
+position. Hot keeps that snapshot, so that what cold alone has is the difference.
 """
 
 from collections import defaultdict
