@@ -12,7 +12,7 @@ from meltline.app.catalog.tables import keep_sets, read_tables
 from meltline.app.chunks.rollups.status import rollup_lines
 from meltline.app.clone.clone import clone
 from meltline.app.services import ReadContext
-from meltline.app.storage.report import StorageHistory, storage_rows
+from meltline.app.storage.report import StoredBytes, storage_rows
 from meltline.cli.output import print_rows
 from meltline.domain.deletion.plan import Plan, PlanTotals
 from meltline.domain.deletion.storage import StorageRow
@@ -32,7 +32,7 @@ _STAGES = ("active", "historical", "retained_for_clone", "failsafe", "deleted")
 
 def print_outcome(ledgers: ReadContext, before: datetime) -> None:
     """Storage before and after, what each run did, and why the snapshots that stay are kept."""
-    history = StorageHistory(ledgers)
+    history = StoredBytes(ledgers)
     _print_storage(f"Before, at {format_instant(before)}", storage_rows(history.at(before)))
     _print_runs(ledgers)
     _print_storage("After", storage_rows(history.at(None)))
@@ -114,7 +114,7 @@ def run_facts(ledgers: ReadContext) -> list[RunFacts]:
 
 def write_page(ledgers: ReadContext, path: Path, first: date) -> None:
     """Draws storage by stage, day by day, from the ledgers' memory of the past."""
-    history, now = StorageHistory(ledgers), ledgers.clock.now()
+    history, now = StoredBytes(ledgers), ledgers.clock.now()
     days: list[DayOfStorage] = []
     day = first
     while day <= now.date():

@@ -19,7 +19,7 @@ from meltline.app.chunks.manual_runs import execute_retention as drop_at_once
 from meltline.app.chunks.manual_runs import first_copy
 from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.policies import (
-    PolicyLine,
+    ChunkPolicyLine,
     PolicyWish,
     add_policy,
     forget_policy,
@@ -146,24 +146,28 @@ def _forget(table: str, type: PolicyType, config: Config) -> None:
     forget_policy(open_context(config)[1], parse_table_name(table), type)
 
 
-def show_tiering_policy(table: str | None = None, *, config: Config = None) -> list[PolicyLine]:
+def show_tiering_policy(
+    table: str | None = None, *, config: Config = None
+) -> list[ChunkPolicyLine]:
     """The tiering policies of a table, or of all."""
     return _lines(table, PolicyType.TIERING, config)
 
 
-def show_retention_policy(table: str | None = None, *, config: Config = None) -> list[PolicyLine]:
+def show_retention_policy(
+    table: str | None = None, *, config: Config = None
+) -> list[ChunkPolicyLine]:
     """The retention policies of a table, or of all."""
     return _lines(table, PolicyType.RETENTION, config)
 
 
 def show_tiered_retention_policy(
     table: str | None = None, *, config: Config = None
-) -> list[PolicyLine]:
+) -> list[ChunkPolicyLine]:
     """The tiered retention policies of a table, or of all."""
     return _lines(table, PolicyType.TIERED_RETENTION, config)
 
 
-def _lines(table: str | None, type: PolicyType, config: Config) -> list[PolicyLine]:
+def _lines(table: str | None, type: PolicyType, config: Config) -> list[ChunkPolicyLine]:
     name = None if table is None else parse_table_name(table)
     return [line for line in policy_lines(open_context(config)[1], name) if line.type is type]
 

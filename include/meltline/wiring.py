@@ -195,7 +195,7 @@ class Wiring:
         from meltline.adapters.file_index.file_index import spark_file_ledger  # noqa: PLC0415
         from meltline.adapters.index_tables.tables_io import LedgerTables  # noqa: PLC0415
         from meltline.adapters.orphan_scan.scanner import SparkSweeper  # noqa: PLC0415
-        from meltline.adapters.proofs.proof_cache import ProofCache  # noqa: PLC0415
+        from meltline.adapters.proofs.proof_cache import ProofTable  # noqa: PLC0415
         from meltline.adapters.proofs.proof_reader import SparkProofReader  # noqa: PLC0415
         from meltline.adapters.spark.session import spark_catalog  # noqa: PLC0415
 
@@ -206,7 +206,7 @@ class Wiring:
         self.pace.workers = spark.sparkContext.defaultParallelism
         hot = self.config.catalogs[self.config.hot]
         ledger = (spark, self.store, spark_catalog(hot), self.config.ledger_namespace)
-        book = ProofCache(LedgerTables(*ledger), self.clock)
+        book = ProofTable(LedgerTables(*ledger), self.clock)
         return SweepServices(
             **{name: getattr(context, name) for name in ReadContext.__dataclass_fields__},
             files=spark_file_ledger(LedgerTables(*ledger), self.store),

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from tests.house import english, figures, reach, structure
+from tests.house import english, figures, reach, size, structure
 from tests.house.figures import Figure
 from tests.house.sources import House, read
 
@@ -55,6 +55,11 @@ RULES = (
     Rule("methods of a protocol", partial(structure.methods, protocols=True), 8),
     Rule("what a gate reaches that does not only read", reach.dangers, 0),
     Rule("methods of a class", partial(structure.methods, protocols=False), 25),
+    Rule("syntax nodes of the package", size.syntax_nodes, 560_000, 600_000),
+    Rule("syntax nodes for each line of a function, median", size.density, 9.5, 12.0),
+    Rule("% of statements that import", size.imports, 12, 12.7),
+    Rule("class names that are used twice", size.repeated_classes, 10),
+    Rule("modules with one importer, next door", size.lone_neighbours, 60),
 )
 
 

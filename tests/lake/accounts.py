@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from meltline.app.run.summary import Summary
-from meltline.app.storage.file_status import Standing, standing_now
+from meltline.app.storage.file_status import FileStatus, standing_now
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.deletion.storage import Stage
 from tests.lake.lake import DAY
@@ -52,7 +52,7 @@ def check_owners_were_asked(summary: Summary) -> None:
     assert not refused, f"the gate alone asked who else owns files: {refused}"
 
 
-def _check_totals(lake: WatchedLake, standing: Standing) -> None:
+def _check_totals(lake: WatchedLake, standing: FileStatus) -> None:
     """I-3: what is summed over the whole index is what single files come to."""
     totals = totals_now(lake.services())
     summed = {key: size for key, size in totals.holdings.owned.items() if size}

@@ -28,7 +28,7 @@ from meltline.domain.errors import (
     TableNotFound,
 )
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
+from meltline.domain.time_travel.timetravel import Moment, PointSide, TravelPoint
 from tests.lake.lake import DAY, Table
 from tests.lives.oracle import Story, ancestry
 from tests.lives.watched_changes import WRITERS
@@ -148,7 +148,7 @@ class Commands:
         if table.name.catalog != "lake" or name is None or not self._all_listed():
             return
         at = self.lake.clock.moment - (number // 2) % 12 * DAY / 4
-        point = TravelPoint(Side.AT, Moment(at)) if number % 2 else None
+        point = TravelPoint(PointSide.AT, Moment(at)) if number % 2 else None
         held = self.lake.stories[table.name].answering(at, at) if point else set()
         try:
             clone(self.lake.services(), str(table.name), str(name), point=point)

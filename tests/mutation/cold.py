@@ -29,17 +29,17 @@ COLD_COPIES = (
         "    earliest = spans[0].start\n", (COLD,),
     ),
     Mutation(
-        "the gate does not miss what cold has not", "app/gate/cold_evidence.py",
+        "the gate does not miss what cold has not", "app/gate/cold_purge_evidence.py",
         "    facts.missing += [str(sid) for sid in sorted(case.expected - copies.keys())]\n", "    pass\n",
         (COLD_GATE,),
     ),
     Mutation(
-        "the gate opens no manifest of cold", "app/gate/cold_evidence.py",
+        "the gate opens no manifest of cold", "app/gate/cold_purge_evidence.py",
         "    facts.differing += side.copies.differences(list(pairs.values()), warehouse)\n", "    pass\n",
         (COLD_GATE,),
     ),
     Mutation(
-        "the gate asks no store for the copies of planned files", "app/gate/cold_evidence.py",
+        "the gate asks no store for the copies of planned files", "app/gate/cold_purge_evidence.py",
         "            if lacking:  # needed", "            if False:  # needed", (COLD_GATE,),
     ),
     Mutation(

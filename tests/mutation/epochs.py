@@ -87,7 +87,7 @@ EPOCHS = (
     ),
     Mutation(
         "a run expires before it raises the epoch",
-        "app/expire/expire_commits.py",
+        "app/expire/expire.py",
         "            self.epoch.require()\n",
         "            pass\n",
         TESTS,

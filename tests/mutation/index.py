@@ -76,7 +76,7 @@ INDEX = (
         ("tests/unit/index/test_many_departures.py",),
     ),
     Mutation(
-        "files of a plan under way are set aside", "adapters/index_tables/tombstone_cache.py",
+        "files of a plan under way are set aside", "adapters/index_tables/tombstone_rows.py",
         "pc.and_(pc.and_(early, deleted), finished)", "pc.and_(early, deleted)", (SETTLING,),
     ),
     Mutation(

@@ -269,7 +269,7 @@ MUTATIONS = (
         "        elif False:", (RECHECK,),
     ),
     Mutation(
-        "a stop does not hold back commits", "app/expire/expire_commits.py",
+        "a stop does not hold back commits", "app/expire/expire.py",
         "            require_go(self.switch)\n            self.locks.check(",
         "            self.locks.check(", (GUARDS, RACES),
     ),

@@ -91,7 +91,7 @@ READERS = (
         "            trace = discreet(traceback.format_exc())\n            log.error(\"the %s gate", "            trace = traceback.format_exc()\n            log.error(\"the %s gate", (DISCRETION,),
     ),
     Mutation(
-        "expirations that met wait alike", "app/expire/expire_commits.py",
+        "expirations that met wait alike", "app/expire/expire.py",
         "until_done(attempt, self.pause)", "until_done(attempt, lambda _: self.pause(0.1))", (TIMES,),
     ),
     Mutation(

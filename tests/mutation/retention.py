@@ -49,7 +49,7 @@ RETENTION = (
     ),
     Mutation(
         "vacuum: a name picks other tables, too",
-        "app/sql/vacuum.py",
+        "app/sql/statements.py",
         "    if matches:\n",
         "    if False:\n",
         VACUUM,

@@ -92,19 +92,19 @@ BUSY = "tests/unit/plan/test_busy_tables.py"
 
 BUSY_TABLES = (
     Mutation(
-        "busy tables: the index is to know what came since the plan", "app/gate/plan_bases.py",
+        "busy tables: the index is to know what came since the plan", "app/gate/expire_evidence.py",
         "is_newer = by_index is None and head not in base.snapshots", "is_newer = False", (BUSY,),
     ),
     Mutation(
-        "busy tables: the index need not know what the plan was made on", "app/gate/plan_bases.py",
+        "busy tables: the index need not know what the plan was made on", "app/gate/expire_evidence.py",
         "by_index is None and head not in base.snapshots", "by_index is None", (BUSY,),
     ),
     Mutation(
-        "busy tables: heads of the plan's day are not checked any more", "app/gate/plan_bases.py",
+        "busy tables: heads of the plan's day are not checked any more", "app/gate/expire_evidence.py",
         " | (self.heads & state.snapshots.keys())", "", (BUSY,),
     ),
     Mutation(
-        "busy tables: a plan cannot be judged without its base", "app/gate/plan_bases.py",
+        "busy tables: a plan cannot be judged without its base", "app/gate/expire_evidence.py",
         "            return Base.told_by(plan)\n", "            raise\n", (BUSY,),
     ),
     Mutation(
@@ -121,7 +121,7 @@ BUSY_TABLES = (
         "_LOOKS = 5", "_LOOKS = 0", (BUSY,),
     ),
     Mutation(
-        "busy tables: what moved is checked together again before each commit", "app/expire/expire_commits.py",
+        "busy tables: what moved is checked together again before each commit", "app/expire/expire.py",
         "waiting, anew = [[plan] for plan in conflicts], True",
         "waiting, anew = [conflicts] if conflicts else [], True", (BUSY,),
     ),

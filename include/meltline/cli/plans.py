@@ -15,7 +15,7 @@ from meltline.app.run_history.plan_log import (
     judged,
     plan_document,
 )
-from meltline.app.run_history.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
+from meltline.app.run_history.run_log import RunFilter, RunLine, RunOutcome, find_runs, run_of
 from meltline.app.run_request import globs
 from meltline.cli.options import AsJson, ConfigPath, PlanName, Tables, ready
 from meltline.cli.output import (
@@ -143,12 +143,12 @@ def runs(
     config: ConfigPath = None,
     as_json: AsJson = False,
     tables: Tables = "",
-    state: Annotated[str, typer.Option("--state", help=", ".join(Outcome))] = "",
+    state: Annotated[str, typer.Option("--state", help=", ".join(RunOutcome))] = "",
     day: Day = "",
     limit: Limit = 20,
 ) -> int:
     """Runs that were made, the newest first: what each did, and what it came to."""
-    outcomes = _words(state, "--state", Outcome)
+    outcomes = _words(state, "--state", RunOutcome)
     request = RunFilter(globs(tables), outcomes, _period(day), limit)
     lines = find_runs(ready(config).control, request)
     return answer_rows(

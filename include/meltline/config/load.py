@@ -31,7 +31,7 @@ from meltline.config.schema import (
     SweepSection,
 )
 from meltline.config.secrets import secret_values
-from meltline.config.values import Surroundings, catalogs_in
+from meltline.config.values import FileContext, catalogs_in
 from meltline.domain.deletion.batches import BatchSettings
 from meltline.domain.deletion.half_seen import is_place
 from meltline.domain.deletion.limits import ChunkSettings, GateSettings, IoSettings, Limits
@@ -284,7 +284,7 @@ def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) ->
     written = _read(path)
     problems: list[Problem] = []
     tree = _filled_in(written, (), environ, problems)
-    surroundings = Surroundings.of(tree, path.parent)
+    surroundings = FileContext.of(tree, path.parent)
     problems.extend(misspelt_catalog_keys(tree))
     try:
         model = ConfigFile.model_validate(tree, context=surroundings)

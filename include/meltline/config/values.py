@@ -29,7 +29,7 @@ _NAME = re.compile(r"^[A-Za-z0-9_-]+$")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class FileContext:
     """What the check of one value must know of the rest of the file (Pydantic's context)."""
 
     directory: Path
@@ -40,7 +40,7 @@ class Surroundings:
     warehouses: Mapping[str, str]
 
     @classmethod
-    def of(cls, tree: Mapping[str, Any], directory: Path) -> "Surroundings":
+    def of(cls, tree: Mapping[str, Any], directory: Path) -> "FileContext":
         """Takes it from the tree that is about to be checked, as far as that is in shape."""
         catalogs = catalogs_in(tree)
         observed = {name for name, catalog in catalogs.items() if _is_yes(catalog, "observe-only")}
@@ -90,9 +90,9 @@ def wrong(expected: str, fix: str = "") -> PydanticCustomError:
     return PydanticCustomError("meltline", "{expected}", {"expected": expected, "fix": fix})
 
 
-def around(info: ValidationInfo) -> Surroundings:
+def around(info: ValidationInfo) -> FileContext:
     """What else the file says. Pydantic hands it to every check."""
-    assert isinstance(info.context, Surroundings)
+    assert isinstance(info.context, FileContext)
     return info.context
 
 

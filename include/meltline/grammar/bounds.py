@@ -12,7 +12,7 @@ _NO_CONJUNCTS = ("OR", "CASE", "XOR")
 
 
 @dataclass(frozen=True)
-class Literal:
+class LiteralKind:
     """A constant: a text or a number, and the type that stands before it."""
 
     text: str
@@ -30,9 +30,9 @@ class Bound:
         is_open: Whether it is not `high` itself.
     """
 
-    values: tuple[Literal, ...] | None = None
-    low: Literal | None = None
-    high: Literal | None = None
+    values: tuple[LiteralKind, ...] | None = None
+    low: LiteralKind | None = None
+    high: LiteralKind | None = None
     is_open: bool = False
 
 
@@ -121,9 +121,9 @@ class _Reader:
             return None
         return _bound(_TURNED.get(sign.text, ""), literal) if self._is_column() else None
 
-    def _list(self) -> tuple[Literal, ...]:
+    def _list(self) -> tuple[LiteralKind, ...]:
         opening = self._next()
-        values: list[Literal] = []
+        values: list[LiteralKind] = []
         while opening is not None and not opening.is_symbol(")"):
             if not (opening.is_symbol("(") or opening.is_symbol(",")):
                 return ()
@@ -150,21 +150,21 @@ class _Reader:
         self._at = at
         return True
 
-    def _literal(self) -> Literal | None:
+    def _literal(self) -> LiteralKind | None:
         token = self._next()
         if token is None:
             return None
         if token.kind is Kind.STRING:
-            return Literal(token.text)
+            return LiteralKind(token.text)
         if token.kind is Kind.NUMBER:
-            return Literal(token.text, is_number=True)
+            return LiteralKind(token.text, is_number=True)
         after = self._next()
         if after is None:
             return None
         if token.is_symbol("-") and after.kind is Kind.NUMBER:
-            return Literal(f"-{after.text}", is_number=True)
+            return LiteralKind(f"-{after.text}", is_number=True)
         if token.is_word(*_TYPES) and after.kind is Kind.STRING:
-            return Literal(after.text, token.text.upper())
+            return LiteralKind(after.text, token.text.upper())
         return None
 
     def _next(self) -> Token | None:
@@ -174,7 +174,7 @@ class _Reader:
         return self._tokens[self._at - 1]
 
 
-def _bound(sign: str, literal: Literal | None) -> Bound | None:
+def _bound(sign: str, literal: LiteralKind | None) -> Bound | None:
     if literal is None:
         return None
     if sign in ("=", "==", "<=>"):

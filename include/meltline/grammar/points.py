@@ -8,7 +8,7 @@ from fractions import Fraction
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.time_travel.timetravel import (
     Moment,
-    Side,
+    PointSide,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -96,7 +96,7 @@ Selector = TimestampSelector | OffsetSelector | StatementPoint | TagPoint
 class PointInTime:
     """AT or BEFORE something."""
 
-    side: Side
+    side: PointSide
     selector: Selector
 
     def at(self, now: datetime) -> TravelPoint:
@@ -146,8 +146,8 @@ def point_in_time(cursor: Cursor) -> PointInTime:
     """
     if cursor.take("FOR"):
         cursor.expect("TAG")
-        return PointInTime(Side.AT, _tag(cursor))
-    side = Side(cursor.choice("AT", "BEFORE").lower())
+        return PointInTime(PointSide.AT, _tag(cursor))
+    side = PointSide(cursor.choice("AT", "BEFORE").lower())
     cursor.expect_symbol("(")
     word = cursor.choice(*SELECTORS)
     cursor.expect_symbol("=>")

@@ -7,7 +7,7 @@ from functools import partial
 from meltline.app.chunks.rollups.status import RollupLine, rollup_lines
 from meltline.app.run_history.run_log import RunFilter, find_runs
 from meltline.app.services import ReadContext
-from meltline.app.storage.report import StorageHistory, Totals, storage_rows
+from meltline.app.storage.report import StorageTotals, StoredBytes, storage_rows
 from meltline.domain.chunks.buckets import common, without
 from meltline.domain.chunks.rollup import Rollup
 from meltline.domain.iceberg.names import selected
@@ -40,7 +40,7 @@ def lake_picture(context: ReadContext, tables: tuple[str, ...] = ()) -> StorageP
     Raises:
         CatalogUnlistable: A catalog cannot be listed.
     """
-    history = StorageHistory(context)
+    history = StoredBytes(context)
     totals = history.at(None, coming=timedelta(days=COMING_DAYS))
     today = totals.at.date()
     unread = [table for table in history.unread if selected(table.table, tables)]
@@ -111,7 +111,7 @@ def _runs(control: ControlLedger, today: date) -> Sequence[RunFacts]:
     return [run for run in runs if (today - run.as_of.date()).days <= DAYS]
 
 
-def _coming(totals: Totals, shown: frozenset[str]) -> dict[date, int]:
+def _coming(totals: StorageTotals, shown: frozenset[str]) -> dict[date, int]:
     """Bytes by day, today first; days on which nothing is due, too."""
     today = totals.at.date()
     coming = {today + timedelta(days=ahead): 0 for ahead in range(COMING_DAYS)}

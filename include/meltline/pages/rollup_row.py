@@ -101,13 +101,13 @@ class RollupRow:
         title = f"<title>{escape(self.words)}</title>"
         return f'<text class="label" x="{LEFT}" y="{y}">{title}{escape(name)}{spans}</text>'
 
-    def _stretches(self) -> Iterator["_Stretch"]:
+    def _stretches(self) -> Iterator["_BucketRange"]:
         dated = sorted((span, style) for style, times in self._by_style.items() for span in times)
         for style, alike in groupby(dated, key=lambda pair: pair[1]):
-            yield _Stretch(style, [span for span, _ in alike])
+            yield _BucketRange(style, [span for span, _ in alike])
 
 
-class _Stretch(NamedTuple):
+class _BucketRange(NamedTuple):
     """Neighbours of one style."""
 
     style: str

@@ -11,7 +11,7 @@ import pytest
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.adapters.object_store.stores import ObjectStores
-from meltline.adapters.proofs.proof_cache import ProofCache
+from meltline.adapters.proofs.proof_cache import ProofTable
 from meltline.adapters.proofs.proof_reader import SparkProofReader
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.ports import ProofReader, ProofResult, ProofSnapshot
@@ -110,7 +110,7 @@ class Lake:
 def on_spark(lake: Lake) -> SparkProofReader:
     spark = lake.ledger.spark
     tables = LedgerTables(spark, lake.store, "proofs", "meltline")
-    book = ProofCache(tables, lake.clock)
+    book = ProofTable(tables, lake.clock)
     return SparkProofReader(spark, lake.store, book)
 
 

@@ -11,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Table, create_engine, make_url, select, text
 
-from meltline.adapters.sql_ledger.engine import scrubbed
+from meltline.adapters.sql_ledger.database import scrubbed
 from meltline.adapters.sql_ledger.tables import chunk_tables, decision_tables, place_tables, schema
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.arming import Arming

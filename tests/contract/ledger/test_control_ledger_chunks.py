@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, Standing
+from meltline.domain.chunks.chunk import Chunk, ChunkDrop, ChunkStatus, DropStatus
 from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.columns import ColumnKind, TimeColumn
 from meltline.domain.chunks.layout import ChunkLayout
@@ -84,7 +84,7 @@ def test_a_chunk_comes_back_as_it_was_stored(shop: Shop, ledger: ControlLedger) 
         cold_rows=HUGE,
         cold_digest=ColdDigest(HUGE, HUGE * HUGE, "c0ffee"),
         drops=(
-            ChunkDrop(HUGE, 3, 4, Standing.UNDONE),
+            ChunkDrop(HUGE, 3, 4, DropStatus.UNDONE),
             ChunkDrop(5, 6, 7, rows=HUGE, digest=ColdDigest(2, -HUGE * HUGE, "c0ffee")),
         ),
     )

@@ -222,7 +222,7 @@ STOPPING = (
     ),
     Mutation(
         "stopping: of a trusted table the two readers may differ",
-        "app/gate/plan_bases.py",
+        "app/gate/expire_evidence.py",
         "        if stated != files or files < 0 or not (is_newer or by_index == (files, size)):\n",
         "        if not is_trusted and (stated != files or by_index != (files, size)):\n",
         CONTRADICTORY,

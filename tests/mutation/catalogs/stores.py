@@ -8,12 +8,12 @@ ACCOUNTS = ("tests/unit/stores/test_accounts.py",)
 STORES = (
     Mutation(
         "stores: a container of any account is opened in the configured one",
-        "adapters/object_store/azure.py",
+        "adapters/object_store/cloud.py",
         "is_configured = not account or account == (configured or account).lower()",
         "is_configured = True", ACCOUNTS,
     ),
     Mutation(
-        "stores: an account is named by the configuration alone", "adapters/object_store/azure.py",
+        "stores: an account is named by the configuration alone", "adapters/object_store/cloud.py",
         '"account_name": account or configured', '"account_name": configured or account', ACCOUNTS,
     ),
     Mutation(

@@ -64,7 +64,7 @@ COLD_OWNERS = (
     ),
     Mutation(
         "cold: a table of an earlier version never gets a mark",
-        "app/chunks/replication/cold_commits.py",
+        "app/chunks/replication/large_deletes.py",
         "            **ColdOwner.of(cold.context).properties,\n",
         "",
         _TESTS,

@@ -13,22 +13,22 @@ DROP_STANDINGS = (
     Mutation(
         "drops: a line that begins later comes from the drop",
         LINE,
-        "        return drop.standing if self.is_judged else Standing.UNKNOWN\n\n",
+        "        return drop.standing if self.is_judged else DropStatus.UNKNOWN\n\n",
         "        return drop.standing\n\n",
         LAKE,
     ),
     Mutation(
         "drops: a rollback undoes no drop",
         LINE,
-        "            return Standing.UNDONE\n",
+        "            return DropStatus.UNDONE\n",
         "            pass\n",
         ("tests/unit/chunks/test_only_copies.py",),
     ),
     Mutation(
         "drops: what cold alone tells of is in force on every line",
         LINE,
-        "            return drop.standing if self.is_judged else Standing.UNKNOWN\n",
-        "            return Standing.IN_FORCE\n",
+        "            return drop.standing if self.is_judged else DropStatus.UNKNOWN\n",
+        "            return DropStatus.IN_FORCE\n",
         LAKE,
     ),
     Mutation(
@@ -98,7 +98,7 @@ DROP_STANDINGS = (
     Mutation(
         "drops: an empty chunk waits for an answer",
         LINE,
-        "    return replace(answered(chunk, Standing.IN_FORCE), status=ChunkStatus.DROPPED)\n",
+        "    return replace(answered(chunk, DropStatus.IN_FORCE), status=ChunkStatus.DROPPED)\n",
         "    return replace(chunk, status=ChunkStatus.UNKNOWN)\n",
         RULE,
     ),
@@ -119,7 +119,7 @@ DROP_STANDINGS = (
     Mutation(
         "drops: an answer is for drops that history tells, too",
         LINE,
-        "    if last is None or last.standing is not Standing.UNKNOWN:\n",
+        "    if last is None or last.standing is not DropStatus.UNKNOWN:\n",
         "    if last is None:\n",
         RULE,
     ),

@@ -24,7 +24,7 @@ from meltline.config.load import load_config
 from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.clock import NOW
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
+from meltline.domain.time_travel.timetravel import Moment, PointSide, TravelPoint
 from meltline.domain.units import format_instant
 from meltline.ports import ReadRows
 from meltline.wiring import Wiring
@@ -126,7 +126,7 @@ def test_with_hot_gone_each_archived_time_has_its_rows(tiers: Tiers, table: str)
     find = partial(locate_anywhere, allow_cold=True)
     reader = tiers.wiring.snapshot_reader
     for copy in copies:
-        point = TravelPoint(Side.AT, Moment(copy.validity.start))
+        point = TravelPoint(PointSide.AT, Moment(copy.validity.start))
         with away(tiers.hot.folder):
             answer = query(
                 tiers.ledgers, reader, tiers.name(table), point, schema=SchemaChoice.SNAPSHOT,

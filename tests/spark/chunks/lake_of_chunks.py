@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from meltline.app.archive.cold_adoption import adopt_cold
-from meltline.app.archive.cold_tables import ColdTables
+from meltline.app.archive.cold_tables import ListedColdTables
 from meltline.app.chunks.lookups import chunked_tables
 from meltline.app.chunks.policies import AddedPolicy, PolicyWish, add_policy
 from meltline.app.chunks.reading.status import TieringStatus, tiering_status
@@ -191,7 +191,7 @@ class ChunkLake:
 
     def take_cold_over(self) -> None:
         """`meltline cold adopt`, of every installation that has a table there."""
-        for state in ColdTables.read(self.services()).all():
+        for state in ListedColdTables.read(self.services()).all():
             assert isinstance(state, TableMetadata)
             adopt_cold(self.services(), mark_of(state).id, "its ledger is gone")
 

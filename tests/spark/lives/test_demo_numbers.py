@@ -10,7 +10,7 @@ from demo.outcome import run_facts, write_page
 from demo.place import Place
 from demo.warehouse import NAMESPACE, build
 from meltline.app.services import RunContext
-from meltline.app.storage.report import StorageHistory, storage_rows
+from meltline.app.storage.report import StoredBytes, storage_rows
 from meltline.domain.deletion.storage import StorageRow
 from tests.spark.setups import walk
 from tests.spark.setups.warehouse import DAY, Warehouse
@@ -45,7 +45,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def rows_of(demo: Demo, at: datetime | None = None) -> dict[str, StorageRow]:
-    history = StorageHistory(demo.services)
+    history = StoredBytes(demo.services)
     return {".".join(row.table.plain.split(".")[1:]): row for row in storage_rows(history.at(at))}
 
 

@@ -12,7 +12,7 @@ from meltline.adapters.spark.session import catalog_settings
 from meltline.app.clone.clone import clone
 from meltline.app.clone.shares import create_share, drop_share, update_share
 from meltline.app.drop.drop import drop
-from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
+from meltline.domain.time_travel.timetravel import Moment, PointSide, TravelPoint
 from tests.spark.setups.warehouse import DAY, SPACE, TODAY, Warehouse
 
 pytestmark = pytest.mark.spark
@@ -32,7 +32,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 def cloned(lake: Warehouse, source: str, target: str, at: datetime | None = None) -> None:
     services = lake.services(datetime.now(UTC) + timedelta(seconds=1))
-    point = TravelPoint(Side.AT, Moment(at)) if at else None
+    point = TravelPoint(PointSide.AT, Moment(at)) if at else None
     name = f"{CATALOG}.{SPACE}"
     clone(services, f"{name}.{source}", f"{name}.{target}", point=point)
 

@@ -13,7 +13,7 @@ from meltline.domain.errors import OutsideRetention, SchemaIncompatible, Stateme
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.time_travel.timetravel import (
     Moment,
-    Side,
+    PointSide,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -50,7 +50,7 @@ def at_snapshot(lake: Warehouse, table: str, position: int) -> TravelPoint:
     """The point at which a table's snapshot of that position was committed."""
     log = lake.document(table)["snapshot-log"][position]
     moment = datetime.fromtimestamp(log["timestamp-ms"] / 1000, UTC)
-    return TravelPoint(Side.AT, Moment(moment))
+    return TravelPoint(PointSide.AT, Moment(moment))
 
 
 def columns(lake: Warehouse, table: str, point: TravelPoint, **more: Any) -> list[tuple[str, str]]:
@@ -129,12 +129,12 @@ def test_a_replaced_table_shows_its_old_rows_and_refuses_a_column_that_became_an
 
 def test_an_empty_table_has_columns_and_no_rows(lake: Warehouse) -> None:
     lake.create("fresh")
-    now = TravelPoint(Side.AT, Moment(datetime.now(UTC) + timedelta(seconds=1)))
+    now = TravelPoint(PointSide.AT, Moment(datetime.now(UTC) + timedelta(seconds=1)))
     found = answer(lake, "fresh", now)
     assert found.located.resolved.snapshot_id is None and found.read.rows == ()
     assert [c.name for c in found.read.columns] == ["id", "part"]
     with pytest.raises(OutsideRetention):
-        answer(lake, "fresh", TravelPoint(Side.AT, Moment(datetime(2020, 1, 1, tzinfo=UTC))))
+        answer(lake, "fresh", TravelPoint(PointSide.AT, Moment(datetime(2020, 1, 1, tzinfo=UTC))))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_plain_sql_carries_its_statement_id(lake: Warehouse, statement: str) -> 
         lake.sql(statement)
     after = rows(lake, "said", at_snapshot(lake, "said", -1))
     lake.append("said", 100)
-    assert rows(lake, "said", TravelPoint(Side.BEFORE, StatementPoint("s-1"))) == before
-    assert rows(lake, "said", TravelPoint(Side.AT, StatementPoint("s-1"))) == after != before
+    assert rows(lake, "said", TravelPoint(PointSide.BEFORE, StatementPoint("s-1"))) == before
+    assert rows(lake, "said", TravelPoint(PointSide.AT, StatementPoint("s-1"))) == after != before
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_plain_sql_that_deletes_whole_files_carries_none_and_nobody_guesses(
     with setting(lake.spark, STATEMENT, "s-1"):
         lake.sql(statement)
     with pytest.raises(StatementNotFound):
-        rows(lake, "said", TravelPoint(Side.BEFORE, StatementPoint("s-1")))
+        rows(lake, "said", TravelPoint(PointSide.BEFORE, StatementPoint("s-1")))
 
 
 def test_a_tag_is_read_by_its_snapshot_even_if_its_name_is_odd(lake: Warehouse) -> None:
@@ -180,7 +180,7 @@ def test_a_tag_is_read_by_its_snapshot_even_if_its_name_is_odd(lake: Warehouse) 
     lake.append("tagged", 0)
     lake.sql("ALTER TABLE {tagged} CREATE TAG `it's`")
     lake.append("tagged", 10)
-    found = rows(lake, "tagged", TravelPoint(Side.AT, TagPoint("it's")))
+    found = rows(lake, "tagged", TravelPoint(PointSide.AT, TagPoint("it's")))
     assert [row[0] for row in found] == [0, 1, 2, 3]
 
 

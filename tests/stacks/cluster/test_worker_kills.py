@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from meltline.adapters.file_index.file_index import spark_file_ledger
 from meltline.adapters.index_tables.tables_io import LedgerTables
 from meltline.adapters.ingest.ingest import ReadingLimits
-from meltline.adapters.proofs.proof_cache import ProofCache
+from meltline.adapters.proofs.proof_cache import ProofTable
 from meltline.adapters.proofs.proof_reader import SparkProofReader
 from meltline.app.run.lifecycle import run_step
 from meltline.app.run.steps import STEPS, SWEEP, Step
@@ -46,7 +46,7 @@ def spread(lake: Stack, days: float) -> SweepServices:
     services = wiring.services("cluster")
     tables = LedgerTables(lake.spark, wiring.store, "lake", "meltline")
     tables._files.largest = 0
-    proofs = SparkProofReader(lake.spark, wiring.store, ProofCache(tables, wiring.clock))
+    proofs = SparkProofReader(lake.spark, wiring.store, ProofTable(tables, wiring.clock))
     proofs.job_start, proofs.entries_here, proofs._book.local_bytes = -math.inf, 0, 0
     files = spark_file_ledger(tables, wiring.store, _ON_EXECUTORS)
     return replace(services, files=files, proofs=proofs)

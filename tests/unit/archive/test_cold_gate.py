@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meltline.app.gate.cold_evidence import _expected
+from meltline.app.gate.cold_purge_evidence import _expected
 from meltline.app.run.gated_plans import judge
 from meltline.app.run.lifecycle import Run, run_chain
 from meltline.app.run.summary import Summary

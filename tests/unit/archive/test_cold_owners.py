@@ -23,7 +23,7 @@ from meltline.app.safety.switches import arm
 from meltline.domain.archive.cold_owner import INSTALLATION
 from meltline.domain.errors import LedgerOutOfStep, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.domain.time_travel.timetravel import Moment, Side, TravelPoint
+from meltline.domain.time_travel.timetravel import Moment, PointSide, TravelPoint
 from meltline.ports import HandedOver, HandoffRequest
 from tests.chunks.chunk_tables import day_name, reading
 from tests.chunks.chunked_lake import ChunkedLake
@@ -235,7 +235,7 @@ def staged(first: Lake) -> Lake:
 
 def answers(lake: Lake, days: int) -> list[int | None]:
     """The snapshots with which time travel answers for each day."""
-    points = [TravelPoint(Side.AT, Moment(T0 + day * DAY)) for day in range(days)]
+    points = [TravelPoint(PointSide.AT, Moment(T0 + day * DAY)) for day in range(days)]
     services, name = lake.services(), of(lake).name
     located = [locate_anywhere(services, name, point, allow_cold=True) for point in points]
     return [answer.resolved.snapshot_id for answer in located]
@@ -270,7 +270,7 @@ def test_an_archive_that_a_second_lake_has_begun_answers_nothing_for_the_first()
         locate_anywhere(
             first.services(),
             of(first).name,
-            TravelPoint(Side.AT, Moment(T0 - DAY)),
+            TravelPoint(PointSide.AT, Moment(T0 - DAY)),
             allow_cold=True,
         )
 

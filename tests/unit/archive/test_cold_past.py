@@ -30,8 +30,8 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
+    PointSide,
     Resolved,
-    Side,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -64,7 +64,7 @@ def handed_over(days: int = 12, cold: str = "all") -> tuple[Lake, Table]:
     return lake, table
 
 
-def moment(day: float, side: Side = Side.AT) -> TravelPoint:
+def moment(day: float, side: PointSide = PointSide.AT) -> TravelPoint:
     return TravelPoint(side, Moment(T0 + day * DAY))
 
 
@@ -94,7 +94,7 @@ def test_a_time_outside_the_window_is_read_from_cold_with_the_interval_of_its_an
     assert located.view(SchemaChoice.CURRENT) is None
     assert located.state.name == TableName.parse("ice.air.t")
     assert found(lake, moment(1)).resolved.snapshot_id == second.snapshot_id
-    assert found(lake, moment(1, Side.BEFORE)).resolved.snapshot_id == first.snapshot_id
+    assert found(lake, moment(1, PointSide.BEFORE)).resolved.snapshot_id == first.snapshot_id
 
 
 def test_without_leave_the_error_says_that_cold_has_it_and_cold_is_not_read() -> None:
@@ -225,14 +225,14 @@ def test_a_tag_that_is_in_cold_alone_is_read_there() -> None:
         lambda d: d["refs"].update(q1={"snapshot-id": third, "type": "tag", "max-ref-age-ms": 1})
     )
     lake.on(12).run(services=services(lake))
-    tag = TravelPoint(Side.AT, TagPoint("q1"))
+    tag = TravelPoint(PointSide.AT, TagPoint("q1"))
     located = found(lake, tag)
     assert (located.tier, located.resolved) == (COLD, Resolved(third, T0 + 2 * DAY, T0 + 3 * DAY))
-    before = found(lake, TravelPoint(Side.BEFORE, TagPoint("q1")))
+    before = found(lake, TravelPoint(PointSide.BEFORE, TagPoint("q1")))
     assert before.resolved == Resolved(table_second(lake), T0 + DAY, T0 + 2 * DAY)
     for name in ("main", "never"):
         with pytest.raises(RefNotFound):
-            found(lake, TravelPoint(Side.AT, TagPoint(name)))
+            found(lake, TravelPoint(PointSide.AT, TagPoint(name)))
 
 
 def table_second(lake: Lake) -> int:
@@ -269,15 +269,15 @@ def test_a_statement_is_read_from_cold_by_when_it_ran() -> None:
     lake, ids = marked()
     first, second = ids[:2]
     q = statement(lake, 0.9, 1.1)
-    assert found(lake, TravelPoint(Side.AT, q)).resolved.snapshot_id == second
-    assert found(lake, TravelPoint(Side.BEFORE, q)).resolved.snapshot_id == first
+    assert found(lake, TravelPoint(PointSide.AT, q)).resolved.snapshot_id == second
+    assert found(lake, TravelPoint(PointSide.BEFORE, q)).resolved.snapshot_id == first
 
 
 def test_where_the_commit_of_a_statement_is_not_archived_nobody_can_tell() -> None:
     lake, _ = marked()
     q = statement(lake, 0.9, 1.1)
     forget(lake, lake.control.archived.all()[1].snapshot_id)
-    for side in Side:
+    for side in PointSide:
         with pytest.raises(OutsideRetention):
             found(lake, TravelPoint(side, q))
 
@@ -285,7 +285,7 @@ def test_where_the_commit_of_a_statement_is_not_archived_nobody_can_tell() -> No
 def test_a_statement_that_nobody_knows_is_no_point_in_cold_either() -> None:
     lake, _ = marked()
     with pytest.raises(StatementNotFound):
-        found(lake, TravelPoint(Side.AT, StatementPoint("q-1")))
+        found(lake, TravelPoint(PointSide.AT, StatementPoint("q-1")))
 
 
 # --- tables that hot has no more ------------------------------------------------------------------

@@ -14,7 +14,7 @@ from meltline.app.chunks.run import run_chunk_step, run_chunks
 from meltline.app.run.recorded import keep_summary
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, REPLICATE, Step
-from meltline.app.run_history.run_log import Outcome, run_of
+from meltline.app.run_history.run_log import RunOutcome, run_of
 from meltline.app.safety.switches import disarm, stop
 from meltline.app.services import RunContext
 from meltline.domain.chunks.policies import PolicyType
@@ -103,11 +103,11 @@ def test_the_last_step_ends_the_run_and_one_that_replicates_alone_ends_its_own()
     record = RunRecord("dag", request.as_of, tiered.lake.clock.now(), tiered.lake.clock.now())
     tiered.lake.control.runs.start(replace(record, ended_at=None))
     summary = run_chunk_step(REPLICATE, tiered.lake.services(), request)
-    for is_last, outcome in ((False, Outcome.UNFINISHED), (True, Outcome.DONE)):
+    for is_last, outcome in ((False, RunOutcome.UNFINISHED), (True, RunOutcome.DONE)):
         keep_summary(tiered.lake.control.runs, record, REPLICATE, summary, is_last=is_last)
         assert run_of(tiered.lake.control, "dag")[0].outcome is outcome
     tiered.steps("night")
-    assert run_of(tiered.lake.control, "night")[0].outcome is Outcome.DONE
+    assert run_of(tiered.lake.control, "night")[0].outcome is RunOutcome.DONE
 
 
 def test_what_a_step_left_alone_is_told_by_the_last_one() -> None:

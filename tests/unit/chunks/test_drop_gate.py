@@ -17,7 +17,7 @@ from meltline.app.chunks.replication.replicate import replicate
 from meltline.app.chunks.rounds import gate_drops, judge_drops
 from meltline.app.chunks.tracking import tracking_of
 from meltline.app.services import ColdReader, ReadSources, RunContext
-from meltline.domain.chunks.chunk import UNKNOWN_DROP, ChunkDrop, Deferral, Standing
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, ChunkDrop, Deferral, DropStatus
 from meltline.domain.chunks.layout import ChunkLayout
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.chunks.ranges import UNBOUNDED
@@ -93,7 +93,7 @@ class Planned:
         assert services.chunk_rows is not None
         return DropLook(services.read_only(), services.chunk_rows, plan, self.items, force).facts()
 
-    def drop_before(self, standing: Standing) -> None:
+    def drop_before(self, standing: DropStatus) -> None:
         """The ledger has a drop of day 0 from before the plan, and how it stands."""
         chunks = self.lake.control.chunks
         chunk = chunks.of(self.plan.table_uuid)[day_name(0)]
@@ -248,7 +248,7 @@ def test_a_drop_whose_base_main_leaves_after_the_gate_is_overtaken() -> None:
 
 def test_a_chunk_of_which_nobody_can_tell_whether_it_was_dropped_forbids() -> None:
     planned = Planned()
-    planned.drop_before(Standing.UNKNOWN)
+    planned.drop_before(DropStatus.UNKNOWN)
     assert planned.failing() == {"drops_unknown"}
     force = Force(planned.plan.chunks, "no use")
     assert planned.failing(force=force) == {"drops_unknown"}
@@ -256,8 +256,8 @@ def test_a_chunk_of_which_nobody_can_tell_whether_it_was_dropped_forbids() -> No
     assert judged.apart == {day_name(0): Deferral.UNKNOWN_DROP}
 
 
-@pytest.mark.parametrize("standing", [Standing.IN_FORCE, Standing.UNDONE])
-def test_a_chunk_whose_earlier_drop_can_be_told_may_go(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", [DropStatus.IN_FORCE, DropStatus.UNDONE])
+def test_a_chunk_whose_earlier_drop_can_be_told_may_go(standing: DropStatus) -> None:
     planned = Planned()
     planned.drop_before(standing)
     assert planned.failing() == set()
@@ -265,7 +265,7 @@ def test_a_chunk_whose_earlier_drop_can_be_told_may_go(standing: Standing) -> No
 
 def test_an_earlier_drop_that_was_told_on_a_line_that_main_has_left_forbids() -> None:
     planned = Planned()
-    planned.drop_before(Standing.IN_FORCE)
+    planned.drop_before(DropStatus.IN_FORCE)
     planned.table.append_rows(reading(20, 5.5))
     (table,) = chunked_tables(planned.lake.services())
     tracking_of(planned.lake.services(), table)

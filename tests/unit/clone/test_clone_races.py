@@ -18,13 +18,13 @@ from meltline.app.services import RunContext
 from meltline.domain.errors import CommitConflict, LockLost, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectKind
-from meltline.domain.time_travel.timetravel import Side, TagPoint, TravelPoint
+from meltline.domain.time_travel.timetravel import PointSide, TagPoint, TravelPoint
 from meltline.ports import AuditEntry, GuardKind, GuardRecord
 from tests.lake.lake import MINUTE, Lake, Table
 from tests.lives.kills import Killed, Process
 
 NAME, COPY = "lake.air.t", "lake.air.copy"
-TAGGED = TravelPoint(Side.AT, TagPoint("short"))
+TAGGED = TravelPoint(PointSide.AT, TagPoint("short"))
 
 
 def a_lake(day: float = 3.5) -> tuple[Lake, Table]:

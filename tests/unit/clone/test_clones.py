@@ -27,7 +27,7 @@ from meltline.domain.retention.policy import RETENTION
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
-    Side,
+    PointSide,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -54,12 +54,12 @@ def copied(
     lake: Lake, target: str = COPY, source: str = NAME, at: float | None = None, **more: Any
 ) -> Table:
     """A clone of a table, at so many days after the beginning or now."""
-    point = None if at is None else TravelPoint(Side.AT, Moment(T0 + at * DAY))
+    point = None if at is None else TravelPoint(PointSide.AT, Moment(T0 + at * DAY))
     clone(lake.services(), source, target, point=point, **more)
     return Table(lake, TableName.parse(target))
 
 
-def at(day: float, side: Side = Side.AT) -> TravelPoint:
+def at(day: float, side: PointSide = PointSide.AT) -> TravelPoint:
     return TravelPoint(side, Moment(T0 + day * DAY))
 
 
@@ -190,7 +190,7 @@ def test_a_clone_holds_what_the_table_held_at_the_point() -> None:
     # TT-33
     lake, table = daily()
     assert live(copied(lake, at=1.5)) == {table.data("f1")}
-    clone(lake.services(), NAME, "lake.air.before", point=at(1, Side.BEFORE))
+    clone(lake.services(), NAME, "lake.air.before", point=at(1, PointSide.BEFORE))
     assert live(Table(lake, TableName.parse("lake.air.before"))) == {table.data("f0")}
 
 
@@ -198,10 +198,10 @@ def test_a_statement_and_a_tag_are_points_too() -> None:
     lake, table = daily()
     table.edit(lambda d: d["snapshots"][2]["summary"].update({STATEMENT_ID: "s"}))
     add_tag(lake.services(), table.name, "q1", Point(table.snapshots[1]), 90, dry_run=False)
-    before = TravelPoint(Side.BEFORE, StatementPoint("s"))
+    before = TravelPoint(PointSide.BEFORE, StatementPoint("s"))
     clone(lake.services(), NAME, COPY, point=before)
     assert live(Table(lake, TableName.parse(COPY))) == {table.data("f1")}
-    tagged = TravelPoint(Side.AT, TagPoint("q1"))
+    tagged = TravelPoint(PointSide.AT, TagPoint("q1"))
     clone(lake.services(), NAME, "lake.air.q1", point=tagged)
     assert live(Table(lake, TableName.parse("lake.air.q1"))) == {table.data("f1")}
 
@@ -258,11 +258,11 @@ def test_where_the_metadata_of_then_is_gone_the_snapshot_tells_its_columns() -> 
     ("point", "error"),
     [
         (at(0), BeforeCreation),
-        (at(0, Side.BEFORE), BeforeCreation),
+        (at(0, PointSide.BEFORE), BeforeCreation),
         (at(-1), BeforeCreation),
         (at(9), OutsideRetention),
-        (TravelPoint(Side.AT, StatementPoint("no")), StatementNotFound),
-        (TravelPoint(Side.AT, TagPoint("no")), RefNotFound),
+        (TravelPoint(PointSide.AT, StatementPoint("no")), StatementNotFound),
+        (TravelPoint(PointSide.AT, TagPoint("no")), RefNotFound),
     ],
 )
 def test_a_point_without_an_answer_is_refused(point: TravelPoint, error: type[Exception]) -> None:
@@ -280,7 +280,7 @@ def test_a_statement_that_runs_or_has_failed_is_no_point(state: StatementState) 
     began = StatementRecord("q-1", "INSERT", "ann", state, lake.clock.now())
     lake.control.statements.save(began)
     before = lake.paths()
-    point = TravelPoint(Side.BEFORE, StatementPoint("q-1"))
+    point = TravelPoint(PointSide.BEFORE, StatementPoint("q-1"))
     with pytest.raises(StatementNotCompleted, match="q-1"):
         clone(lake.services(), NAME, COPY, point=point)
     assert lake.paths() == before and names(lake) == {NAME}
@@ -365,7 +365,7 @@ def test_a_statement_that_changed_some_of_the_tables_is_a_point_for_all() -> Non
     # TT-35
     lake, tables = a_database()
     tables["t"].edit(lambda d: d["snapshots"][2]["summary"].update({STATEMENT_ID: "s"}))
-    before = TravelPoint(Side.BEFORE, StatementPoint("s"))
+    before = TravelPoint(PointSide.BEFORE, StatementPoint("s"))
     done = cloned_database(lake, point=before)
     held = {one.table.name: live(Table(lake, one.table)) for one in done.created}
     assert held == {n: {tables[k].data("f1")} for n, k in (("t", "t"), ("u", "u"), ("v", "deep.v"))}
@@ -400,7 +400,7 @@ def test_a_time_to_come_is_no_tables_fault() -> None:
 def test_a_tag_is_one_tables_and_no_point_for_several() -> None:
     lake, _ = a_database()
     with pytest.raises(UsageInvalid, match="at a tag"):
-        cloned_database(lake, point=TravelPoint(Side.AT, TagPoint("q")))
+        cloned_database(lake, point=TravelPoint(PointSide.AT, TagPoint("q")))
 
 
 def test_a_table_that_cannot_be_read_stops_the_whole_clone() -> None:

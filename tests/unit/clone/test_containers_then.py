@@ -5,7 +5,7 @@ import pytest
 from meltline.app.clone.clone import clone
 from meltline.domain.errors import BeforeCreation, ChildInsufficientRetention
 from meltline.domain.iceberg.objects import ObjectKind
-from meltline.domain.time_travel.timetravel import Side, TravelPoint
+from meltline.domain.time_travel.timetravel import PointSide, TravelPoint
 from tests.lake.lake import Lake
 from tests.unit.clone.test_clones import at, names
 
@@ -25,7 +25,7 @@ def made_on_day_two(*tables: str) -> Lake:
         (ObjectKind.SCHEMA, "lake.air.eu", "lake.air.copy"),
     ],
 )
-@pytest.mark.parametrize("point", [at(1), at(2), at(2, Side.BEFORE), at(-400)])
+@pytest.mark.parametrize("point", [at(1), at(2), at(2, PointSide.BEFORE), at(-400)])
 @pytest.mark.parametrize("ignoring", [False, True])
 def test_a_time_before_any_of_its_tables_is_a_time_before_it(
     kind: ObjectKind, source: str, target: str, point: TravelPoint, ignoring: bool

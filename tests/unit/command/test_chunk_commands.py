@@ -18,7 +18,7 @@ from pyiceberg.types import DateType, LongType, NestedField
 from meltline.adapters.sql_ledger.ledger import sql_control_ledger
 from meltline.cli.chunks.runs import WAYS_OUT
 from meltline.cli.main import run
-from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, Deferral, Standing
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, Deferral, DropStatus
 from meltline.domain.clock import WallClock
 from meltline.domain.units import format_instant
 
@@ -238,7 +238,7 @@ def forget_how_a_drop_stands(meltline: Commands, name: str) -> None:
     ledger = sql_control_ledger(f"sqlite:///{meltline.folder}/control.db", WallClock())
     (tracked,) = ledger.chunks.tracked()
     chunk = ledger.chunks.of(tracked.table_uuid)[name]
-    drop = ChunkDrop(77, 0, None, Standing.UNKNOWN)
+    drop = ChunkDrop(77, 0, None, DropStatus.UNKNOWN)
     unknown = replace(chunk, status=ChunkStatus.UNKNOWN, drops=(drop,), dropped_rows=1)
     ledger.chunks.advance(tracked, tracked, [unknown])
     ledger.database.close()

@@ -1,11 +1,12 @@
 """What measures the house can fail: small houses that are built badly, one for each figure."""
 
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from textwrap import dedent
 
 import pytest
 
-from tests.house import figures, structure
+from tests.house import figures, size, structure
 from tests.house.__main__ import RULES, Rule, held, portrait
 from tests.house.sources import House, Source, read
 
@@ -229,6 +230,7 @@ def test_one_bad_figure_among_good_ones_fails() -> None:
     assert not held(files("dags", 1, lines=5), [rule(9), rule(4), rule(9)], 0)
 
 
+REPEATED = "".join(f"class Shape{n}:\n    pass\n" for n in range(11))
 BAD = House(
     files("include/meltline/app", 200).sources
     + files("dags", 1, lines=2000).sources
@@ -241,15 +243,52 @@ BAD = House(
         + "".join(f"    def method{number}(self): ...\n" for number in range(200)),
         app__heir="from meltline.ports.wide import Wide\nclass Heir(Wide):\n    pass",
         app__long="".join(
-            f"def long{n}(item: RunContext):\n" + "    tmp = item or 1\n" * 30 for n in range(99)
+            f"def long{n}(item: RunContext):\n"
+            + "    tmp = (item or 1, item or 2, item or 3)\n" * 30
+            for n in range(99)
         ),
+        app__importing="import meltline.app.purge\n" * 999,
+        **{f"app__{room}": REPEATED for room in ("first", "second")},
+        **{f"app__lone{n}": "" for n in range(61)},
+        **{f"app__by{n}": f"import meltline.app.lone{n}\n" for n in range(61)},
     ).sources
 )
 
 
-@pytest.mark.parametrize("each", RULES, ids=lambda each: each.name)
+SIZE = next(rule for rule in RULES if rule.measure is size.syntax_nodes)
+
+
+@pytest.mark.parametrize(
+    "each", [rule for rule in RULES if rule is not SIZE], ids=lambda each: each.name
+)
 def test_each_rule_fails_where_all_is_bad(each: Rule) -> None:
     assert not held(BAD, [each], 3)
+
+
+def test_the_size_is_held_in_syntax_nodes_however_lines_are_packed() -> None:
+    packed, unpacked = house(app="a = 1; b = 2\n"), house(app="a = 1\n\nb = 2\n")
+    assert size.syntax_nodes(packed).value == size.syntax_nodes(unpacked).value == 9
+    assert held(packed, [replace(SIZE, limit=9, ratchet=None)], 0)
+    assert not held(packed, [replace(SIZE, limit=8, ratchet=None)], 0)
+
+
+def test_density_is_that_of_bodies_without_their_docstrings() -> None:
+    text = """
+        def loose(a):
+            \"\"\"A docstring.\"\"\"
+            b = a
+
+            return b
+    """
+    # Assign, Name, Store, Name, Load, Return, Name, Load: 8 on 3 lines.
+    assert size.density(house(app=text)).value == 2.7
+
+
+def test_a_module_that_another_folder_imports_too_is_no_lone_neighbour() -> None:
+    alone = {"app__gate__judge": "", "app__gate__gate": "from meltline.app.gate import judge\n"}
+    assert size.lone_neighbours(house(**alone)).value == 1
+    shared = {**alone, "app__run": "import meltline.app.gate.judge\n"}
+    assert size.lone_neighbours(house(**shared)).value == 0
 
 
 @pytest.mark.parametrize("each", RULES, ids=lambda each: each.name)

@@ -1,7 +1,7 @@
 """What a listing shows and no commit has named: never a table's own current metadata file."""
 
 from meltline.app.storage.explain import explain_path
-from meltline.app.storage.report import StorageHistory, in_flight_bytes, listed_files, storage_rows
+from meltline.app.storage.report import StoredBytes, in_flight_bytes, listed_files, storage_rows
 from meltline.domain.deletion.storage import StorageRow
 from tests.lake.lake import Lake, Table
 
@@ -9,7 +9,7 @@ from tests.lake.lake import Lake, Table
 def rows(lake: Lake) -> dict[str, StorageRow]:
     context = lake.services()
     listed = listed_files(context)
-    totals = StorageHistory(context).at(None, [stored.path for stored in listed])
+    totals = StoredBytes(context).at(None, [stored.path for stored in listed])
     flying = in_flight_bytes(context, listed, totals)
     return {str(row.table): row for row in storage_rows(totals, flying)}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from meltline.adapters.file_index.storage_usage import MANIFEST_COLUMNS, weigh
 from meltline.adapters.index_tables.rows import newest_rows
 from meltline.adapters.index_tables.schema import DEPARTURES
-from meltline.adapters.index_tables.tombstone_cache import COLUMNS, TombstoneCache
+from meltline.adapters.index_tables.tombstone_rows import COLUMNS, TombstoneCache
 from meltline.domain.deletion.storage import Stage
 from meltline.domain.iceberg.files import DepartureState
 from meltline.domain.iceberg.locations import OwnerIndex

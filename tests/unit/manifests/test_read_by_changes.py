@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from meltline.app.services import RunContext
 from meltline.app.storage.explain import explain_path
-from meltline.app.storage.file_status import Standing, standing_now
-from meltline.app.storage.report import StorageHistory
+from meltline.app.storage.file_status import FileStatus, standing_now
+from meltline.app.storage.report import StoredBytes
 from meltline.domain.iceberg.locations import location_key
 from tests.lake.by_changes import ByChanges
 from tests.lake.lake import DAY, T0, Lake
@@ -19,7 +19,7 @@ ACTION = st.sampled_from([*WRITES, *WRITES, *REFS, *OTHERS, "clone"])
 ACTIONS = st.tuples(ACTION, st.integers(0, 3), st.integers(0, 99))
 
 
-def facts(standing: Standing) -> dict[str, tuple[object, ...]]:
+def facts(standing: FileStatus) -> dict[str, tuple[object, ...]]:
     return {
         at: (f.bytes, f.owner, f.stage, f.tables, f.snapshots)
         for book in (standing.files, standing.foreign)
@@ -56,7 +56,7 @@ def test_totals_of_any_day_and_every_files_standing_are_the_same(
     paths = [at for at in standing if at in {location_key(path) for path in lake.paths()}]
     for path in data.draw(st.lists(st.sampled_from(paths), max_size=3)) if paths else ():
         assert explain_path(by_changes, path) == explain_path(wholly, path)
-    whole, changed = StorageHistory(wholly), StorageHistory(by_changes)
+    whole, changed = StoredBytes(wholly), StoredBytes(by_changes)
     for day in (None, data.draw(st.integers(0, 4 * len(days)))):
         moment = None if day is None else T0 + timedelta(days=day)
         assert changed.at(moment, paths) == whole.at(moment, paths)

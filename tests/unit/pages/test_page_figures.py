@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from meltline.app.services import ReadContext
-from meltline.app.storage.report import StorageHistory
+from meltline.app.storage.report import StoredBytes
 from meltline.cli.main import run
 from meltline.config.load import load_config
 from meltline.domain.deletion.gate import FailedExpectation, GateResult, HeldExpectation
@@ -56,7 +56,7 @@ def beside(tmp_path: Path) -> Iterator[Beside]:
 def fill(context: ReadContext) -> None:
     """A run with one plan, which its gate refused."""
     control = context.control
-    for state in StorageHistory(context).states:
+    for state in StoredBytes(context).states:
         row = KnownTable(state.uuid, state.name, state.location, state.location, "live", TODAY)
         control.registrations.save([row])
     control.runs.finish(RunRecord("r1", TODAY, TODAY, TODAY, json.dumps(SUMMARY)))

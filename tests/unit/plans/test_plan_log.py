@@ -12,7 +12,7 @@ from meltline.app.run.steps import STEPS
 from meltline.app.run_history.period import Period
 from meltline.app.run_history.plan_items import plan_items
 from meltline.app.run_history.plan_log import PlanFilter, find_plans, judged
-from meltline.app.run_history.run_log import Outcome, RunFilter, RunLine, find_runs, run_of
+from meltline.app.run_history.run_log import RunFilter, RunLine, RunOutcome, find_runs, run_of
 from meltline.app.safety.audit import decisions
 from meltline.app.storage.explain import explain_path
 from meltline.domain.deletion.plan import PlanKind, PlanState
@@ -101,14 +101,14 @@ def test_runs_tell_what_each_let_go_and_deleted() -> None:
     assert departed["files_departed"] > 0 and departed["files_purged"] == 0
     assert purged["files_purged"] == departed["files_departed"]
     assert purged["bytes_purged"] == departed["bytes_departed"] > 0
-    assert {line.outcome for line in lines.values()} == {Outcome.DONE}
+    assert {line.outcome for line in lines.values()} == {RunOutcome.DONE}
 
 
 def test_runs_are_found_by_table_day_and_what_they_came_to() -> None:
     lake, _, still = lake_of_two()
     lake.spoil(still.metadata_location)
     nights(lake, 18)
-    assert list(by_id(lake, outcomes=(Outcome.SKIPPED,))) == ["night-18"]
+    assert list(by_id(lake, outcomes=(RunOutcome.SKIPPED,))) == ["night-18"]
     assert list(by_id(lake, tables=("lake.air.busy",))) == ["night-17", "night-9"]
     assert list(by_id(lake, period=Period.day("2026-01-02"))) == ["night-1"]
     assert list(by_id(lake, limit=1)) == ["night-18"]
@@ -133,13 +133,13 @@ def test_a_run_that_did_something_and_left_a_table_out_is_done() -> None:
     nights(lake, 30)
     (line,) = by_id(lake, limit=1).values()
     assert line.as_json()["files_departed"] > 0
-    assert (line.outcome, line.outcome_text) == (Outcome.DONE, "done, 1 table left out")
+    assert (line.outcome, line.outcome_text) == (RunOutcome.DONE, "done, 1 table left out")
 
 
 def test_a_run_that_nobody_saw_end_is_unfinished() -> None:
     lake, _, _ = lake_of_two()
     lake.control.runs.start(RunRecord("killed", T0, lake.clock.now() + DAY))
-    assert by_id(lake)["killed"].outcome is Outcome.UNFINISHED
+    assert by_id(lake)["killed"].outcome is RunOutcome.UNFINISHED
 
 
 def test_steps_in_processes_of_their_own_leave_a_summary_and_the_last_one_ends_the_run() -> None:
@@ -154,7 +154,7 @@ def test_steps_in_processes_of_their_own_leave_a_summary_and_the_last_one_ends_t
         summary = run_step(step, services, lake.request("dag"))
         keep_summary(lake.control.runs, ended, step, summary)
     line = by_id(lake)["dag"]
-    assert (line.outcome, line.took) == (Outcome.SKIPPED, timedelta(minutes=5))
+    assert (line.outcome, line.took) == (RunOutcome.SKIPPED, timedelta(minutes=5))
     assert list(line.skipped) == ["lake.air.still"]
 
 

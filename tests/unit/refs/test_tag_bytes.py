@@ -4,7 +4,7 @@ from meltline.app.clone.clone import clone
 from meltline.app.refs.tags import add_tag, remove_tag
 from meltline.app.storage.tag_bytes import bytes_held_alone
 from meltline.domain.iceberg.timeline import Point
-from meltline.domain.time_travel.timetravel import Side, TagPoint, TravelPoint
+from meltline.domain.time_travel.timetravel import PointSide, TagPoint, TravelPoint
 from tests.lake.lake import Lake, Table
 
 
@@ -44,7 +44,7 @@ def test_of_two_tags_on_one_snapshot_neither_holds_it_alone() -> None:
 
 def test_what_a_clone_needs_too_is_not_held_by_a_tag_alone() -> None:
     lake, table = tagged("q1")
-    point = TravelPoint(Side.AT, TagPoint("q1"))
+    point = TravelPoint(PointSide.AT, TagPoint("q1"))
     clone(lake.services(), "lake.air.t", "lake.air.copy", point=point)
     lake.run()
     assert bytes_held_alone(lake.services(), table.name) == {"q1": 0}

@@ -23,8 +23,8 @@ from meltline.domain.iceberg.timeline import Point
 from meltline.domain.retention.policy import RETENTION
 from meltline.domain.time_travel.timetravel import (
     Moment,
+    PointSide,
     Resolved,
-    Side,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -48,16 +48,16 @@ def daily(count: int = 4, version: int = 2) -> tuple[Lake, Table]:
     return lake, table
 
 
-def found(lake: Lake, table: Table, side: Side, to: Selector) -> Resolved:
+def found(lake: Lake, table: Table, side: PointSide, to: Selector) -> Resolved:
     return locate(lake.services(), table.name, TravelPoint(side, to)).resolved
 
 
 def at(lake: Lake, table: Table, day: float) -> int | None:
-    return found(lake, table, Side.AT, Moment(T0 + day * DAY)).snapshot_id
+    return found(lake, table, PointSide.AT, Moment(T0 + day * DAY)).snapshot_id
 
 
 def before(lake: Lake, table: Table, day: float) -> int | None:
-    return found(lake, table, Side.BEFORE, Moment(T0 + day * DAY)).snapshot_id
+    return found(lake, table, PointSide.BEFORE, Moment(T0 + day * DAY)).snapshot_id
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -76,9 +76,9 @@ def test_at_includes_a_change_at_that_very_instant_and_before_does_not(version: 
 def test_the_answer_says_from_when_to_when_the_snapshot_was_current() -> None:
     lake, table = daily()
     _, second, _, last = table.snapshots
-    old = found(lake, table, Side.AT, Moment(T0 + 1.5 * DAY))
+    old = found(lake, table, PointSide.AT, Moment(T0 + 1.5 * DAY))
     assert old == Resolved(second, T0 + DAY, T0 + 2 * DAY)
-    assert found(lake, table, Side.AT, Moment(lake.clock.now())) == Resolved(
+    assert found(lake, table, PointSide.AT, Moment(lake.clock.now())) == Resolved(
         last, T0 + 3 * DAY, None
     )
 
@@ -108,9 +108,9 @@ def test_two_commits_in_one_millisecond_are_told_apart_by_at_and_before() -> Non
     lake, table = daily(2)
     table.append("a")
     table.append("b")
-    assert found(lake, table, Side.AT, Moment(lake.clock.now())).snapshot_id == table.head
+    assert found(lake, table, PointSide.AT, Moment(lake.clock.now())).snapshot_id == table.head
     now = lake.clock.now()
-    assert found(lake, table, Side.BEFORE, Moment(now)).snapshot_id == table.snapshots[1]
+    assert found(lake, table, PointSide.BEFORE, Moment(now)).snapshot_id == table.snapshots[1]
 
 
 def test_a_commit_on_a_branch_is_no_past_of_main() -> None:
@@ -129,7 +129,7 @@ def test_the_very_edge_of_the_window_is_inside() -> None:
     assert at(lake, table, 12.5) == table.snapshots[12]
     edge = Moment(T0 + 12.5 * DAY - MS)
     with pytest.raises(OutsideRetention) as refused:
-        found(lake, table, Side.AT, edge)
+        found(lake, table, PointSide.AT, edge)
     assert "2026-01-13T12:00:00Z" in refused.value.expected and "7d" in refused.value.expected
     assert "2026-01-20T12:00:00Z" in refused.value.expected
 
@@ -138,7 +138,7 @@ def test_outside_the_window_is_an_error_although_the_snapshot_is_still_there() -
     # TT-2, TT-32
     lake, table = daily(20)
     table.tag("old", table.snapshots[2])
-    for side in Side:
+    for side in PointSide:
         with pytest.raises(OutsideRetention):
             found(lake, table, side, Moment(T0 + 3 * DAY))
 
@@ -146,7 +146,7 @@ def test_outside_the_window_is_an_error_although_the_snapshot_is_still_there() -
 def test_a_time_to_come_is_an_error() -> None:
     lake, table = daily()
     with pytest.raises(OutsideRetention, match="a time to come"):
-        found(lake, table, Side.AT, Moment(lake.clock.now() + MS))
+        found(lake, table, PointSide.AT, Moment(lake.clock.now() + MS))
 
 
 def test_every_point_of_the_window_is_readable_after_every_run() -> None:
@@ -191,7 +191,7 @@ def test_with_no_retention_only_the_present_is_readable() -> None:
     lake, table = daily()
     name = find_object(lake.services(), str(table.name))
     change_policy(lake.services(), name, {RETENTION: "0"}, dry_run=False)
-    assert found(lake, table, Side.AT, Moment(lake.clock.now())).snapshot_id == table.head
+    assert found(lake, table, PointSide.AT, Moment(lake.clock.now())).snapshot_id == table.head
     with pytest.raises(OutsideRetention):
         at(lake, table, 3.4)
 
@@ -207,7 +207,7 @@ def test_a_table_that_was_replaced_is_readable_as_it_was_before() -> None:
     assert [e["snapshot-id"] for e in table.document["snapshot-log"]] == [new]
     lake.on(4).run()
     assert (at(lake, table, 2.5), before(lake, table, 3), at(lake, table, 3)) == (third, third, new)
-    old = found(lake, table, Side.AT, Moment(T0 + 2.5 * DAY))
+    old = found(lake, table, PointSide.AT, Moment(T0 + 2.5 * DAY))
     assert old == Resolved(third, T0 + 2 * DAY, T0 + 3 * DAY)
 
 
@@ -251,7 +251,7 @@ def test_before_the_first_commit_a_table_that_was_there_was_empty() -> None:
     lake.on(1)
     table.append("f")
     lake.on(2)
-    assert found(lake, table, Side.AT, Moment(T0 + 0.5 * DAY)) == Resolved(None, T0, T0 + DAY)
+    assert found(lake, table, PointSide.AT, Moment(T0 + 0.5 * DAY)) == Resolved(None, T0, T0 + DAY)
     with pytest.raises(OutsideRetention):
         at(lake, table, -0.5)
 
@@ -260,7 +260,7 @@ def test_a_table_that_nobody_has_written_to_is_empty_now() -> None:
     lake = Lake()
     table = lake.on(0).table("t")
     lake.on(1)
-    assert found(lake, table, Side.AT, Moment(lake.clock.now())) == Resolved(None, T0, None)
+    assert found(lake, table, PointSide.AT, Moment(lake.clock.now())) == Resolved(None, T0, None)
 
 
 def test_without_log_and_earlier_metadata_nobody_guesses() -> None:
@@ -284,15 +284,15 @@ def test_a_tag_is_readable_whatever_the_window() -> None:
     third = table.snapshots[2]
     add_tag(lake.services(), table.name, "q1", Point(third), None, dry_run=False)
     lake.on(60).run()
-    assert found(lake, table, Side.AT, TagPoint("q1")).snapshot_id == third
+    assert found(lake, table, PointSide.AT, TagPoint("q1")).snapshot_id == third
     with pytest.raises(OutsideRetention):
-        found(lake, table, Side.BEFORE, TagPoint("q1"))
+        found(lake, table, PointSide.BEFORE, TagPoint("q1"))
 
 
 def test_before_a_tag_is_what_was_current_before_its_snapshot() -> None:
     lake, table = daily(4)
     table.tag("q1", table.snapshots[2])
-    assert found(lake, table, Side.BEFORE, TagPoint("q1")).snapshot_id == table.snapshots[1]
+    assert found(lake, table, PointSide.BEFORE, TagPoint("q1")).snapshot_id == table.snapshots[1]
 
 
 @pytest.mark.parametrize("name", ["never", "main", "b"])
@@ -300,7 +300,7 @@ def test_what_is_no_tag_is_not_read_by_that_name(name: str) -> None:
     lake, table = daily()
     table.branch("b", table.head)
     with pytest.raises(RefNotFound, match=name):
-        found(lake, table, Side.AT, TagPoint(name))
+        found(lake, table, PointSide.AT, TagPoint(name))
 
 
 # --- offsets, names -------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def test_an_offset_counts_back_from_now() -> None:
 
 def test_a_table_that_is_not_there_or_was_dropped_is_named() -> None:
     lake, table = daily()
-    now = TravelPoint(Side.AT, Moment(lake.clock.now()))
+    now = TravelPoint(PointSide.AT, Moment(lake.clock.now()))
     with pytest.raises(TableNotFound):
         locate(lake.services(), TableName.parse("lake.air.never"), now)
     drop(lake.services(), str(table.name), dry_run=False)
@@ -349,7 +349,7 @@ def test_the_snapshot_is_leased_while_it_is_read_and_no_longer() -> None:
     # TT-4
     lake, table = daily()
     reader = WatchingReader(lake)
-    point = TravelPoint(Side.AT, Moment(T0 + 1.5 * DAY))
+    point = TravelPoint(PointSide.AT, Moment(T0 + 1.5 * DAY))
     answer = query(lake.services(), lambda: reader, table.name, point, limit=5)
     second = table.snapshots[1]
     assert answer.located.resolved.snapshot_id == second and answer.located.tier == "hot"
@@ -364,10 +364,10 @@ def test_nothing_is_started_for_a_point_that_cannot_be_read() -> None:
     def start() -> WatchingReader:
         raise AssertionError("a JVM was started for nothing")
 
-    ahead = TravelPoint(Side.AT, Moment(lake.clock.now() + DAY))
+    ahead = TravelPoint(PointSide.AT, Moment(lake.clock.now() + DAY))
     with pytest.raises(OutsideRetention):
         query(lake.services(), start, table.name, ahead)
-    here = TravelPoint(Side.AT, Moment(lake.clock.now()))
+    here = TravelPoint(PointSide.AT, Moment(lake.clock.now()))
     with pytest.raises(UsageInvalid, match="limit"):
         query(lake.services(), start, table.name, here, limit=-1)
 
@@ -382,7 +382,7 @@ def test_the_snapshots_own_schema_is_read_on_request() -> None:
         document["current-schema-id"] = 1
 
     table.edit(renamed)
-    point = TravelPoint(Side.AT, Moment(T0 + DAY))
+    point = TravelPoint(PointSide.AT, Moment(T0 + DAY))
     located = locate(lake.services(), table.name, point)
     assert located.view(SchemaChoice.CURRENT) == PastView(table.name, table.head)
     assert located.view(SchemaChoice.SNAPSHOT) == PastView(table.name, table.head, 0)

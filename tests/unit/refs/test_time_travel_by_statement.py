@@ -12,8 +12,8 @@ from meltline.domain.errors import (
 )
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
+    PointSide,
     Resolved,
-    Side,
     StatementPoint,
 )
 from meltline.ports import StatementRecord, StatementState
@@ -39,8 +39,8 @@ def test_a_statement_of_two_commits_is_at_its_last_and_before_its_first() -> Non
     mark(table, "s-1", second, third)
     lake.on(4)
     statement = StatementPoint("s-1")
-    assert found(lake, table, Side.AT, statement).snapshot_id == third
-    assert found(lake, table, Side.BEFORE, statement).snapshot_id == first
+    assert found(lake, table, PointSide.AT, statement).snapshot_id == third
+    assert found(lake, table, PointSide.BEFORE, statement).snapshot_id == first
 
 
 def test_a_statement_whose_two_commits_share_a_millisecond_is_told_apart_from_its_neighbours() -> (
@@ -50,8 +50,8 @@ def test_a_statement_whose_two_commits_share_a_millisecond_is_told_apart_from_it
     around = [table.append(name) for name in ("before", "one", "two", "after")]
     mark(table, "s-1", around[1], around[2])
     statement = StatementPoint("s-1")
-    assert found(lake, table, Side.BEFORE, statement).snapshot_id == around[0]
-    assert found(lake, table, Side.AT, statement).snapshot_id == around[2]
+    assert found(lake, table, PointSide.BEFORE, statement).snapshot_id == around[0]
+    assert found(lake, table, PointSide.AT, statement).snapshot_id == around[2]
 
 
 def test_a_statement_that_a_rollback_brought_back_is_where_it_first_was() -> None:
@@ -62,8 +62,8 @@ def test_a_statement_that_a_rollback_brought_back_is_where_it_first_was() -> Non
     table.rollback(second)
     lake.on(4)
     statement = StatementPoint("s-1")
-    assert found(lake, table, Side.AT, statement) == Resolved(second, T0 + DAY, T0 + 2 * DAY)
-    assert found(lake, table, Side.BEFORE, statement).snapshot_id == first
+    assert found(lake, table, PointSide.AT, statement) == Resolved(second, T0 + DAY, T0 + 2 * DAY)
+    assert found(lake, table, PointSide.BEFORE, statement).snapshot_id == first
 
 
 def test_before_the_statement_that_first_wrote_a_table_it_was_empty() -> None:
@@ -72,7 +72,7 @@ def test_before_the_statement_that_first_wrote_a_table_it_was_empty() -> None:
     lake.on(1)
     mark(table, "s-1", table.append("f"))
     lake.on(2)
-    assert found(lake, table, Side.BEFORE, StatementPoint("s-1")).snapshot_id is None
+    assert found(lake, table, PointSide.BEFORE, StatementPoint("s-1")).snapshot_id is None
 
 
 def test_before_the_statement_that_replaced_a_table_is_the_table_before() -> None:
@@ -81,7 +81,7 @@ def test_before_the_statement_that_replaced_a_table_is_the_table_before() -> Non
     lake.on(2)
     mark(table, "s-1", table.start_over("n"))
     lake.on(3)
-    assert found(lake, table, Side.BEFORE, StatementPoint("s-1")).snapshot_id == second
+    assert found(lake, table, PointSide.BEFORE, StatementPoint("s-1")).snapshot_id == second
 
 
 def test_a_statement_on_a_branch_means_its_time_on_main() -> None:
@@ -92,7 +92,7 @@ def test_a_statement_on_a_branch_means_its_time_on_main() -> None:
     lake.on(3)
     table.append("y")
     lake.on(4)
-    for side in Side:
+    for side in PointSide:
         assert found(lake, table, side, StatementPoint("s-1")).snapshot_id == table.snapshots[1]
 
 
@@ -106,8 +106,8 @@ def test_a_query_means_the_instant_at_which_it_was_completed() -> None:
     lake, table = daily(4)
     first, second, *_ = table.snapshots
     statement = recorded(lake, StatementState.COMPLETED, T0 + DAY)
-    assert found(lake, table, Side.AT, statement).snapshot_id == second
-    assert found(lake, table, Side.BEFORE, statement).snapshot_id == first
+    assert found(lake, table, PointSide.AT, statement).snapshot_id == second
+    assert found(lake, table, PointSide.BEFORE, statement).snapshot_id == first
 
 
 def test_a_running_or_failed_statement_is_no_point() -> None:
@@ -117,14 +117,14 @@ def test_a_running_or_failed_statement_is_no_point() -> None:
         statement = recorded(lake, state, ended)
         mark(table, "q-1", table.head)
         with pytest.raises(StatementNotCompleted, match="q-1"):
-            found(lake, table, Side.AT, statement)
+            found(lake, table, PointSide.AT, statement)
 
 
 def test_an_unknown_statement_is_an_error() -> None:
     # TT-31
     lake, table = daily()
     with pytest.raises(StatementNotFound, match="s-9"):
-        found(lake, table, Side.AT, StatementPoint("s-9"))
+        found(lake, table, PointSide.AT, StatementPoint("s-9"))
 
 
 def test_a_statement_outside_the_window_is_an_error_although_its_snapshot_is_current() -> None:
@@ -132,4 +132,4 @@ def test_a_statement_outside_the_window_is_an_error_although_its_snapshot_is_cur
     mark(table, "s-1", table.head)
     lake.on(20)
     with pytest.raises(OutsideRetention):
-        found(lake, table, Side.AT, StatementPoint("s-1"))
+        found(lake, table, PointSide.AT, StatementPoint("s-1"))

@@ -11,7 +11,7 @@ from meltline.app.observe.observe import observe
 from meltline.app.retention.holds import add_hold
 from meltline.app.run.gate_step import run_gate
 from meltline.app.services import RunContext
-from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statement_results import StatementResult
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.domain.deletion.plan import Plan, PlanState
 from meltline.domain.errors import (
@@ -59,7 +59,7 @@ class Vacuuming:
         self.opened.append(app)
         return self.lake.services(**self.changes)
 
-    def __call__(self, text: str) -> Outcome:
+    def __call__(self, text: str) -> StatementResult:
         def engine() -> SqlEngine:
             raise AssertionError("SQL was sent to Spark")
 

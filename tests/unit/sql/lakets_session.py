@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meltline.app.services import RunContext
-from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statement_results import StatementResult
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.ports import SqlEngine
@@ -48,7 +48,7 @@ class LaketsSession:
         self.opened.append(app)
         return self.lake.services(run_id=run_id)
 
-    def __call__(self, text: str) -> Outcome:
+    def __call__(self, text: str) -> StatementResult:
         def engine() -> SqlEngine:
             raise AssertionError("SQL was sent to Spark")
 

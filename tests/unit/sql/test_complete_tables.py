@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from meltline.app.services import RunContext
-from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statement_results import StatementResult
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.domain.chunks.complete import CompleteRead
 from meltline.domain.deletion.limits import ChunkSettings
@@ -47,7 +47,7 @@ class Session:
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
         return ReadRows((), ())
 
-    def __call__(self, text: str) -> Outcome:
+    def __call__(self, text: str) -> StatementResult:
         services = self.tiers.lake.services()
         settings = ChunkSettings(max_drop_share=1.0, all_suffix=self.suffix)
         services = replace(services, config=replace(services.config, chunks=settings))

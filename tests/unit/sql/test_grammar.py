@@ -13,7 +13,7 @@ from meltline.domain.iceberg.objects import ObjectKind
 from meltline.domain.retention.policy import INFINITE, MIN_RETENTION, RETENTION
 from meltline.domain.time_travel.timetravel import (
     Moment,
-    Side,
+    PointSide,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -52,11 +52,11 @@ MORNING = TimestampSelector(datetime(2024, 6, 26, 16, 20, tzinfo=UTC))
 
 
 def at(selector: Any) -> PointInTime:
-    return PointInTime(Side.AT, selector)
+    return PointInTime(PointSide.AT, selector)
 
 
 def before(selector: Any) -> PointInTime:
-    return PointInTime(Side.BEFORE, selector)
+    return PointInTime(PointSide.BEFORE, selector)
 
 
 def reads(text: str, table: str, point: PointInTime) -> Query:
@@ -376,12 +376,12 @@ def point(expression: str) -> TravelPoint:
     ],
 )  # fmt: skip
 def test_a_point_is_a_moment_of_the_statements_own_now(expression: str, moment: datetime) -> None:
-    assert point(expression) == TravelPoint(Side.AT, Moment(moment.replace(tzinfo=UTC)))
+    assert point(expression) == TravelPoint(PointSide.AT, Moment(moment.replace(tzinfo=UTC)))
 
 
 def test_a_statement_is_a_point_whatever_is_in_its_id() -> None:
     assert point("STATEMENT => 'it''s \\\\ \\'x'") == TravelPoint(
-        Side.AT, StatementPoint("it's \\ 'x")
+        PointSide.AT, StatementPoint("it's \\ 'x")
     )
 
 

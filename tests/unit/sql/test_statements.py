@@ -11,7 +11,7 @@ import pytest
 from meltline.app.catalog.resolve import find_object
 from meltline.app.retention.policies import show_policies
 from meltline.app.services import RunContext
-from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statement_results import StatementResult
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.app.time_travel.query import SchemaChoice
 from meltline.domain.errors import (
@@ -79,7 +79,7 @@ class Session:
     engine: WatchingEngine
     standing: ObjectName = HERE
 
-    def __call__(self, text: str, **more: Any) -> Outcome:
+    def __call__(self, text: str, **more: Any) -> StatementResult:
         request = replace(StatementRequest(text, self.standing), **more)
         return run_statement(self.lake.services(), lambda: self.engine, request, self.services)
 

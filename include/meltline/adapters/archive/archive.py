@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import groupby
 
 from meltline.adapters.archive.batches import (
-    Batch,
     BatchLimits,
+    CopyBatch,
     ManifestsByPath,
-    Pending,
+    PendingCopy,
     Ready,
     completed,
     read_pending,
@@ -123,7 +123,7 @@ class _Round:
         self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
     ) -> Generator[Outcome, None, bool]:
         """Yields outcomes as they come. Returns False where a no ended it."""
-        batch = Batch()
+        batch = CopyBatch()
         for request in requests:
             try:
                 table, chosen = self._open(request)
@@ -140,7 +140,7 @@ class _Round:
                 if batch.is_full(self._limits):
                     if not (yield from self._carry_out(batch, may_go_on)):
                         return False
-                    batch = Batch()
+                    batch = CopyBatch()
         return (yield from self._carry_out(batch, may_go_on))
 
     def _open(self, request: HandoffRequest) -> tuple[TablePair, Sequence[ChosenSnapshot]]:
@@ -160,7 +160,7 @@ class _Round:
         return table, new
 
     def _carry_out(
-        self, batch: Batch, may_go_on: Callable[[], bool]
+        self, batch: CopyBatch, may_go_on: Callable[[], bool]
     ) -> Generator[Outcome, None, bool]:
         """Copies, rewrites and registers; returns False where a no came before all was copied."""
         if not batch.snapshots:
@@ -177,7 +177,7 @@ class _Round:
             yield from self._registered(list(group), fresh, credit)
         return True
 
-    def _replaced(self, batch: Batch) -> list[str]:
+    def _replaced(self, batch: CopyBatch) -> list[str]:
         """Manifests of cold that lay next to the batch, and that its last snapshots do not name."""
         newest = {pending.table.request.cold: pending for pending in batch.snapshots}
         targets = {path for pending in newest.values() for path in pending.targets.values()}
@@ -186,7 +186,7 @@ class _Round:
 
     def _registered(
         self,
-        group: Sequence[Pending],
+        group: Sequence[PendingCopy],
         fresh: Mapping[str, ManifestDone],
         credit: dict[str, ManifestDone],
     ) -> Iterator[Outcome]:

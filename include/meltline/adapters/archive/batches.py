@@ -8,9 +8,9 @@ from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.copy_tasks import ManifestDone, settle
 from meltline.adapters.archive.rewriting.manifests import (
     ColdManifest,
+    EntryTotals,
     Need,
     NeededFile,
-    Totals,
     rewrite_list,
 )
 from meltline.adapters.archive.workers import Crew
@@ -40,7 +40,7 @@ class BatchLimits:
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingCopy:
     """A snapshot that is to be handed over, its manifest list read.
 
     Attributes:
@@ -71,7 +71,7 @@ class Pending:
                 raise _not_whole(manifest.path, done.error)
 
 
-def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> Pending:
+def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> PendingCopy:
     """Reads what a snapshot needs.
 
     Raises:
@@ -86,18 +86,18 @@ def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> Pe
         listed = b""
         manifests = tuple(ManifestFile(path, 0) for path in chosen.snapshot.inline_manifests)
     targets = {manifest.path: stores.target(manifest.path) for manifest in manifests}
-    return Pending(table, chosen, listed, manifests, targets)
+    return PendingCopy(table, chosen, listed, manifests, targets)
 
 
 @dataclass
-class Batch:
+class CopyBatch:
     """Snapshots that are handed over together, and the manifests that cold lacks for them."""
 
-    snapshots: list[Pending] = field(default_factory=list)
+    snapshots: list[PendingCopy] = field(default_factory=list)
     manifests: dict[str, ManifestFile] = field(default_factory=dict)
     entries: int = 0
 
-    def add(self, pending: Pending, prior: ManifestsByPath) -> None:
+    def add(self, pending: PendingCopy, prior: ManifestsByPath) -> None:
         """Takes one more."""
         self.snapshots.append(pending)
         for manifest in pending.manifests:
@@ -127,7 +127,7 @@ class Ready:
 def completed(
     stores: Stores,
     crew: Crew,
-    pending: Pending,
+    pending: PendingCopy,
     prior: ManifestsByPath,
     credit: dict[str, ManifestDone],
 ) -> Ready:
@@ -157,7 +157,7 @@ def completed(
         proof = brought.proof
         sizes.append(proof.bytes)
         copied += [proof.bytes] if brought.is_new else []
-    totals = sum((manifest.totals for manifest in manifests), Totals())
+    totals = sum((manifest.totals for manifest in manifests), EntryTotals())
     done = HandedOver(
         pending.snapshot.snapshot_id,
         files=totals.files + len(sizes),
@@ -189,7 +189,7 @@ def _not_whole(path: str, error: str) -> StoreRefused:
     )
 
 
-def _registration(stores: Stores, pending: Pending, done: HandedOver) -> Registration:
+def _registration(stores: Stores, pending: PendingCopy, done: HandedOver) -> Registration:
     snapshot, table = pending.snapshot, pending.table
     before = table.archived.get(snapshot.snapshot_id)
     path = snapshot.manifest_list

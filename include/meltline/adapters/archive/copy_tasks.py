@@ -16,9 +16,9 @@ from meltline.adapters.archive.rewriting.delete_files import (
 )
 from meltline.adapters.archive.rewriting.manifests import (
     Amended,
+    EntryTotals,
     Need,
     NeededFile,
-    Totals,
     is_readable,
     rewrite_manifest,
     same_records,
@@ -82,7 +82,7 @@ class ManifestDone:
 
     path: str
     bytes: int = 0
-    totals: Totals = field(default_factory=Totals)
+    totals: EntryTotals = field(default_factory=EntryTotals)
     files_copied: int = 0
     bytes_copied: int = 0
     proof: CopyProof | None = None

@@ -7,7 +7,7 @@ folder, it names the copies in hot; position deletes and vectors are rewritten l
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from meltline.adapters.archive.batches import Pending, completed, read_pending
+from meltline.adapters.archive.batches import PendingCopy, completed, read_pending
 from meltline.adapters.archive.cold_tables import TablePair
 from meltline.adapters.archive.copies import Stores
 from meltline.adapters.archive.rewriting.manifests import ColdManifest
@@ -66,7 +66,7 @@ class _NoBook:
         return
 
 
-def _pending(stores: Stores, cold: TableMetadata, snapshot_id: int) -> Pending:
+def _pending(stores: Stores, cold: TableMetadata, snapshot_id: int) -> PendingCopy:
     snapshot = cold.snapshots[snapshot_id]
     content = stores.read(cold.metadata_location)
     document = parse_json(cold.name, cold.metadata_location, content)

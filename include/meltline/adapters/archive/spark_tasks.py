@@ -16,7 +16,7 @@ from meltline.adapters.archive.copy_tasks import (
     read_again,
     write_manifest,
 )
-from meltline.adapters.archive.rewriting.manifests import Amended, Need, NeededFile, Totals
+from meltline.adapters.archive.rewriting.manifests import Amended, EntryTotals, Need, NeededFile
 from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.units import from_millis, to_millis
@@ -256,7 +256,7 @@ def manifest_done(row: Row) -> ManifestDone:
     return ManifestDone(
         row["path"],
         row["bytes"],
-        Totals(row["files"], row["total_bytes"], row["rows"]),
+        EntryTotals(row["files"], row["total_bytes"], row["rows"]),
         row["files_copied"],
         row["bytes_copied"],
         proof_of(row),

@@ -29,7 +29,7 @@ class MovedOn(Exception):
 
 
 @dataclass(frozen=True)
-class Removal:
+class RowRemoval:
     """Data files that leave.
 
     Attributes:
@@ -112,7 +112,7 @@ class ColdBranch:
             self._commit(builder.removeSnapshots(nothing))
         return int(summary.get("added-records") or 0)
 
-    def remove(self, removal: Removal) -> None:
+    def remove(self, removal: RowRemoval) -> None:
         """Commits to the branch that some data files leave.
 
         Raises:
@@ -227,7 +227,7 @@ class ColdBranch:
             next="unset spark.wap.id, or write.wap.enabled of the table",
         )
 
-    def _files(self, removal: Removal) -> Any:
+    def _files(self, removal: RowRemoval) -> Any:
         """Iceberg's own objects of the files: by these it opens no manifest that has none."""
         expected = set(removal.paths)
         for ranges in (removal.ranges, None):

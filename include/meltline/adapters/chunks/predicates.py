@@ -46,7 +46,7 @@ def ordinals(unit: Unit, chunks: Iterable[str]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Moment:
+class PredicateTime:
     """A date and an hour of it, in Spark SQL."""
 
     day: str
@@ -62,9 +62,9 @@ def chunk_ordinal(layout: ChunkLayout, value: str) -> str:
     """
     column, unit = layout.column, layout.unit
     if column.kind is ColumnKind.DATE:
-        return moment_ordinal(unit, Moment(value))
+        return moment_ordinal(unit, PredicateTime(value))
     if column.kind is ColumnKind.TIMESTAMP:
-        return moment_ordinal(unit, Moment(f"CAST({value} AS DATE)", f"hour({value})"))
+        return moment_ordinal(unit, PredicateTime(f"CAST({value} AS DATE)", f"hour({value})"))
     if column.kind is ColumnKind.TIMESTAMPTZ:
         return _counted_ordinal(unit, f"unix_micros({value})", 1)
     if column.pattern in _SCALES:
@@ -72,7 +72,7 @@ def chunk_ordinal(layout: ChunkLayout, value: str) -> str:
     return moment_ordinal(unit, _written_moment(column.pattern, f"CAST({value} AS STRING)"))
 
 
-def moment_ordinal(unit: Unit, moment: Moment) -> str:
+def moment_ordinal(unit: Unit, moment: PredicateTime) -> str:
     """The number of the chunk of a date and hour; null where the calendar has no such chunk."""
     day = moment.day
     number = {
@@ -100,7 +100,7 @@ def _counted_ordinal(unit: Unit, count: str, length: int) -> str:
         number = floored(count, _HOUR // length)
     else:
         days = floored(count, _DAY // length)
-        number = moment_ordinal(unit, Moment(f"date_from_unix_date(CAST({days} AS INT))"))
+        number = moment_ordinal(unit, PredicateTime(f"date_from_unix_date(CAST({days} AS INT))"))
     return f"CASE WHEN {count} >= {first}L AND {count} < {last}L THEN {number} END"
 
 
@@ -109,7 +109,7 @@ def _count(moment: datetime, length: int) -> int:
     return -((EPOCH - moment) // timedelta(microseconds=length))
 
 
-def _written_moment(pattern: str, text: str) -> Moment:
+def _written_moment(pattern: str, text: str) -> PredicateTime:
     """Of digits at fixed places; null where the text is not exactly what the pattern would write.
 
     A value that is read and written otherwise would sort in another place than its time.
@@ -132,7 +132,7 @@ def _written_moment(pattern: str, text: str) -> Moment:
     # A day that the month does not have becomes null, whatever the session makes of bad casts.
     moment = f"TRY_CAST(CASE WHEN {' AND '.join(holds)} THEN concat({day}) END AS DATE)"
     hour = f"TRY_CAST({parts['%H']} AS BIGINT)" if "%H" in parts else "0"
-    return Moment(moment, hour)
+    return PredicateTime(moment, hour)
 
 
 def _limits(unit: Unit) -> tuple[datetime, datetime]:

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
+from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, RowRemoval
 from meltline.adapters.chunks.predicates import (
     chunk_ordinal,
     in_chunks,
@@ -91,10 +91,10 @@ def _said(request: CopyRequest) -> dict[str, str]:
     return {SYNC_COMMIT: str(request.upto)}
 
 
-def _removal(request: CopyRequest) -> Removal:
+def _removal(request: CopyRequest) -> RowRemoval:
     is_timed = request.replaced is not None and UNBOUNDED not in request.replaced
     ranges = pruning_ranges(request.layout, request.replaced or ()) if is_timed else ()
-    return Removal(request.removed, request.layout, ranges, _said(request))
+    return RowRemoval(request.removed, request.layout, ranges, _said(request))
 
 
 @dataclass(frozen=True)

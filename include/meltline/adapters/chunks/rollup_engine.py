@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, Removal
+from meltline.adapters.chunks.cold_branch import BRANCH, ColdBranch, MovedOn, RowRemoval
 from meltline.adapters.chunks.predicates import few_ranges, within
 from meltline.adapters.spark.jvm import ENGINE_FAILURES, shown_failure
 from meltline.adapters.spark.pinned_tables import PinnedTables
@@ -117,7 +117,7 @@ class SparkRollups:
             written = branch.appended(before)
         if change.files:
             layout = _bucket_layout(branch, refresh.query)
-            branch.remove(Removal(change.files, layout, few_ranges(change.ranges), summary))
+            branch.remove(RowRemoval(change.files, layout, few_ranges(change.ranges), summary))
         return RefreshOutcome(change.buckets, written, len(change.files))
 
 

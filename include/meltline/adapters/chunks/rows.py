@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from meltline.adapters.chunks.predicates import (
-    Moment,
+    PredicateTime,
     chunk_name,
     chunk_ordinal,
     floored,
@@ -362,18 +362,18 @@ class _Places:
         return moment_ordinal(unit, first), moment_ordinal(unit, last)
 
 
-def _moments(value: str, transform: str) -> tuple[Moment, Moment]:
+def _moments(value: str, transform: str) -> tuple[PredicateTime, PredicateTime]:
     """The first and the last hour of a partition, of which Iceberg keeps the number since 1970."""
     if transform == "hour":
         day = f"date_from_unix_date(CAST({floored(value, 24)} AS INT))"
-        hour = Moment(day, f"pmod({value}, 24)")
+        hour = PredicateTime(day, f"pmod({value}, 24)")
         return hour, hour
     if transform == "day":
-        return Moment(value), Moment(value, "23")
+        return PredicateTime(value), PredicateTime(value, "23")
     months = value if transform == "month" else f"{value} * 12"
     start = f"add_months(DATE '1970-01-01', {months})"
     end = f"date_sub(add_months({start}, {1 if transform == 'month' else 12}), 1)"
-    return Moment(start), Moment(end, "23")
+    return PredicateTime(start), PredicateTime(end, "23")
 
 
 def _most(function: str, values: list[str]) -> str:

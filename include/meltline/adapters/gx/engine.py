@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         AbstractDataContext,
     )
 
-    from meltline.adapters.gx.validation import Outcome, Validation
+    from meltline.adapters.gx.validation import SuiteOutcome, Validation
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ def _import() -> None:
         from meltline.adapters.gx import docs, validation  # noqa: F401, PLC0415
 
 
-def _failures(outcomes: "Sequence[Outcome]", facts: GateFacts) -> Iterator[FailedExpectation]:
+def _failures(outcomes: "Sequence[SuiteOutcome]", facts: GateFacts) -> Iterator[FailedExpectation]:
     for outcome in outcomes:
         expectation = outcome.expectation
         if outcome.crash:
@@ -198,7 +198,7 @@ def _failures(outcomes: "Sequence[Outcome]", facts: GateFacts) -> Iterator[Faile
             yield FailedExpectation(str(expectation), examples or facts.plan_id, observed)
 
 
-def _held(answered: "Sequence[Outcome]", facts: GateFacts) -> Iterator[HeldExpectation]:
+def _held(answered: "Sequence[SuiteOutcome]", facts: GateFacts) -> Iterator[HeldExpectation]:
     for outcome in answered:
         if facts.plan_id not in outcome.violated:
             expectation = outcome.expectation

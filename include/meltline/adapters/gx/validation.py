@@ -42,7 +42,7 @@ RESULT_FORMAT = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SuiteOutcome:
     """What Great Expectations found out about one expectation, for every plan at once.
 
     Attributes:
@@ -62,7 +62,7 @@ class Outcome:
 class Validation:
     """The outcomes of one validation, and the result that they were read from."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SuiteOutcome, ...]
     report: ExpectationSuiteValidationResult
 
 
@@ -140,7 +140,7 @@ def _frame(suite: Suite, evidence: Sequence[GateFacts]) -> pd.DataFrame:
 
 def outcomes_of(
     suite: Suite, report: ExpectationSuiteValidationResult, rows: int
-) -> Iterator[Outcome]:
+) -> Iterator[SuiteOutcome]:
     """Reads a result, and believes no answer of it that is not there, raised or contradicts itself.
 
     Args:
@@ -160,9 +160,9 @@ def outcomes_of(
             absent = _unexpected(present, rows)
             violated = _unexpected(right, rows, missing=len(absent))
         except _NoAnswer as reason:
-            yield Outcome(expectation, crash=str(reason))
+            yield SuiteOutcome(expectation, crash=str(reason))
         else:
-            yield Outcome(expectation, absent, violated)
+            yield SuiteOutcome(expectation, absent, violated)
 
 
 class _NoAnswer(Exception):

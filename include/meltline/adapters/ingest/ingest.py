@@ -32,7 +32,7 @@ from meltline.adapters.ingest.ingest_job import (
 )
 from meltline.adapters.ingest.outcome_rows import outcome_of
 from meltline.adapters.manifests.path_hash import key_hash
-from meltline.adapters.manifests.spark_decoder import Step
+from meltline.adapters.manifests.spark_decoder import DecodeStep
 from meltline.adapters.spark.jvm import ENGINE_FAILURES
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import ManifestOutcome
@@ -222,10 +222,10 @@ class ManifestRows:
         return decoded_there(self._store, table, rows)
 
 
-def _step(step: SnapshotDelta | None) -> Step | None:
+def _step(step: SnapshotDelta | None) -> DecodeStep | None:
     if step is None:
         return None
-    return Step(step.snapshot.snapshot_id, step.snapshot.sequence_number, step.is_first)
+    return DecodeStep(step.snapshot.snapshot_id, step.snapshot.sequence_number, step.is_first)
 
 
 def _without(requests: Sequence[ReadRequest], outcomes: Outcomes) -> Sequence[ReadRequest]:

@@ -24,7 +24,7 @@ from meltline.adapters.manifests.fastavro_reader import (
 )
 from meltline.adapters.manifests.path_hash import key_hash, part_hash
 from meltline.adapters.manifests.prefix_reads import read_prefix, read_whole
-from meltline.adapters.manifests.spark_decoder import Step
+from meltline.adapters.manifests.spark_decoder import DecodeStep
 from meltline.adapters.spark.distribution import spread
 from meltline.concurrency import thread_map
 from meltline.domain.errors import MeltlineError, MetadataUnreadable, StoreRefused
@@ -82,7 +82,7 @@ class ReadRequest:
 
     table_uuid: str
     manifest: ManifestFile
-    step: Step | None = None
+    step: DecodeStep | None = None
 
     def snapshot_of(self, file: ManifestEntry) -> int | None:
         """The snapshot that its row in the ledger names: the step's, else the file's own."""
@@ -166,7 +166,7 @@ def _reader(
                 )
                 step = None
                 if row["step_id"] is not None:
-                    step = Step(row["step_id"], row["step_number"], row["step_is_first"])
+                    step = DecodeStep(row["step_id"], row["step_number"], row["step_is_first"])
                 request = ReadRequest(row["table_uuid"], manifest, step)
                 outcomes.append(columns.read(request, _front(store, request)))
                 if len(columns) >= _ROWS_PER_BATCH:
@@ -206,7 +206,9 @@ class _Columns:
             self._add(request, entries, none, none)
         return outcome
 
-    def _read_changes(self, front: Prefix, request: ReadRequest, step: Step) -> ManifestOutcome:
+    def _read_changes(
+        self, front: Prefix, request: ReadRequest, step: DecodeStep
+    ) -> ManifestOutcome:
         changed = read_changes(front, request.manifest, self._owners, step)
         if changed.outcome.error and not front.is_whole:
             whole = _read(self._store, request, read_whole)
@@ -315,7 +317,9 @@ class Changed:
     until: Sequence[int | None] = ()
 
 
-def read_changes(front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step: Step) -> Changed:
+def read_changes(
+    front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step: DecodeStep
+) -> Changed:
     """Decodes what a step's snapshot changed: all of a manifest, or nothing.
 
     Of the first step all that is alive counts as added, each file since it really was.
@@ -344,7 +348,9 @@ def read_changes(front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step
     return Changed(outcome, changed, since, [None] * len(live) + [step.number] * len(removed))
 
 
-def _entries_of_step(front: Prefix, manifest: ManifestFile, step: Step) -> Sequence[ManifestEntry]:
+def _entries_of_step(
+    front: Prefix, manifest: ManifestFile, step: DecodeStep
+) -> Sequence[ManifestEntry]:
     if step.is_first:
         return checked_entries(manifest, front.content)
     return changed_entries(manifest, front)
@@ -361,7 +367,7 @@ def _numbered(file: ManifestEntry, manifest: ManifestFile) -> int:
     return manifest.sequence_number if file.status == EntryStatus.ADDED else 0
 
 
-def _ambiguity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: Step) -> str:
+def _ambiguity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: DecodeStep) -> str:
     """Why changes do not belong to their step, or do not say since when a file was there."""
     if step.is_first:
         return manifest.contradiction(counts_of(file.status for file in entries))

@@ -77,7 +77,7 @@ _Unit = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Step:
+class DecodeStep:
     """A snapshot of a line, as far as reading its changes has to know it (see `SnapshotDelta`)."""
 
     snapshot_id: int
@@ -96,7 +96,7 @@ class BulkManifest:
     table_uuid: str
     manifest: ManifestFile
     homes: tuple[str, ...]
-    step: Step | None = None
+    step: DecodeStep | None = None
 
     @property
     def id(self) -> int:

@@ -29,7 +29,7 @@ _KEYS = {
 """What gives a store its keys: in the configuration, and in the environment."""
 
 
-class _Kind(NamedTuple):
+class _StoreErrorKind(NamedTuple):
     """What kind of trouble an error is.
 
     Attributes:
@@ -45,10 +45,10 @@ class _Kind(NamedTuple):
     next: str = "check the store, its address and the credentials in meltline.yaml"
 
 
-def _kind_of(error: Exception) -> _Kind:
+def _kind_of(error: Exception) -> _StoreErrorKind:
     reason = _words_of(error)
     if _ENDED.search(str(error)):
-        return _Kind(
+        return _StoreErrorKind(
             CredentialsExpired,
             f"the credentials have ended: {reason}",
             "credentials that are still good",
@@ -56,20 +56,20 @@ def _kind_of(error: Exception) -> _Kind:
         )
     if _NO_KEYS.search(reason):
         keys = next((each for store, each in _KEYS.items() if f" {store} " in reason), ("keys",))
-        return _Kind(
+        return _StoreErrorKind(
             CredentialsMissing,
             f"no credentials: {' and '.join(keys)} are not set, and this machine gave none",
             f"{', or '.join(keys)}; or a role of this machine",
             "give the catalog these properties in meltline.yaml, or set the variables",
         )
     if _NO_BUCKET.search(reason):
-        return _Kind(
+        return _StoreErrorKind(
             StoreRefused,
             "there is no such bucket",
             "a bucket (container) of that name",
             "make it, or correct the `warehouse` in meltline.yaml",
         )
-    return _Kind(StoreRefused, reason)
+    return _StoreErrorKind(StoreRefused, reason)
 
 
 def _words_of(error: Exception) -> str:

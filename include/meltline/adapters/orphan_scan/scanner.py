@@ -222,7 +222,7 @@ class SparkListing:
 
 
 @dataclass(frozen=True)
-class _Round:
+class _ScanRound:
     """What one job has listed: files that nothing kept, and its notes."""
 
     files: DataFrame
@@ -282,7 +282,7 @@ class SparkSweeper:
         """Lists every folder that a sweep looks at; done when this returns."""
         parts, unlisted, markers = self._top(places)
         hashes = self._rows.kept_in_parts()
-        rounds: list[_Round] = []
+        rounds: list[_ScanRound] = []
         try:
             while parts:
                 rows = list_parts(self._spark, self._folders, places, parts, self.cut_above)
@@ -328,22 +328,22 @@ class SparkSweeper:
         enough = self._spark.sparkContext.defaultParallelism * 8
         return [Part(folder, whole=deep or len(eligible) >= enough) for folder in eligible]
 
-    def _next(self, places: SweptPlaces, done: _Round, *, deep: bool) -> list[Part]:
+    def _next(self, places: SweptPlaces, done: _ScanRound, *, deep: bool) -> list[Part]:
         notes = list(done.remarks(Note.TO_LIST))
         cut = [Part(folder, whole=False) for folder, how in notes if how]
         return cut + self._parts(places, [folder for folder, how in notes if not how], deep=deep)
 
     @staticmethod
-    def _without(rows: DataFrame, hashes: DataFrame) -> _Round:
+    def _without(rows: DataFrame, hashes: DataFrame) -> _ScanRound:
         """Runs a job: the rows whose hash is not kept stay, and so do notes, which have none."""
         remaining = rows.join(hashes.hint("shuffle_hash"), "key_hash", "leftanti").localCheckpoint()
         notes = remaining.where(F.col("note").isNotNull()).toArrow().to_pylist()
-        return _Round(remaining.where(F.col("note").isNull()), notes)
+        return _ScanRound(remaining.where(F.col("note").isNull()), notes)
 
     def _listing(
         self,
         at: datetime,
-        rounds: Sequence[_Round],
+        rounds: Sequence[_ScanRound],
         unlisted: Mapping[str, str],
         store: FolderLister | None,
         markers: Collection[str] = (),

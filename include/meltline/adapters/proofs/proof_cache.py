@@ -83,7 +83,7 @@ class KnownProof:
         return {n: ListedManifest(p.path, p.bytes, None) for n, p in self.manifests.items()}
 
 
-class ProofCache:
+class ProofTable:
     """The ledger's table `proofs`.
 
     Attributes:

@@ -26,7 +26,7 @@ from meltline.adapters.proofs.manifest_proof import (
     prove_manifest,
     read_list,
 )
-from meltline.adapters.proofs.proof_cache import KnownList, KnownProof, ProofCache
+from meltline.adapters.proofs.proof_cache import KnownList, KnownProof, ProofTable
 from meltline.adapters.spark.distribution import spread
 from meltline.concurrency import thread_map
 from meltline.domain.iceberg.reachable import ReachableSet
@@ -109,7 +109,7 @@ class SparkProofReader:
     job_start: float = 750_000
     entries_here = 8_000_000
 
-    def __init__(self, spark: SparkSession, store: ObjectReader, book: ProofCache) -> None:
+    def __init__(self, spark: SparkSession, store: ObjectReader, book: ProofTable) -> None:
         self._spark = spark
         self._store = store
         self._book = book

@@ -1,4 +1,9 @@
-"""The last task: what the run came to, and by name whatever it left undone."""
+"""The last task: what the run came to, and by name whatever it left undone.
+
+A task has no way to write notes of its own run; the public API has, with a login. Who wants notes
+makes the connection `meltline_airflow_api`; without it nothing is done and nothing is missing, for
+the same words are in the log and the XCom of `verdict`.
+"""
 
 import logging
 import re
@@ -6,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
-from airflow.sdk import Asset, BaseXCom, Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import Asset, BaseXCom, Connection, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
-from meltline.airflow.dags.run_note import note_run
 from meltline.app.run.run_document import merge
 from meltline.app.run.steps import CHUNK_STEPS, STEPS, Role
 from meltline.domain.units import format_files
@@ -30,7 +35,7 @@ _UNKNOWN: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """What a run came to.
 
     Attributes:
@@ -48,7 +53,7 @@ def judge(
     *,
     dry_run: bool = False,
     failures: Mapping[str, str] = _UNKNOWN,
-) -> Verdict:
+) -> RunVerdict:
     """Names every table that was skipped, refused or failed, and every task that failed.
 
     A plan that was made, and then passed over, is named as well: a gate that was marked as
@@ -75,7 +80,7 @@ def judge(
     plans = [plan for plan in document["plans"] if plan["id"] not in awaited]
     passed_over = () if dry_run else _passed_over(plans, states)
     complaints += passed_over
-    return Verdict({**document, "complaints": complaints}, tuple(complaints))
+    return RunVerdict({**document, "complaints": complaints}, tuple(complaints))
 
 
 def _meaning(task: str, failures: Mapping[str, str]) -> str:
@@ -201,3 +206,56 @@ def _instances(step: str, task_states: Mapping[str, Any]) -> Iterator[tuple[str,
         index += 1
     if not index:
         yield step, None
+
+
+CONNECTION = "meltline_airflow_api"
+_LONGEST = 1000
+"""Characters that Airflow takes for a note."""
+_SECONDS = 10.0
+
+
+def note_run(run: Any, sentences: Sequence[str]) -> bool:
+    """Writes the note of a run; a note that cannot be written is a warning and never a failure.
+
+    Args:
+        run: The `dag_run` of a task's context.
+        sentences: What it is to say.
+
+    Returns:
+        Whether it was written.
+    """
+    try:
+        connection = Connection.get(CONNECTION)
+    except AirflowNotFoundException:
+        return False
+    try:
+        _write(_address(connection), connection, run, _shortened("\n\n".join(sentences)))
+    except Exception as error:  # whatever a server answers: the run has ended as it has ended
+        _LOG.warning("no note was written for %s: %s", run.run_id, error)
+        return False
+    return True
+
+
+def _address(connection: Connection) -> str:
+    host = connection.host or "localhost"
+    base = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    return f"{base}:{connection.port}" if connection.port else base
+
+
+def _write(address: str, connection: Connection, run: Any, note: str) -> None:
+    import httpx  # noqa: PLC0415 - only where there is such a connection
+
+    login = {"username": connection.login, "password": connection.password}
+    with httpx.Client(base_url=address, timeout=_SECONDS) as client:
+        token = client.post("/auth/token", json=login).raise_for_status().json()["access_token"]
+        path = f"/api/v2/dags/{quote(run.dag_id, '')}/dagRuns/{quote(run.run_id, '')}"
+        client.patch(
+            path,
+            params={"update_mask": "note"},
+            json={"note": note},
+            headers={"Authorization": f"Bearer {token}"},
+        ).raise_for_status()
+
+
+def _shortened(note: str) -> str:
+    return note if len(note) <= _LONGEST else f"{note[: _LONGEST - 1]}…"

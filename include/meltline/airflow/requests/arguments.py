@@ -11,7 +11,7 @@ _OPTIONS = {"new_name": "as", "snapshot": "to"}
 
 
 @dataclass(frozen=True)
-class Fields:
+class FormFields:
     """What the form of an action asks for."""
 
     needs: frozenset[str]
@@ -20,11 +20,11 @@ class Fields:
 
 _POINTS = frozenset({"at", "offset", "statement", "tag"})
 
-RESTORES: Mapping[str, Fields] = {
-    "undrop": Fields(frozenset({"name"}), frozenset({"kind"})),
-    "rollback": Fields(frozenset({"name"}), frozenset({"snapshot", "at"})),
-    "recover": Fields(frozenset({"name", "new_name", "reason"}), frozenset({"snapshot"})),
-    "clone": Fields(
+RESTORES: Mapping[str, FormFields] = {
+    "undrop": FormFields(frozenset({"name"}), frozenset({"kind"})),
+    "rollback": FormFields(frozenset({"name"}), frozenset({"snapshot", "at"})),
+    "recover": FormFields(frozenset({"name", "new_name", "reason"}), frozenset({"snapshot"})),
+    "clone": FormFields(
         frozenset({"name", "new_name"}), _POINTS | {"kind", "side", "ignore_insufficient"}
     ),
 }

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from meltline.app.archive.cold_tables import ColdTables, no_cold, plain_name
+from meltline.app.archive.cold_tables import ListedColdTables, no_cold, plain_name
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of, keep_requests, to_hand_over
 from meltline.app.services import ReadContext, RunContext
 from meltline.domain.archive.archive import ArchivedSnapshot, Validity
@@ -23,7 +23,7 @@ _LEASE = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingHandoff:
     """What of a table is to be in cold, and is still hot.
 
     Attributes:
@@ -66,7 +66,7 @@ def pending_handoffs(
     tables: Sequence[ObservedTable],
     as_of: datetime,
     globs: tuple[str, ...] = (),
-) -> list[Pending]:
+) -> list[PendingHandoff]:
     """What of the selected tables is to be in cold and still hot.
 
     A table that stands under two names is asked once for each snapshot.
@@ -83,7 +83,7 @@ def pending_handoffs(
         before.update(due)
         copies = {sid: archived[uuid, sid] for sid in due if (uuid, sid) in archived}
         if due:
-            waiting.append(Pending(table, cold_policy_of(context, table), due, copies))
+            waiting.append(PendingHandoff(table, cold_policy_of(context, table), due, copies))
     return waiting
 
 
@@ -97,7 +97,7 @@ def _archived(
 
 def hand_off(
     context: RunContext,
-    waiting: Sequence[Pending],
+    waiting: Sequence[PendingHandoff],
     run_id: str,
     go_on: Callable[[], bool],
 ) -> list[TableHandoff]:
@@ -132,7 +132,7 @@ class _Handoff:
     """A handoff on its way: what waits, by the hot table's name, and what has come of it."""
 
     context: RunContext
-    waiting: dict[TableName, Pending]
+    waiting: dict[TableName, PendingHandoff]
     results: dict[TableName, TableHandoff] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class _Handoff:
         context = self.context
         if context.cold is None or context.archive is None:
             raise no_cold(context.config)
-        requests = self._requests(ColdTables.read(context))
+        requests = self._requests(ListedColdTables.read(context))
         context.progress(f"hand off: {sum(len(r.snapshots) for r in requests)} snapshots to cold")
         for name, done in context.archive.hand_off(requests, go_on):
             if done.error:
@@ -167,7 +167,7 @@ class _Handoff:
             else:
                 self._record(name, done)
 
-    def _requests(self, cold: ColdTables) -> list[HandoffRequest]:
+    def _requests(self, cold: ListedColdTables) -> list[HandoffRequest]:
         """What another run has not done while this one waited for its lock."""
         archived = _archived(
             self.context.control, [pending.table for pending in self.waiting.values()]

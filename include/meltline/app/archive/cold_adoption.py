@@ -7,7 +7,7 @@ alone: the original of a copied lake may live on, and share cold with the copy.
 from collections.abc import Mapping, Sequence
 
 from meltline.app.archive.cold_status import remember_copies
-from meltline.app.archive.cold_tables import ColdTables, require_cold
+from meltline.app.archive.cold_tables import ListedColdTables, require_cold
 from meltline.app.safety.audit import audit
 from meltline.app.safety.cold_owner import ColdOwner, mark_of
 from meltline.app.safety.epochs import raise_epoch
@@ -60,7 +60,7 @@ def adopt_cold(context: ReadContext, installation: str, reason: str) -> list[Tab
 
 def _foreign(context: ReadContext) -> Mapping[str, Sequence[TableMetadata]]:
     """The tables of other installations, by the id of the installation."""
-    tables, foreign = ColdTables.read(context), dict[str, list[TableMetadata]]()
+    tables, foreign = ListedColdTables.read(context), dict[str, list[TableMetadata]]()
     uuids = {row.uuid for row in context.control.registrations.all()}
     for state in tables.all():
         if isinstance(state, MeltlineError):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from meltline.app.archive.cold_tables import ColdTables, no_cold, require_cold
+from meltline.app.archive.cold_tables import ListedColdTables, no_cold, require_cold
 from meltline.app.services import ColdReader, RunContext
 from meltline.domain.archive.cold_paths import lies_under, mirrored
 from meltline.domain.errors import MeltlineError, StoreRefused
@@ -74,7 +74,7 @@ class Side:
     """The cold tier as the gate sees it, and what reads it."""
 
     tier: ColdReader
-    tables: ColdTables
+    tables: ListedColdTables
     copies: CopyReader
     rows: RowComparer
 
@@ -84,7 +84,7 @@ class Side:
         tier = require_cold(context)
         if context.copies is None or context.rows is None:
             raise no_cold(context.config)
-        return cls(tier, ColdTables.read(context), context.copies, context.rows)
+        return cls(tier, ListedColdTables.read(context), context.copies, context.rows)
 
     def listed(
         self, paths: Sequence[str], facts: ColdFacts, *, of_copies: bool

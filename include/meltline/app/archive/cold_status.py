@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
-from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.archive.cold_tables import ListedColdTables, plain_name, require_cold
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of, read_tables
 from meltline.app.services import ColdTier, ReadContext
 from meltline.domain.archive.archive import COLD_OF, ArchivedSnapshot, read_archived
@@ -122,7 +122,7 @@ def remember_copies(context: ReadContext) -> int:
     recorded = {(copy.table_uuid, copy.snapshot_id) for copy in context.control.archived.all()}
     levels = {t.state.uuid: t.levels for t in read_tables(context)}
     new: list[ArchivedSnapshot] = []
-    tables = ColdTables.read(context)
+    tables = ListedColdTables.read(context)
     for state in tables.all():
         if isinstance(state, TableMetadata) and tables.owner.owns(state):
             uuid = state.properties.get(COLD_OF, "")

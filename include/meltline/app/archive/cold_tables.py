@@ -62,7 +62,7 @@ def plain_name(table: ObservedTable) -> TableName:
 
 
 @dataclass
-class ColdTables:
+class ListedColdTables:
     """The tables of the cold catalog, listed once and read where they are asked for.
 
     Raises CatalogUnlistable where the catalog cannot be listed.
@@ -79,7 +79,7 @@ class ColdTables:
     _given: dict[TableName, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, context: ReadContext) -> "ColdTables":
+    def read(cls, context: ReadContext) -> "ListedColdTables":
         """Returns those of the cold tier. Raises ColdMissing where none is configured."""
         return cls(require_cold(context), ColdOwner.of(context), context.control.archived)
 

@@ -6,7 +6,7 @@ from itertools import chain
 
 from meltline.app.archive.cold_files import readable_manifests
 from meltline.app.archive.cold_status import cold_list
-from meltline.app.archive.cold_tables import ColdTables, no_cold, require_cold
+from meltline.app.archive.cold_tables import ListedColdTables, no_cold, require_cold
 from meltline.app.archive.copy_proofs import ContentCheck
 from meltline.app.archive.foreign_metadata import foreign_commits
 from meltline.app.services import ColdTier, ReadContext
@@ -79,7 +79,7 @@ def cold_verify(
     if context.copies is None:
         raise no_cold(context.config)
     copies = _copies_of(context, name, snapshot_id)
-    tables, results = ColdTables.read(context), list[Verified]()
+    tables, results = ListedColdTables.read(context), list[Verified]()
     for uuid in dict.fromkeys(copy.table_uuid for copy in copies):
         own = [copy for copy in copies if copy.table_uuid == uuid]
         check = ContentCheck(context.control, tier.store, content)

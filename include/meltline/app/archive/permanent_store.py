@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from meltline.app.archive.cold_files import live_files, manifests_of, own_files
 from meltline.app.archive.cold_tables import (
-    ColdTables,
+    ListedColdTables,
     plain_name,
     require_cold,
     require_copies,
@@ -132,7 +132,7 @@ class _Deepening:
             if not waiting:
                 return done
             with context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
-                state = ColdTables.read(context).of(uuid, [copies[-1].table])
+                state = ListedColdTables.read(context).of(uuid, [copies[-1].table])
                 for copy in waiting:
                     self._snapshot(state, copy, done)
         except (MeltlineError, FileNotFoundError) as error:
@@ -267,7 +267,7 @@ class _Recall:
         wait, holder = context.config.limits.lock_wait, f"{context.who} cold recall"
         try:
             with context.control.locks.take(f"handoff {uuid}", holder, wait=wait, lease=_LEASE):
-                tables = ColdTables.read(context)
+                tables = ListedColdTables.read(context)
                 self._fetch([entry.metadata_location for entry in tables.entries.values()], done)
                 state = tables.of(uuid, [copies[-1].table])
                 for copy in copies:

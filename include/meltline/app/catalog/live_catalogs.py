@@ -84,7 +84,7 @@ class LiveCatalogs:
 def look_afresh(context: RunContext) -> LiveCatalogs:
     """Lists every catalog and loads every table again, the ones that left their catalog too."""
     listed = list_catalogs(context.catalogs.values())
-    look = _Look(context, context.control.registrations.all(), listed)
+    look = _CatalogScan(context, context.control.registrations.all(), listed)
     loaded = standing_states(context.catalogs, context.store, listed.entries)
     look.add_standing(identified(context, loaded))
     look.add_left(load_last_seen(context.store, look.names_left()))
@@ -98,7 +98,7 @@ def look_afresh(context: RunContext) -> LiveCatalogs:
 
 
 @dataclass
-class _Look:
+class _CatalogScan:
     """What has been seen so far."""
 
     context: RunContext

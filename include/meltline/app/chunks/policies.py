@@ -158,7 +158,7 @@ def _end(chunk: Chunk) -> datetime:
 
 
 @dataclass(frozen=True)
-class PolicyLine:
+class ChunkPolicyLine:
     """A policy with the table that it is of, as `policies` lists it.
 
     Attributes:
@@ -178,7 +178,7 @@ class PolicyLine:
     sentence: str
 
 
-def policy_lines(context: ReadContext, table: TableName | None = None) -> list[PolicyLine]:
+def policy_lines(context: ReadContext, table: TableName | None = None) -> list[ChunkPolicyLine]:
     """The policies of a table, or of all, by table.
 
     Raises:
@@ -187,7 +187,7 @@ def policy_lines(context: ReadContext, table: TableName | None = None) -> list[P
     uuids = None if table is None else [HotTable.load(context, table).state.uuid]
     names = {t.table_uuid: str(t.table) for t in context.control.chunks.tracked(uuids)}
     lines = [
-        PolicyLine(
+        ChunkPolicyLine(
             id=policy.id,
             table=names.get(policy.table_uuid, policy.table_uuid),
             type=policy.type,

@@ -12,7 +12,7 @@ from meltline.app.chunks.rollups.refresh import change_rollup
 from meltline.app.chunks.tracking import Tracking, chunk_lock, tracking_of
 from meltline.app.safety.audit import audit
 from meltline.app.services import ReadContext
-from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Standing
+from meltline.domain.chunks.chunk import Chunk, ChunkStatus, DropStatus
 from meltline.domain.chunks.main_history import answered, resettled
 from meltline.domain.chunks.ranges import merged
 from meltline.domain.chunks.rollup import Rollup, dropped_ranges
@@ -35,9 +35,9 @@ class DropAnswer(StrEnum):
     """Cold alone has what was dropped; hot has rows that came later."""
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> DropStatus:
         """The same as the ledger records it."""
-        return Standing.UNDONE if self is DropAnswer.UNDONE else Standing.IN_FORCE
+        return DropStatus.UNDONE if self is DropAnswer.UNDONE else DropStatus.IN_FORCE
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _doubtful(tracking: Tracking, hot: Mapping[str, int]) -> list[Chunk]:
     return [chunk for name, chunk in chunks if not chunk.is_told and name in hot]
 
 
-def _settled(chunk: Chunk, standing: Standing) -> Chunk:
+def _settled(chunk: Chunk, standing: DropStatus) -> Chunk:
     """A chunk whose files nobody has counted since main left its line stays what it is."""
     answer = answered(chunk, standing)
     return resettled(answer) if chunk.status is ChunkStatus.UNKNOWN else answer

@@ -18,7 +18,7 @@ from meltline.domain.chunks.chunk import (
     Chunk,
     ChunkDrop,
     ChunkStatus,
-    Standing,
+    DropStatus,
     new_chunk,
     stamped,
 )
@@ -325,7 +325,7 @@ def back_whole(
     return frozenset(
         name
         for name, chunk in chunks.items()
-        if chunk.drops and all(line.standing(drop) is Standing.UNDONE for drop in chunk.drops)
+        if chunk.drops and all(line.standing(drop) is DropStatus.UNDONE for drop in chunk.drops)
     )
 
 

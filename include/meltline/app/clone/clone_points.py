@@ -26,7 +26,7 @@ from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
     Past,
-    Side,
+    PointSide,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -153,7 +153,7 @@ def _require_created(state: TableMetadata, point: TravelPoint) -> None:
     at, created = _instant(state, point), known_creation(state)
     if at is None or created is None or at > created:
         return
-    if isinstance(point.to, StatementPoint) and point.side is Side.AT and at == created:
+    if isinstance(point.to, StatementPoint) and point.side is PointSide.AT and at == created:
         return  # the statement that made it
     raise BeforeCreation(
         f"{state.name} was not there yet at {format_instant(at)}",
@@ -173,7 +173,7 @@ def _instant(state: TableMetadata, point: TravelPoint) -> datetime | None:
     seen = list(_commits_of(state, point.to.id))
     if not seen:
         return point.to.completed_at
-    return seen[-1] if point.side is Side.AT else seen[0]
+    return seen[-1] if point.side is PointSide.AT else seen[0]
 
 
 def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
@@ -185,12 +185,12 @@ def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
 
 
 def _document_at(
-    store: ObjectReader, state: TableMetadata, document: Document, at: datetime, side: Side
+    store: ObjectReader, state: TableMetadata, document: Document, at: datetime, side: PointSide
 ) -> Document | None:
     """The metadata that was current at an instant; None where nobody has it any more."""
     files = [(file, state.metadata_times[file]) for file in state.metadata_log]
     files.append((state.metadata_location, state.last_updated))
-    come = [file for file, since in files if (since <= at if side is Side.AT else since < at)]
+    come = [file for file, since in files if (since <= at if side is PointSide.AT else since < at)]
     if not come:
         return None
     if come[-1] == state.metadata_location:

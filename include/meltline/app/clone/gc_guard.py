@@ -16,7 +16,7 @@ from meltline.app.safety.audit import audit
 from meltline.app.safety.owner_guards import GuardLog
 from meltline.app.safety.purge_vetoes import group_locks
 from meltline.app.services import ReadContext
-from meltline.app.storage.report import StorageHistory, Totals
+from meltline.app.storage.report import StorageTotals, StoredBytes
 from meltline.domain.clone.clones import GC_BEFORE, guarded, is_guarded, unguarded
 from meltline.domain.deletion.sharing_groups import Groups
 from meltline.domain.drop.drops import is_dropped_name
@@ -130,7 +130,7 @@ def take_back_guard(
             lift_guard(editors, seen)
 
 
-def lift_ended_guards(context: ReadContext, history: StorageHistory, totals: Totals) -> None:
+def lift_ended_guards(context: ReadContext, history: StoredBytes, totals: StorageTotals) -> None:
     """Lifts the guard of tables that share no file any more.
 
     Tables that are dropped keep theirs: an undrop brings them back as they were. What cannot be
@@ -165,7 +165,7 @@ def _may_lift(catalogs: Mapping[str, Catalog], state: TableMetadata) -> bool:
 
 
 def _sharing(
-    registrations: RegistrationReader, history: StorageHistory, totals: Totals
+    registrations: RegistrationReader, history: StoredBytes, totals: StorageTotals
 ) -> set[str]:
     """Tables of which some file is referred to, or owned, by another one that is there.
 
@@ -179,7 +179,7 @@ def _sharing(
     return {uuid for pair in holdings.together | lent for uuid in pair}
 
 
-def _is_all_known(context: ReadContext, history: StorageHistory, state: TableMetadata) -> bool:
+def _is_all_known(context: ReadContext, history: StoredBytes, state: TableMetadata) -> bool:
     """Whether all that the table's group refers to was in the look that found nothing shared.
 
     A clone is in the control ledger's group before it is registered. So one that has come since
@@ -193,7 +193,7 @@ def _is_all_known(context: ReadContext, history: StorageHistory, state: TableMet
     return _is_indexed(history, group) and not _has_come_since(context, history, group)
 
 
-def _is_indexed(history: StorageHistory, group: Collection[str]) -> bool:
+def _is_indexed(history: StoredBytes, group: Collection[str]) -> bool:
     """Whether all snapshots of a group were known to the look."""
     members = (state for state in history.states if state.uuid in group)
     return all(
@@ -203,7 +203,7 @@ def _is_indexed(history: StorageHistory, group: Collection[str]) -> bool:
     )
 
 
-def _has_come_since(context: ReadContext, history: StorageHistory, group: Collection[str]) -> bool:
+def _has_come_since(context: ReadContext, history: StoredBytes, group: Collection[str]) -> bool:
     """Whether one of a group has come or moved since the look, or something unreadable has."""
     seen = {CatalogEntry(state.name, state.metadata_location) for state in history.states}
     listings = [catalog.listing() for catalog in context.catalogs.values()]

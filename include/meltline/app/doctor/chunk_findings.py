@@ -22,7 +22,7 @@ _TOLD_OF = (ChunkStatus.REOPENED, ChunkStatus.UNKNOWN)
 
 
 @dataclass(frozen=True)
-class _Table:
+class _CheckedTable:
     """What the ledger has of one table that is cut into chunks."""
 
     tracked: TrackedTable
@@ -56,7 +56,7 @@ def chunk_findings(context: ReadContext, standing: Collection[str]) -> Iterator[
             yield from _spanning(table, context.control.chunks.of(table.tracked.table_uuid))
 
 
-def _tables(context: ReadContext, standing: Collection[str]) -> Iterator[_Table]:
+def _tables(context: ReadContext, standing: Collection[str]) -> Iterator[_CheckedTable]:
     control = context.control
     tracked = [table for table in control.chunks.tracked() if table.table_uuid in standing]
     if not tracked:
@@ -68,10 +68,10 @@ def _tables(context: ReadContext, standing: Collection[str]) -> Iterator[_Table]
     for table in tracked:
         uuid = table.table_uuid
         late, unknown = (by_status.get((uuid, s)) for s in _TOLD_OF)
-        yield _Table(table, syncs.get(uuid), policies.get(uuid, ()), late, unknown)
+        yield _CheckedTable(table, syncs.get(uuid), policies.get(uuid, ()), late, unknown)
 
 
-def _of_sync(context: ReadContext, table: _Table) -> Iterable[Finding]:
+def _of_sync(context: ReadContext, table: _CheckedTable) -> Iterable[Finding]:
     sync, oldest = table.sync, context.config.chunks.heartbeat
     if sync is None or not table.is_replicated:
         return
@@ -111,7 +111,7 @@ def _silence(sync: TableSync, oldest: timedelta) -> str:
     return f"replication was heard of last at {heard}, more than {format_duration(oldest)} ago"
 
 
-def _idle_policies(table: _Table) -> Iterable[Finding]:
+def _idle_policies(table: _CheckedTable) -> Iterable[Finding]:
     """Policies that do nothing, since nothing is copied (LT-9, LT-20)."""
     for policy in table.policies:
         is_gated = policy.type is not PolicyType.RETENTION or table.sync is not None
@@ -125,7 +125,7 @@ def _idle_policies(table: _Table) -> Iterable[Finding]:
             )
 
 
-def _late_rows(table: _Table) -> Iterable[Finding]:
+def _late_rows(table: _CheckedTable) -> Iterable[Finding]:
     """Rows that came after their chunk was dropped, and that cold does not have yet."""
     late, sync = table.reopened, table.sync
     if late is None or not late.chunks:
@@ -145,7 +145,7 @@ def _late_rows(table: _Table) -> Iterable[Finding]:
     )
 
 
-def _unknown_drops(table: _Table) -> Iterable[Finding]:
+def _unknown_drops(table: _CheckedTable) -> Iterable[Finding]:
     """Chunks of which nobody can tell whether hot's rows are those that cold has."""
     if table.unknown is not None and table.unknown.chunks:
         yield Finding(
@@ -159,7 +159,7 @@ def _unknown_drops(table: _Table) -> Iterable[Finding]:
         )
 
 
-def _spanning(table: _Table, chunks: Mapping[str, Chunk]) -> Iterable[Finding]:
+def _spanning(table: _CheckedTable, chunks: Mapping[str, Chunk]) -> Iterable[Finding]:
     names = sorted(chunk.name for chunk in chunks.values() if chunk.spans and chunk.is_resident)
     if names:
         yield Finding(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from meltline.app.archive.archive_snapshots import pending_handoffs
-from meltline.app.archive.cold_tables import ColdTables, plain_name
+from meltline.app.archive.cold_tables import ListedColdTables, plain_name
 from meltline.app.archive.foreign_metadata import foreign_commits, last_of_ours
 from meltline.app.catalog.metadata import metadata_of
 from meltline.app.catalog.tables import ObservedTable, cold_policy_of
@@ -40,7 +40,7 @@ def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iter
 def _tier_findings(
     context: ReadContext, tier: ColdTier, wanting: Sequence[ObservedTable]
 ) -> Iterator[Finding]:
-    tables = ColdTables.read(context)
+    tables = ListedColdTables.read(context)
     try:
         states = tables.all()
     except MeltlineError as error:
@@ -57,7 +57,7 @@ def _tier_findings(
 
 
 def _of_others(
-    tables: ColdTables, uuids: Collection[str], states: Sequence[TableMetadata]
+    tables: ListedColdTables, uuids: Collection[str], states: Sequence[TableMetadata]
 ) -> Iterator[Finding]:
     """Tables that another installation writes, and that have the rows of a table of ours."""
     for state in states:

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from meltline.app.catalog.live_catalogs import LiveCatalogs, fresh_owners
 from meltline.app.gate.cases import Case, Measures, Surroundings
-from meltline.app.gate.cold_evidence import expire_facts
-from meltline.app.gate.cold_purge_evidence import purge_facts
+from meltline.app.gate.cold_purge_evidence import expire_facts, purge_facts
 from meltline.app.gate.expire_evidence import LedgerFacts, expire_measures
 from meltline.app.gate.proof import Leaving, prove
 from meltline.app.gate.sources import GateSources

@@ -4,6 +4,9 @@ It takes nothing from the plan but its name and date, and nothing from the plann
 table refers to a planned file is for the gate's proof, which knows no exception (TT-45).
 
 Told from the table's metadata alone: neither the planner nor the rules that it plans by are asked.
+
+A table may move on between its plan and its gate. What has come since only adds references: the
+gate reads it like all else that remains. The index cannot know it, and need not (decision 026).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,9 +16,9 @@ from itertools import islice, pairwise, takewhile, zip_longest
 from statistics import median
 
 from meltline.app.catalog.live_catalogs import LiveCatalogs
+from meltline.app.catalog.metadata import load_concurrently, load_state
 from meltline.app.catalog.tables import remembered
 from meltline.app.gate.cases import Case, Measures
-from meltline.app.gate.plan_bases import Base, differing_heads, read_bases, staying_heads
 from meltline.app.gate.proof import Proof
 from meltline.app.gate.sources import GateSources
 from meltline.config.load import Config
@@ -24,13 +27,106 @@ from meltline.domain.chunks.main_history import lost_drops
 from meltline.domain.chunks.sync import TrackedTable
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.drop.drops import Drop, is_dropped_name, read_drop
-from meltline.domain.errors import MeltlineError
+from meltline.domain.errors import MeltlineError, MetadataMissing
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
 from meltline.domain.retention.holds import is_held
 from meltline.domain.retention.policy import CONSUMER_TAG, effective_retention
 from meltline.domain.retention.stated_policies import Stated, with_stated
-from meltline.ports import CatalogEntry, CatalogListing, Lease, PlanReader, SnapshotKey
+from meltline.ports import (
+    CatalogEntry,
+    CatalogListing,
+    Lease,
+    ObjectReader,
+    PlanReader,
+    SnapshotKey,
+)
+
+Totals = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Base:
+    """The table as its plan saw it; told by the plan alone where that metadata file is gone.
+
+    Attributes:
+        snapshots: All that it had.
+        heads: Of the branches that the plan leaves.
+        error: Why the file could not be read although it may be there.
+    """
+
+    snapshots: frozenset[int]
+    heads: frozenset[int]
+    error: str = ""
+
+    @classmethod
+    def of(cls, plan: Plan, state: TableMetadata) -> "Base":
+        """By the metadata file."""
+        return cls(frozenset(state.snapshots), staying_heads(plan, state.heads))
+
+    @classmethod
+    def told_by(cls, plan: Plan, error: str = "") -> "Base":
+        """By the plan's header: an engine may delete metadata files once they are replaced."""
+        snapshots = frozenset((*plan.snapshots, *plan.heads.values()))
+        return cls(snapshots, staying_heads(plan, plan.heads), error)
+
+    def checked_heads(self, plan: Plan, state: TableMetadata) -> frozenset[int]:
+        """Heads to check: those of today, and those of the plan's day that are still there."""
+        heads = staying_heads(plan, state.heads) | (self.heads & state.snapshots.keys())
+        return heads - frozenset(plan.snapshots)  # a head that is planned refuses the plan anyway
+
+
+def staying_heads(plan: Plan, heads: Mapping[str, int]) -> frozenset[int]:
+    """Heads of the branches that a plan leaves."""
+    return frozenset(head for name, head in heads.items() if name not in plan.refs)
+
+
+def read_bases(
+    store: ObjectReader, world: LiveCatalogs, plans: Sequence[Plan]
+) -> Mapping[str, Base]:
+    """Each expiration plan's base, by plan id; a file is read only where its table has moved."""
+
+    def read(plan: Plan) -> Base:
+        state = world.of(plan.table_uuid, plan.table)
+        try:
+            if state is None or state.metadata_location != plan.base_location:
+                state = load_state(store, plan.table, plan.base_location)
+        except MetadataMissing:
+            return Base.told_by(plan)
+        except MeltlineError as error:
+            return Base.told_by(plan, f"{plan.base_location}: {error.found or error.message}")
+        return Base.of(plan, state)
+
+    return dict(zip((plan.id for plan in plans), load_concurrently(read, plans), strict=True))
+
+
+def differing_heads(
+    plan: Plan,
+    base: Base,
+    state: TableMetadata,
+    totals: Mapping[SnapshotKey, Totals],
+    indexed: Mapping[SnapshotKey, Totals],
+    *,
+    is_trusted: bool,
+) -> Iterable[str]:
+    """Heads whose live files differ between the files, the index and the snapshot's own totals.
+
+    Of a snapshot that the base had, the index must know them; of a newer one, files and totals
+    must agree, and the index where it knows it. Of a table whose manifests a person trusts, what
+    the two readers have read must agree.
+    """
+    for head in sorted(base.checked_heads(plan, state)):
+        key = SnapshotKey(plan.table_uuid, head)
+        files, size = totals.get(key, (-1, -1))
+        summary = state.snapshots[head].summary
+        counts = [summary.get("total-data-files", ""), summary.get("total-delete-files", "")]
+        is_told = not is_trusted and all(total.isdecimal() for total in counts)
+        stated = sum(map(int, counts)) if is_told else files
+        by_index = indexed.get(key)
+        is_newer = by_index is None and head not in base.snapshots
+        if stated != files or files < 0 or not (is_newer or by_index == (files, size)):
+            yield f"{head}: files {files}/{size} B, index {by_index}, summary {stated}"
+
 
 _HISTORY = 10
 _NOTHING_PROMISED: Measures = {"planned_in_window": (), "planned_writer_walks": ()}

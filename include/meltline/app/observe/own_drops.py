@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, Standing
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, DropStatus
 from meltline.domain.chunks.layout import ChunkFile, SnapshotChange
 from meltline.domain.chunks.main_history import MainLine, drops_of
 from meltline.domain.chunks.sync import DROP_PLAN, TrackedTable
@@ -74,7 +74,7 @@ class UnrecordedDrops:
         told = {snapshot.summary.get(DROP_PLAN) for snapshot in state.snapshots.values()}
         for plan in self.plans.find(states=[PlanState.APPLYING], table_uuid=uuid):
             if plan.kind is PlanKind.DROP_CHUNKS and plan.id not in told:
-                yield from self._of(plan, ChunkDrop(UNKNOWN_DROP, 0, None, Standing.UNKNOWN))
+                yield from self._of(plan, ChunkDrop(UNKNOWN_DROP, 0, None, DropStatus.UNKNOWN))
 
     def beside(self, state: TableMetadata) -> dict[str, Chunk]:
         """The chunks with drops that no walk over a state's main line will meet.

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from meltline.app.observe.held_back import leading_out, needed_elsewhere
 from meltline.app.observe.observe import Observation
-from meltline.app.orphans.scan_roots import Claim, Claims
+from meltline.app.orphans.scan_roots import Claims, FolderClaim
 from meltline.app.services import RunContext
 from meltline.config.load import Config
 from meltline.domain.deletion.foreign_owners import ForeignSign, carries
@@ -33,7 +33,7 @@ class Candidate:
 
     stray: OrphanCandidate
     owner: TableMetadata
-    claim: Claim
+    claim: FolderClaim
 
     @property
     def path(self) -> str:
@@ -137,7 +137,7 @@ def sift(
     return sifted
 
 
-def _is_claimed(stray: OrphanCandidate, claim: Claim) -> bool:
+def _is_claimed(stray: OrphanCandidate, claim: FolderClaim) -> bool:
     """Whether a commit once named a file, or its path says whose it is, or all there is theirs."""
     was_named = stray.left_at is not None
     return not claim.contexts or was_named or carries(stray.path, claim.contexts)

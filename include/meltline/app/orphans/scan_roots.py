@@ -59,7 +59,7 @@ def _may_be_swept(context: ReadContext, table: KnownTable, globs: tuple[str, ...
 
 
 @dataclass(frozen=True)
-class Claim:
+class FolderClaim:
     """What may be taken under the prefixes of some owners.
 
     Attributes:
@@ -104,10 +104,10 @@ class Claims:
         self._failsafe = {uuid: retention.failsafe for uuid, retention in retentions.items()}
         self._held = {table.state.uuid for table in observation.tables if table.held}
         self._alone = {owner.id for owner in context.control.owners.allowed()}
-        self._of: dict[str, Claim] = {}
-        self._folders: dict[str, Claim] = {}
+        self._of: dict[str, FolderClaim] = {}
+        self._folders: dict[str, FolderClaim] = {}
 
-    def on(self, path: str) -> Claim:
+    def on(self, path: str) -> FolderClaim:
         """The claim on a file."""
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
@@ -118,16 +118,16 @@ class Claims:
             self._folders[folder] = self._of[prefix]
         return self._folders[folder]
 
-    def _claim(self, prefix: str, owners: tuple[str, ...]) -> Claim:
+    def _claim(self, prefix: str, owners: tuple[str, ...]) -> FolderClaim:
         if not owners or self._observation.ledger_uuids.intersection(owners):
-            return Claim()
+            return FolderClaim()
         if reason := next(filter(None, map(self._refusal, owners)), ""):
-            return Claim(refused=reason)
+            return FolderClaim(refused=reason)
         live = [uuid for uuid in owners if uuid in self._live]
         owner = self._departures_owner(live)
         if owner is None:
-            return Claim()
-        return Claim(
+            return FolderClaim()
+        return FolderClaim(
             owner=owner,
             failsafe=max(self._failsafe[uuid] for uuid in live),
             ended=frozenset(owners) - frozenset(live),

@@ -24,7 +24,7 @@ from meltline.app.orphans.orphan_candidates import (
     leave_other_names,
     sift,
 )
-from meltline.app.orphans.scan_roots import Claim, Claims, places_to_sweep
+from meltline.app.orphans.scan_roots import Claims, FolderClaim, places_to_sweep
 from meltline.app.ownership.foreign_owners import (
     VIEWS,
     Uuids,
@@ -455,7 +455,7 @@ def _of_files(
 def _of_metadata(
     observation: Observation,
     places: SweptPlaces,
-    claims: Mapping[str, Claim],
+    claims: Mapping[str, FolderClaim],
     uuids: Uuids,
     known: Mapping[str, Collection[str]],
     now: datetime,

@@ -70,7 +70,7 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _RootFolder:
     """What holds for each file right in a folder: there are few of them to thousands of files.
 
     Attributes:
@@ -98,15 +98,17 @@ class _Look:
         self._roots = roots
         self._prefixes = prefixes
         self._resolver = resolver
-        self._folders: dict[str, _Folder] = {}
+        self._folders: dict[str, _RootFolder] = {}
 
-    def folder_of(self, path: str) -> _Folder:
+    def folder_of(self, path: str) -> _RootFolder:
         """The folder that a file lies in, as it was when it was first asked for."""
         name = path.rpartition("/")[0]
         folder = self._folders.get(name)
         if folder is None or not name:  # without one, what a path is decides alone
             covered = bool(name) and claim_prefix(name).startswith(self._prefixes)
-            folder = _Folder(covered, *(self._leads(name) if is_local(path) else (False, False)))
+            folder = _RootFolder(
+                covered, *(self._leads(name) if is_local(path) else (False, False))
+            )
             self._folders[name] = folder
         return folder
 

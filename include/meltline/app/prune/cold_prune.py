@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from meltline.app.archive.cold_files import live_files, manifests_of, own_files
-from meltline.app.archive.cold_tables import ColdTables, plain_name, require_cold
+from meltline.app.archive.cold_tables import ListedColdTables, plain_name, require_cold
 from meltline.app.catalog.metadata import load_document, load_state
 from meltline.app.catalog.tables import ObservedTable
 from meltline.app.prune.prune_deletes import Pruned, PruneDeletes
@@ -134,7 +134,9 @@ def _lock_all(
 ) -> list[Lock]:
     """No handoff may count on a file of cold meanwhile: tables that share files share copies."""
     uuids = {table.state.uuid for table in tables}
-    states = [state for state in ColdTables.read(context).all() if isinstance(state, TableMetadata)]
+    states = [
+        state for state in ListedColdTables.read(context).all() if isinstance(state, TableMetadata)
+    ]
     uuids |= {state.properties.get(COLD_OF, "") for state in states}
     wait, holder = context.config.limits.lock_wait, f"{context.who} cold prune"
     return [
@@ -180,7 +182,7 @@ class _Pruning:
         locks: Sequence[Lock],
     ) -> "_Pruning":
         state = load_state(tier.store, cold, tier.catalog.location(cold))
-        uuid = ColdTables.read(context).require_own(state).properties[COLD_OF]
+        uuid = ListedColdTables.read(context).require_own(state).properties[COLD_OF]
         table = next((observed for observed in tables if observed.state.uuid == uuid), None)
         own = name if table is None else plain_name(table)
         return cls(context, engine, tier, cold, uuid, own, table, reason, locks)
@@ -232,7 +234,9 @@ class _Pruning:
         context, tier = self.context, self.tier
         going = manifests_of(context, tier, [state.snapshots[id] for id in ids])
         staying, own = dict[str, ManifestFile](), set[str]()
-        for cold in (s for s in ColdTables.read(context).all() if isinstance(s, TableMetadata)):
+        for cold in (
+            s for s in ListedColdTables.read(context).all() if isinstance(s, TableMetadata)
+        ):
             leaving = ids if cold.uuid == state.uuid else ()
             stays = {id: snapshot for id, snapshot in cold.snapshots.items() if id not in leaving}
             staying |= manifests_of(context, tier, stays.values())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from meltline.app.archive.cold_files import own_files
-from meltline.app.archive.cold_tables import ColdTables, require_copies
+from meltline.app.archive.cold_tables import ListedColdTables, require_copies
 from meltline.app.catalog.tables import (
     ObservedTable,
     cold_policy_of,
@@ -50,7 +50,7 @@ def _tables(context: ReadContext, plan: PrunePlan) -> list[TableMetadata]:
         CatalogUnlistable: The cold catalog cannot be listed.
     """
     states = list[TableMetadata]()
-    for state in ColdTables.read(context).all():
+    for state in ListedColdTables.read(context).all():
         if isinstance(state, MeltlineError):
             raise refused(plan, f"a cold table cannot be read: {state.message}")
         states.append(state)

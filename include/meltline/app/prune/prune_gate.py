@@ -66,7 +66,7 @@ class PruneGate:
             GateNotPassed: With the causes.
         """
         now = self.context.clock.now()
-        evidence = _Look(self, plan, place, removed).evidence()
+        evidence = _PruneScan(self, plan, place, removed).evidence()
         try:
             (verdict,) = self.engine.judge([evidence], now)
         except Exception as crash:
@@ -98,7 +98,7 @@ def verdict_id(plan: PrunePlan) -> str:
 
 
 @dataclass
-class _Look:
+class _PruneScan:
     """One look at everything that may forbid a plan."""
 
     gate: PruneGate

@@ -16,7 +16,7 @@ from meltline.app.purge.left_objects import left_by_now, note_left
 from meltline.app.purge.post_delete_check import LookBack, PurgeIncidents
 from meltline.app.purge.purge_batches import (
     BATCH,
-    Batch,
+    DeleteBatch,
     FilesGone,
     PacedDeleter,
     Waves,
@@ -266,7 +266,7 @@ class _Purge:
     waves: Waves
     files_gone: FilesGone
 
-    def delete(self, wave: Sequence[Batch]) -> None:
+    def delete(self, wave: Sequence[DeleteBatch]) -> None:
         """Deletes some batches together; what stops a plan stops its later batches too."""
         try:
             if new := dict.fromkeys(batch.of for batch in wave if batch.of.is_new):

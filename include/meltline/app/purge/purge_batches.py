@@ -24,7 +24,7 @@ _PROOF_LASTS = timedelta(minutes=5)
 
 
 @dataclass(eq=False)
-class Batch:
+class DeleteBatch:
     """One of a plan's batches: what the control ledger has claimed at once."""
 
     of: PlanInHand
@@ -35,31 +35,31 @@ class Batch:
 FileInHand = tuple[PlanInHand, PlannedFile]
 
 
-def claim_of(batch: Batch, paths: Sequence[str] = ()) -> Claim:
+def claim_of(batch: DeleteBatch, paths: Sequence[str] = ()) -> Claim:
     """The claim on a batch, under the lock of its plan's group."""
     assert batch.of.lock is not None  # its plan was begun under it
     return Claim(batch.of.plan.id, batch.number, batch.of.lock, paths)
 
 
-def batches_of(job: PlanInHand) -> Iterator[Batch]:
+def batches_of(job: PlanInHand) -> Iterator[DeleteBatch]:
     """A plan's batches, always the same.
 
     One at least: a plan whose items are lost has to be begun too, for that is where it is refused.
     """
     for number, start in enumerate(range(0, max(1, len(job.files)), BATCH)):
-        yield Batch(job, number, job.files[start : start + BATCH])
+        yield DeleteBatch(job, number, job.files[start : start + BATCH])
 
 
-def stop_all(batches: Iterable[Batch], error: MeltlineError) -> None:
+def stop_all(batches: Iterable[DeleteBatch], error: MeltlineError) -> None:
     """Stops the plans of some batches."""
     for batch in batches:
         batch.of.stop(error)
 
 
-def in_waves(batches: Iterable[Batch], at_once: int) -> Iterator[Sequence[Batch]]:
+def in_waves(batches: Iterable[DeleteBatch], at_once: int) -> Iterator[Sequence[DeleteBatch]]:
     """Batches in their order, as many at a time as one proof may serve."""
     most = min(BATCH, at_once)
-    wave: list[Batch] = []
+    wave: list[DeleteBatch] = []
     files = 0
     for batch in batches:
         if wave and files + len(batch.files) > most:
@@ -108,7 +108,7 @@ class Waves:
     switch: SwitchLedger
     clock: Clock
 
-    def delete(self, claimed: Sequence[Batch]) -> list[Batch]:
+    def delete(self, claimed: Sequence[DeleteBatch]) -> list[DeleteBatch]:
         """Deletes what nothing refers to; returns the batches of which nothing is left to do.
 
         What stops all of them, such as a catalog that cannot be listed, is the error of each.
@@ -189,13 +189,13 @@ class FilesGone:
     total: int
     done: int = 0
 
-    def next(self, claimed: Sequence[Batch]) -> None:
+    def next(self, claimed: Sequence[DeleteBatch]) -> None:
         """Some batches are deleted now."""
         self.progress(Counted(f"purge: {_shown(claimed)}", self.done, self.total))
         self.done += sum(len(batch.files) for batch in claimed)
 
 
-def _shown(claimed: Sequence[Batch]) -> str:
+def _shown(claimed: Sequence[DeleteBatch]) -> str:
     """What is deleted next, for a person."""
     first = claimed[0]
     if len(claimed) > 1:

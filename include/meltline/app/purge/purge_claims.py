@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from meltline.app.gate.gate import not_passed
-from meltline.app.purge.purge_batches import Batch, claim_of, stop_all
+from meltline.app.purge.purge_batches import DeleteBatch, claim_of, stop_all
 from meltline.app.safety.epochs import RunEpoch
 from meltline.app.safety.preconditions import require_go
 from meltline.app.services import ReadContext
@@ -99,7 +99,7 @@ class BatchClaims:
     epoch: RunEpoch
     waiting: Mapping[str, Departure]
 
-    def take(self, batches: Sequence[Batch]) -> list[Batch]:
+    def take(self, batches: Sequence[DeleteBatch]) -> list[DeleteBatch]:
         """Those that are ours to delete now."""
         if not batches:
             return []
@@ -118,7 +118,7 @@ class BatchClaims:
                 batch.of.deleted += batch.files
         return claimed
 
-    def _permitted(self, batches: Sequence[Batch]) -> list[Batch]:
+    def _permitted(self, batches: Sequence[DeleteBatch]) -> list[DeleteBatch]:
         """Those of plans that may be purged, with their files that still wait."""
         jobs = {batch.of.plan.id: batch.of for batch in batches}
         refused = self.permits.gate_refusals([job.plan for job in jobs.values()])
@@ -129,7 +129,7 @@ class BatchClaims:
             batch.files = [file for file in batch.files if file.path in self.waiting]
         return permitted
 
-    def settle(self, whole: Sequence[Batch], claimed: Sequence[Batch]) -> None:
+    def settle(self, whole: Sequence[DeleteBatch], claimed: Sequence[DeleteBatch]) -> None:
         """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""
         finished = set(whole)
         try:

@@ -16,7 +16,7 @@ from meltline.domain.safe_text import quote
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedBranch:
     """A branch that points elsewhere now.
 
     Attributes:
@@ -31,7 +31,7 @@ class Moved:
     commits: int = 0
 
 
-def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: bool) -> Moved:
+def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: bool) -> MovedBranch:
     """Points main back at a snapshot that it has been at.
 
     What was committed since stays readable by its snapshot for as long as the policy says.
@@ -59,7 +59,7 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
             next=f"`meltline publish {quote(table)} BRANCH` brings a branch's commits to main",
         )
     steps = line.index(target) if target in line else 0
-    move = Moved(table, MAIN, main.snapshot_id, target, steps)
+    move = MovedBranch(table, MAIN, main.snapshot_id, target, steps)
     if dry_run or target == main.snapshot_id:
         return move
 
@@ -77,7 +77,7 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
 
 def branch(
     context: ReadContext, table: TableName, name: str, point: Point, *, dry_run: bool
-) -> Moved:
+) -> MovedBranch:
     """Makes a branch, to try something or to look at the past.
 
     Raises:
@@ -88,7 +88,7 @@ def branch(
     seen = open_table(context, table)
     require_free_name(seen, name)
     target = Point(snapshot_id=point.resolve(seen, context.clock.now()))
-    move = Moved(table, name, None, target.resolve(seen, context.clock.now()))
+    move = MovedBranch(table, name, None, target.resolve(seen, context.clock.now()))
     if dry_run:
         return move
 
@@ -142,7 +142,7 @@ def _moved(table: TableName, name: str, before: int, now: int) -> UndoRefused:
     )
 
 
-def publish(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
+def publish(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> MovedBranch:
     """Brings a branch's commits to main: a fast-forward of main.
 
     Raises:
@@ -152,7 +152,7 @@ def publish(context: ReadContext, table: TableName, name: str, *, dry_run: bool)
     return _fast_forward(context, table, MAIN, name, dry_run=dry_run, action="publish")
 
 
-def resync(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> Moved:
+def resync(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> MovedBranch:
     """Brings main's commits to a branch: a fast-forward of the branch.
 
     Raises:
@@ -164,7 +164,7 @@ def resync(context: ReadContext, table: TableName, name: str, *, dry_run: bool) 
 
 def _fast_forward(
     context: ReadContext, table: TableName, behind: str, ahead: str, *, dry_run: bool, action: str
-) -> Moved:
+) -> MovedBranch:
     seen = open_table(context, table)
     move = _forward(seen, behind, ahead)
     if dry_run or move.before == move.after:
@@ -181,15 +181,15 @@ def _fast_forward(
     return move
 
 
-def _forward(state: TableMetadata, behind: str, ahead: str) -> Moved:
+def _forward(state: TableMetadata, behind: str, ahead: str) -> MovedBranch:
     """Where a branch goes when it follows another one; nothing of its own may be lost."""
     to = require_ref(state, ahead, is_branch=True).snapshot_id
     if behind == MAIN and MAIN not in state.refs:
-        return Moved(state.name, behind, None, to)
+        return MovedBranch(state.name, behind, None, to)
     at = require_ref(state, behind, is_branch=True).snapshot_id
     line = [snapshot.snapshot_id for snapshot in state.ancestry(to)]
     if at in line:
-        return Moved(state.name, behind, at, to, line.index(at))
+        return MovedBranch(state.name, behind, at, to, line.index(at))
     raise UndoRefused(
         f"{behind} of {state.name} has commits that {ahead} has not: they would be lost",
         object=str(state.name),

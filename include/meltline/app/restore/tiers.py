@@ -6,7 +6,7 @@ the table's name when the table, or all of the hot warehouse, is gone.
 
 from collections.abc import Callable, Sequence
 
-from meltline.app.archive.cold_tables import ColdTables, require_cold
+from meltline.app.archive.cold_tables import ListedColdTables, require_cold
 from meltline.app.catalog.metadata import load_document, load_state
 from meltline.app.catalog.registrations import load_standing
 from meltline.app.catalog.resolve import catalog_of
@@ -111,7 +111,7 @@ def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
     tier = require_cold(context)
     if table.catalog == tier.catalog.name:
         return [ColdPast(table, load_state(tier.store, table, tier.catalog.location(table)))]
-    cold = ColdTables.read(context)
+    cold = ListedColdTables.read(context)
     uuid = present_uuid(context, table)
     uuids = [uuid] if uuid else _handed_over(context.control, table)
     candidates = [cold.of(id, [table]) for id in uuids]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from meltline.app.archive.archive_snapshots import (
-    Pending,
+    PendingHandoff,
     hand_off,
     may_go_on,
     pending_handoffs,
@@ -286,7 +286,7 @@ class Run:
         planned = self._expirations() if self._previewed is None else self._previewed
         return would_depart(self.context, self.look(), planned, at)
 
-    def _pending_handoffs(self) -> list[Pending]:
+    def _pending_handoffs(self) -> list[PendingHandoff]:
         """What is to go to cold, and is still hot."""
         context, scope = self.context, (self.request.as_of, self.request.tables)
         # Most nights and lakes have nothing to hand over: that is known without a Spark job.
@@ -379,7 +379,7 @@ class Run:
         yield context.proofs.forget(now - context.config.gates.full_proof_every)
 
 
-def _handed_over(waiting: Sequence[Pending]) -> dict[str, frozenset[int]]:
+def _handed_over(waiting: Sequence[PendingHandoff]) -> dict[str, frozenset[int]]:
     """What is in cold once all of this has been copied, by table UUID."""
     copied: dict[str, frozenset[int]] = {}
     for pending in waiting:

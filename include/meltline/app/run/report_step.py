@@ -13,7 +13,7 @@ from meltline.app.run_request import RunRequest
 from meltline.app.services import RunContext
 from meltline.app.status.metrics import write_metrics
 from meltline.app.status.purge_status import Reported, purge_status
-from meltline.app.storage.report import StorageHistory, Totals, record_storage
+from meltline.app.storage.report import StorageTotals, StoredBytes, record_storage
 from meltline.domain.deletion.plan import PlanState
 from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import CatalogUnlistable, RunNotFound, StoreRefused
@@ -29,7 +29,7 @@ def report_storage(context: RunContext) -> DueBytes | None:
         What is due by when; None where the catalogs cannot be listed.
     """
     try:
-        history = StorageHistory(context)
+        history = StoredBytes(context)
     except CatalogUnlistable as unlisted:
         context.progress(f"report: no totals for today: {unlisted.message}")
         return None
@@ -41,7 +41,7 @@ def report_storage(context: RunContext) -> DueBytes | None:
     return _due(totals, sum(row.bytes for row in withheld if row.why is Why.OUTSIDE_TABLES))
 
 
-def _due(totals: Totals, kept_bytes: int) -> DueBytes:
+def _due(totals: StorageTotals, kept_bytes: int) -> DueBytes:
     """What is due by when; `kept_bytes` are those that only a person's word lets go."""
     by_day: dict[date, int] = {}
     for (_, day), size in totals.holdings.due.items():

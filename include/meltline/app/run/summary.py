@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from meltline.app.archive.archive_snapshots import Pending, TableHandoff
+from meltline.app.archive.archive_snapshots import PendingHandoff, TableHandoff
 from meltline.app.expire.expire import ExpireResult
 from meltline.app.observe.losses.torn_heads import KIND as TORN
 from meltline.app.observe.losses.vanished_commits import KIND as VANISHED
@@ -169,7 +169,7 @@ class Summary:
         if observation.purge_blocked:
             self.notes.append(f"nothing is purged anywhere: {observation.purge_blocked}")
 
-    def would_hand_off(self, waiting: Sequence[Pending]) -> None:
+    def would_hand_off(self, waiting: Sequence[PendingHandoff]) -> None:
         """Notes what a dry run would copy to cold."""
         for pending in waiting:
             if pending.waiting:

@@ -20,7 +20,7 @@ LET_GO = "let-go-"
 
 
 @dataclass(frozen=True)
-class Origin:
+class FileOrigin:
     """Why a file has departed.
 
     Attributes:
@@ -46,11 +46,11 @@ class Origin:
         return f"departed by {marker}"
 
 
-def origins(control: ControlLedger, departures: Iterable[Departure]) -> dict[str, Origin]:
+def origins(control: ControlLedger, departures: Iterable[Departure]) -> dict[str, FileOrigin]:
     """Why files have departed, by location key."""
     listed = list(departures)
     plans = {id: _plan(control, id) for id in {departure.plan_id for departure in listed}}
-    return {location_key(d.path): Origin(d, plans[d.plan_id]) for d in listed}
+    return {location_key(d.path): FileOrigin(d, plans[d.plan_id]) for d in listed}
 
 
 def _plan(control: ControlLedger, id: str) -> JudgedPlan | None:

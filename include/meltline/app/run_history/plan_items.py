@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from meltline.app.run_history.file_origins import Origin, origins, snapshots_of
+from meltline.app.run_history.file_origins import FileOrigin, origins, snapshots_of
 from meltline.app.run_history.plan_log import JudgedPlan
 from meltline.domain.deletion.plan import Plan, PlanKind
 from meltline.domain.grouping import grouped
@@ -52,7 +52,7 @@ def plan_items(reader: LedgerReader, control: ControlLedger, judged: JudgedPlan)
 def _item(
     file: PlannedFile,
     judged: JudgedPlan,
-    origin: Origin | None,
+    origin: FileOrigin | None,
     snapshots: Mapping[str, Sequence[str]],
 ) -> PlanItem:
     why = origin.why if origin else f"{judged.plan.kind} planned: {judged.policy}"
@@ -70,7 +70,10 @@ def _item(
 
 
 def _snapshots(
-    reader: LedgerReader, plan: Plan, files: Sequence[PlannedFile], departed: Mapping[str, Origin]
+    reader: LedgerReader,
+    plan: Plan,
+    files: Sequence[PlannedFile],
+    departed: Mapping[str, FileOrigin],
 ) -> dict[str, list[str]]:
     """Of which snapshots each file was, by the plan that let it go: this one, or an earlier."""
     earlier = [origin.judged.plan for origin in departed.values() if origin.judged]

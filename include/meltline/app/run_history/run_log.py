@@ -16,7 +16,7 @@ from meltline.domain.units import counted, format_instant
 from meltline.ports import ControlLedger, PlanReader, RunLog, RunRecord
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """What a run came to: the first that applies."""
 
     FAILED = "failed"
@@ -38,7 +38,7 @@ class RunFilter:
     """
 
     tables: tuple[str, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[RunOutcome, ...] = ()
     period: Period = field(default_factory=Period)
     limit: int = 20
 
@@ -72,18 +72,18 @@ class RunLine:
         return self.failed.get(table) or self.refused.get(table) or self.skipped.get(table, "")
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """What it came to."""
         states = {total.state for total in self.totals}
         if self.failed or PlanState.FAILED in states:
-            return Outcome.FAILED
+            return RunOutcome.FAILED
         if self.refused or PlanState.REFUSED in states:
-            return Outcome.REFUSED
+            return RunOutcome.REFUSED
         open_states = {PlanState.PLANNED, PlanState.PASSED, PlanState.APPLYING}
         if self.run.ended_at is None or states & open_states:
-            return Outcome.UNFINISHED
+            return RunOutcome.UNFINISHED
         is_quiet = PlanState.APPLIED not in states
-        return Outcome.SKIPPED if is_quiet and (self.skipped or self.notes) else Outcome.DONE
+        return RunOutcome.SKIPPED if is_quiet and (self.skipped or self.notes) else RunOutcome.DONE
 
     @property
     def outcome_text(self) -> str:

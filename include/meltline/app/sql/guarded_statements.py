@@ -44,7 +44,7 @@ from meltline.domain.iceberg.metadata_editor import MetadataEditor
 from meltline.domain.iceberg.names import TableName, quote_part
 from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, SnapshotRef, TableMetadata
-from meltline.grammar.bounds import Bound, Literal, bounds_of
+from meltline.grammar.bounds import Bound, LiteralKind, bounds_of
 from meltline.grammar.tables import Edit, replaced
 from meltline.grammar.writes import BEGINNINGS, Write, writes_of
 
@@ -285,7 +285,7 @@ def _keeps_out(column: TimeColumn, bounds: Sequence[Bound], ranges: Sequence[Tim
     return not any(map(span.meets, ranges))
 
 
-def _value(column: TimeColumn, literal: Literal) -> _Span | None:
+def _value(column: TimeColumn, literal: LiteralKind) -> _Span | None:
     """When a constant is, as Spark compares it with the column; None where that is not sure."""
     if column.kind is ColumnKind.INTEGER:
         moment = column.instant(int(literal.text)) if _is_whole(literal) else None
@@ -318,7 +318,7 @@ def _value(column: TimeColumn, literal: Literal) -> _Span | None:
     return _Span(moment, moment)
 
 
-def _is_whole(literal: Literal) -> bool:
+def _is_whole(literal: LiteralKind) -> bool:
     return literal.is_number and literal.text.lstrip("-").isdecimal()
 
 

@@ -8,7 +8,7 @@ from meltline.app.catalog.tables import is_ledger, levels_around, remembered
 from meltline.app.clone.shares import list_shares
 from meltline.app.retention.policies import INHERITED
 from meltline.app.services import ReadContext
-from meltline.app.sql.statement_results import Outcome, unsupported
+from meltline.app.sql.statement_results import StatementResult, unsupported
 from meltline.app.storage.report import storage_rows, totals_now
 from meltline.domain.deletion.storage import StorageRow
 from meltline.domain.drop.drops import is_dropped_name
@@ -53,7 +53,7 @@ _STORAGE_INFO = (
 )
 
 
-def read_view(context: ReadContext, standing: ObjectName, statement: ReadView) -> Outcome:
+def read_view(context: ReadContext, standing: ObjectName, statement: ReadView) -> StatementResult:
     """All rows of a view. They are of every catalog, wherever the session stands.
 
     Raises:
@@ -64,7 +64,7 @@ def read_view(context: ReadContext, standing: ObjectName, statement: ReadView) -
     if statement.view not in _VIEWS:
         raise unsupported(f"MD_INFORMATION_SCHEMA.{statement.view.upper()}")
     columns, rows = _VIEWS[statement.view]
-    return Outcome(read=ReadRows(columns, tuple(rows(context))))
+    return StatementResult(read=ReadRows(columns, tuple(rows(context))))
 
 
 def _shares(context: ReadContext) -> Iterator[Cells]:

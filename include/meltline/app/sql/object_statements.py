@@ -22,7 +22,7 @@ from meltline.app.retention.policies import INHERITED, change_policy
 from meltline.app.services import ReadContext
 from meltline.app.sql.information_schema import read_view
 from meltline.app.sql.naming import container_name, full_name, full_table_name
-from meltline.app.sql.statement_results import Outcome, status
+from meltline.app.sql.statement_results import StatementResult, status
 from meltline.app.time_travel.query import locate
 from meltline.domain.drop.drops import is_dropped_name
 from meltline.domain.drop.history import HistoryRow
@@ -73,7 +73,9 @@ _HISTORY_TYPES = {
 }
 
 
-def run_without_spark(context: ReadContext, standing: ObjectName, statement: Statement) -> Outcome:
+def run_without_spark(
+    context: ReadContext, standing: ObjectName, statement: Statement
+) -> StatementResult:
     """Carries out a statement that Spark does not have.
 
     Raises:
@@ -82,13 +84,13 @@ def run_without_spark(context: ReadContext, standing: ObjectName, statement: Sta
     return _STEPS[type(statement)](context, standing, statement)
 
 
-def _undrop(context: ReadContext, standing: ObjectName, statement: UndropObject) -> Outcome:
+def _undrop(context: ReadContext, standing: ObjectName, statement: UndropObject) -> StatementResult:
     name = full_name(context, standing, statement.kind, statement.name)
     done = undrop(context, str(name), name.kind)
     return status(f"{done.object} is back, with {len(done.tables)} tables")
 
 
-def _show_history(context: ReadContext, standing: ObjectName, show: ShowHistory) -> Outcome:
+def _show_history(context: ReadContext, standing: ObjectName, show: ShowHistory) -> StatementResult:
     scope = _scope(context, standing, show)
     within = ".".join(map(quote_part, (scope.catalog, *scope.namespace)))
     rows, unread = history(context, _LISTED[show.kind], like=show.like, within=within)
@@ -97,7 +99,7 @@ def _show_history(context: ReadContext, standing: ObjectName, show: ShowHistory)
         for field in fields(HistoryRow)
     )
     read = ReadRows(columns, tuple(_history_cells(row) for row in rows))
-    return Outcome(read=read, unreadable=tuple(unread))
+    return StatementResult(read=read, unreadable=tuple(unread))
 
 
 def _scope(context: ReadContext, standing: ObjectName, show: ShowHistory) -> ObjectName:
@@ -116,7 +118,7 @@ def _history_cells(row: HistoryRow) -> tuple[object, ...]:
     )
 
 
-def _drop(context: ReadContext, standing: ObjectName, statement: DropObject) -> Outcome:
+def _drop(context: ReadContext, standing: ObjectName, statement: DropObject) -> StatementResult:
     name = full_name(context, standing, statement.kind, statement.name)
     try:
         done = drop(context, str(name), name.kind)
@@ -128,7 +130,7 @@ def _drop(context: ReadContext, standing: ObjectName, statement: DropObject) -> 
     return status(f"{name} is dropped, with {len(done.tables)} tables. {back}")
 
 
-def _rename(context: ReadContext, standing: ObjectName, statement: RenameObject) -> Outcome:
+def _rename(context: ReadContext, standing: ObjectName, statement: RenameObject) -> StatementResult:
     name = full_name(context, standing, statement.kind, statement.name)
     # A bare new name stays where the object is, as in Spark.
     beside = ObjectName(name.catalog, name.namespace if name.table else name.namespace[:-1])
@@ -139,7 +141,7 @@ def _rename(context: ReadContext, standing: ObjectName, statement: RenameObject)
 
 def _create_container(
     context: ReadContext, standing: ObjectName, statement: CreateContainer
-) -> Outcome:
+) -> StatementResult:
     name = full_name(context, standing, statement.kind, statement.name)
     warnings = create_container(
         context, name, statement.policies, if_not_exists=statement.if_not_exists
@@ -149,7 +151,9 @@ def _create_container(
     return replace(status(f"{name} is made"), warnings=warnings)
 
 
-def _change_policy(context: ReadContext, standing: ObjectName, statement: ChangePolicy) -> Outcome:
+def _change_policy(
+    context: ReadContext, standing: ObjectName, statement: ChangePolicy
+) -> StatementResult:
     name = full_name(context, standing, statement.kind, statement.name)
     if name.kind is not ObjectKind.ACCOUNT:
         name = find_object(context, str(name), name.kind)
@@ -159,10 +163,10 @@ def _change_policy(context: ReadContext, standing: ObjectName, statement: Change
         for key, after in done.after.items()
     )
     columns = tuple(ReadColumn(c, "string") for c in ("object", "policy", "before", "after"))
-    return Outcome(read=ReadRows(columns, lines), warnings=done.warnings)
+    return StatementResult(read=ReadRows(columns, lines), warnings=done.warnings)
 
 
-def _tag(context: ReadContext, standing: ObjectName, statement: TagSnapshot) -> Outcome:
+def _tag(context: ReadContext, standing: ObjectName, statement: TagSnapshot) -> StatementResult:
     if statement.table is None:
         table = _table_of_snapshot(context, statement.snapshot_id)
     else:
@@ -217,7 +221,7 @@ BranchStatement = CreateBranch | DropBranch | ForwardBranch | Rollback | DiffTab
 
 def run_branch_statement(
     context: ReadContext, standing: ObjectName, statement: BranchStatement
-) -> Outcome:
+) -> StatementResult:
     """Carries one out. Raises as the step does that does it, and as `locate`."""
     return _OnTable(context, full_table_name(context, standing, statement.table)).run(statement)
 
@@ -229,7 +233,7 @@ class _OnTable:
     context: ReadContext
     table: TableName
 
-    def run(self, statement: BranchStatement) -> Outcome:
+    def run(self, statement: BranchStatement) -> StatementResult:
         match statement:
             case CreateBranch():
                 return self.create(statement)
@@ -244,13 +248,13 @@ class _OnTable:
             case DiffTable():
                 return self.compare(statement)
 
-    def create(self, statement: CreateBranch) -> Outcome:
+    def create(self, statement: CreateBranch) -> StatementResult:
         """At main's head, or at a point."""
         point = self.at(statement.point) if statement.point else Point()
         done = branch(self.context, self.table, statement.name, point, dry_run=False)
         return status(f"{done.table}: {done.branch} is at snapshot {done.after}")
 
-    def drop(self, statement: DropBranch) -> Outcome:
+    def drop(self, statement: DropBranch) -> StatementResult:
         try:
             ref = drop_branch(self.context, self.table, statement.name, dry_run=False)
         except RefNotFound:
@@ -259,14 +263,14 @@ class _OnTable:
             return status(f"{self.table}: there is no branch {statement.name}")
         return status(f"{self.table}: branch {ref.name}, at snapshot {ref.snapshot_id}, is dropped")
 
-    def roll_back(self, statement: Rollback) -> Outcome:
+    def roll_back(self, statement: Rollback) -> StatementResult:
         to = statement.to
         point = Point(to) if isinstance(to, int) else self.at(to)
         done = rollback(self.context, self.table, point, dry_run=False)
         words = f"{done.branch} is at snapshot {done.after}, was at {done.before}"
         return status(f"{done.table}: {words}")
 
-    def compare(self, statement: DiffTable) -> Outcome:
+    def compare(self, statement: DiffTable) -> StatementResult:
         """Files, rows and bytes added and removed on the way, and the net of both."""
         done = diff(self.context, self.table, statement.a, statement.b)
         amounts = {"added": done.added, "removed": done.removed, "net": done.net}
@@ -275,7 +279,7 @@ class _OnTable:
             *(ReadColumn(name, "bigint") for name in ("files", "rows", "bytes")),
         )
         rows = tuple((change, *astuple(amount)) for change, amount in amounts.items())
-        return Outcome(read=ReadRows(columns, rows))
+        return StatementResult(read=ReadRows(columns, rows))
 
     def at(self, point: PointInTime) -> Point:
         """The snapshot that main was at."""
@@ -291,7 +295,9 @@ class _OnTable:
         return Point(located.resolved.snapshot_id)
 
 
-def make_clone(context: ReadContext, standing: ObjectName, statement: CloneObject) -> Outcome:
+def make_clone(
+    context: ReadContext, standing: ObjectName, statement: CloneObject
+) -> StatementResult:
     """CREATE … CLONE, and CREATE DATABASE … FROM. Tables that are left out are listed (TT-37).
 
     Raises:
@@ -318,7 +324,9 @@ def make_clone(context: ReadContext, standing: ObjectName, statement: CloneObjec
     )
 
 
-def make_share(context: ReadContext, standing: ObjectName, statement: CreateShare) -> Outcome:
+def make_share(
+    context: ReadContext, standing: ObjectName, statement: CreateShare
+) -> StatementResult:
     """CREATE SHARE … FROM a database, or a schema or table by its name below the catalog.
 
     Raises:
@@ -330,7 +338,9 @@ def make_share(context: ReadContext, standing: ObjectName, statement: CreateShar
     return status(f"{done.share.source} is shared as {done.share.place}{_count(done)}")
 
 
-def renew_share(context: ReadContext, standing: ObjectName, statement: UpdateShare) -> Outcome:
+def renew_share(
+    context: ReadContext, standing: ObjectName, statement: UpdateShare
+) -> StatementResult:
     """UPDATE SHARE: says what somebody had written to it, which is undone, and what has left.
 
     Raises:
@@ -345,7 +355,7 @@ def renew_share(context: ReadContext, standing: ObjectName, statement: UpdateSha
     )
 
 
-def end_share(context: ReadContext, standing: ObjectName, statement: DropShare) -> Outcome:
+def end_share(context: ReadContext, standing: ObjectName, statement: DropShare) -> StatementResult:
     """DROP SHARE.
 
     Raises:
@@ -364,7 +374,7 @@ def _count(done: Shared) -> str:
     return f", with {len(done.tables)} tables"
 
 
-_STEPS: Mapping[type[Statement], Callable[[ReadContext, ObjectName, Any], Outcome]] = {
+_STEPS: Mapping[type[Statement], Callable[[ReadContext, ObjectName, Any], StatementResult]] = {
     ShowHistory: _show_history,
     UndropObject: _undrop,
     DropObject: _drop,

@@ -7,7 +7,7 @@ from meltline.ports import ReadColumn, ReadRows
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StatementResult:
     """What a statement came to.
 
     Attributes:
@@ -27,9 +27,11 @@ class Outcome:
     exit_code: int = 0
 
 
-def status(*lines: str) -> Outcome:
+def status(*lines: str) -> StatementResult:
     """What was done, in one column: a row for each line."""
-    return Outcome(read=ReadRows((ReadColumn("status", "string"),), tuple((x,) for x in lines)))
+    return StatementResult(
+        read=ReadRows((ReadColumn("status", "string"),), tuple((x,) for x in lines))
+    )
 
 
 def unsupported(subject: str) -> StatementUnsupported:

@@ -12,17 +12,21 @@ from secrets import token_hex
 from uuid import uuid4
 
 from meltline.app.catalog.resolve import load_table, require_changeable
-from meltline.app.catalog.tables import levels_around
+from meltline.app.catalog.tables import levels_around, observed_table, retention_of
+from meltline.app.chunks.manual_runs import request_by_hand
 from meltline.app.chunks.reading.complete_rows import CompleteRows, complete_rows
 from meltline.app.retention.leases import leased
+from meltline.app.run.recap import recap
+from meltline.app.run.recorded import run_recorded
+from meltline.app.run.run_document import TableResult
+from meltline.app.run.summary import Summary
 from meltline.app.services import OpenServices, ReadContext
 from meltline.app.sql.guarded_statements import GuardedStatement, guarded_statement
 from meltline.app.sql.lakets.dispatch import refused, run_call
 from meltline.app.sql.lakets.session import Session
 from meltline.app.sql.naming import container_name, full_name, full_table_name
 from meltline.app.sql.object_statements import run_without_spark
-from meltline.app.sql.statement_results import Outcome, unsupported
-from meltline.app.sql.vacuum import vacuum
+from meltline.app.sql.statement_results import StatementResult, unsupported
 from meltline.app.time_travel.query import Located, SchemaChoice, locate
 from meltline.domain.errors import (
     CatalogReadOnly,
@@ -32,9 +36,10 @@ from meltline.domain.errors import (
     TableNotFound,
     UsageInvalid,
 )
-from meltline.domain.iceberg.names import TableName, quote_part, quoted
+from meltline.domain.iceberg.names import TableName, quote_part, quoted, selected
 from meltline.domain.iceberg.objects import ObjectKind, ObjectName
-from meltline.domain.retention.policy import TRANSIENT, effective_retention
+from meltline.domain.retention.longer_window import LongerWindow
+from meltline.domain.retention.policy import TRANSIENT, Retention, effective_retention
 from meltline.domain.retention.policy_rules import require_allowed, require_new
 from meltline.grammar import parse
 from meltline.grammar.references import (
@@ -49,7 +54,15 @@ from meltline.grammar.statements import CreateTable, FunctionCall, Name, Query, 
 from meltline.grammar.tables import Edit, replaced
 from meltline.grammar.tokens import tokens_of
 from meltline.grammar.writes import BEGINNINGS, writes_of
-from meltline.ports import SqlEngine, StatementRecord, StatementState, TableView
+from meltline.ports import (
+    CatalogListing,
+    ReadColumn,
+    ReadRows,
+    SqlEngine,
+    StatementRecord,
+    StatementState,
+    TableView,
+)
 
 _LEASE = timedelta(minutes=10)
 _LONGEST_ID = 255
@@ -100,7 +113,7 @@ def run_statement(
     engine: Callable[[], SqlEngine],
     request: StatementRequest,
     services: OpenServices,
-) -> Outcome:
+) -> StatementResult:
     """Carries out one statement.
 
     Args:
@@ -130,7 +143,7 @@ def run_statement(
 
 def _query(
     context: ReadContext, engine: Callable[[], SqlEngine], request: StatementRequest, query: Query
-) -> Outcome:
+) -> StatementResult:
     if query.views:
         raise unsupported(f"more than SELECT * of MD_INFORMATION_SCHEMA.{query.views[0].upper()}")
     if query.calls:
@@ -179,7 +192,7 @@ def _create_table(
     engine: Callable[[], SqlEngine],
     request: StatementRequest,
     create: CreateTable,
-) -> Outcome:
+) -> StatementResult:
     require_archive_unchanged(context, request.standing, create.text, "CREATE")
     name = full_name(context, request.standing, ObjectKind.TABLE, create.name)
     warnings = _checked(context, name, create.policies) if create.policies else ()
@@ -209,7 +222,7 @@ def _checked(
 
 def _run(
     context: ReadContext, engine: SqlEngine, request: StatementRequest, prepared: Prepared
-) -> Outcome:
+) -> StatementResult:
     id = _new_id(context, request.statement_id)
     with _recorded(context, id, prepared.kind), ExitStack() as leases:
         for table, snapshot_id in prepared.pins:
@@ -217,8 +230,8 @@ def _run(
         try:
             frame = _frame(engine, id, prepared)
             if not request.fetch:
-                return Outcome(id, frame=frame)
-            return Outcome(id, read=engine.fetch(frame, request.limit))
+                return StatementResult(id, frame=frame)
+            return StatementResult(id, read=engine.fetch(frame, request.limit))
         except StatementRefused as refused:
             raise _in_own_words(refused, request.text, prepared) from refused
 
@@ -456,3 +469,97 @@ def _read_only(name: Name) -> StatementUnsupported:
         found="its name for all rows",
         next="write to the table; docs/chunks.md says what late rows can do",
     )
+
+
+_HOUR = timedelta(hours=1)
+_COUNTS = (
+    "snapshots_archived",
+    "snapshots_expired",
+    "files_departed",
+    "bytes_departed",
+    "files_purged",
+    "bytes_purged",
+)
+_TYPES: Mapping[str, str] = {
+    "table": "string",
+    "retained_hours": "bigint",
+    **dict.fromkeys(_COUNTS, "bigint"),
+    "state": "string",
+    "summary": "string",
+}
+_NOT_MANAGED = "not managed"
+
+
+def vacuum(
+    context: ReadContext,
+    services: OpenServices,
+    table: TableName,
+    hours: int | None,
+    *,
+    dry_run: bool,
+) -> StatementResult:
+    """Runs the chain over one table, as `meltline run --tables` does.
+
+    Args:
+        context: Where the table is.
+        services: Called once it is known that there is something that may be done.
+        table: The table.
+        hours: How long what was superseded is kept this time; None is as its policy says.
+        dry_run: Only say what would happen.
+
+    Raises:
+        RetentionOutOfRange: The hours are fewer than the policy's.
+        UsageInvalid: A run cannot be asked for this table alone.
+        CatalogReadOnly: Nobody may change it here.
+        MeltlineError: What kept the run from beginning, or the table from being read.
+    """
+    name = ObjectName(table.catalog, table.namespace, table.name)
+    listing = require_changeable(context, name).listing()
+    observed = observed_table(context, load_table(context, table), listing)
+    _require_alone(table, listing)
+    policies = context.control.policies.all()
+    retention = retention_of(context.config.account, observed, policies)
+    longer = None if hours is None else LongerWindow.of_hours(table, hours, retention)
+    effective = retention if longer is None else longer.over(table, retention)
+
+    request = replace(request_by_hand(context.clock.now(), table), dry_run=dry_run)
+    opened = services("vacuum", request.run_id, judges=not dry_run)
+    summary = run_recorded(replace(opened, longer_window=longer), request)
+    outcome = summary.tables.get(str(table), TableResult(str(table)))
+    state = _state(summary, outcome) if observed.managed else _NOT_MANAGED
+    return StatementResult(
+        read=_rows(effective, outcome, state, "; ".join(recap(summary.as_json()))),
+        warnings=(*summary.notes, *summary.notices, *filter(None, [outcome.next])),
+        exit_code=summary.exit_code,
+    )
+
+
+def _require_alone(table: TableName, listing: CatalogListing) -> None:
+    """Refuses a name that picks other tables, too: a run is asked for tables by globs."""
+    names = [entry.name for entry in listing.entries]
+    matches = [name for name in names if name != table and selected(name, (str(table),))]
+    if matches:
+        raise UsageInvalid(
+            f"a run over {table} would be one over other tables, too",
+            object=str(table),
+            expected="a name that no other table matches",
+            found=", ".join(map(str, matches[:3])),
+            next="`meltline run --tables` is for all of them, by their policies",
+        )
+
+
+def _state(summary: Summary, outcome: TableResult) -> str:
+    if problem := outcome.failed or outcome.refused or outcome.skipped:
+        return problem
+    if summary.dry_run:
+        return "dry run"
+    if summary.not_armed is not None:
+        return "not armed"
+    return "waits for approval" if summary.approvals else "ok"
+
+
+def _rows(retention: Retention, outcome: TableResult, state: str, words: str) -> ReadRows:
+    hours = None if retention.window is None else retention.window // _HOUR
+    counts = (getattr(outcome, key) for key in _COUNTS)
+    columns = tuple(ReadColumn(name, type) for name, type in _TYPES.items())
+    return ReadRows(columns, ((outcome.table, hours, *counts, state, words),))

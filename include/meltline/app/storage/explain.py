@@ -12,7 +12,7 @@ from meltline.app.ownership.path_aliases import OtherNames, needed_by_other_name
 from meltline.app.retention.writers import WriterNeeds
 from meltline.app.run_history.file_origins import FileDecision, file_decisions
 from meltline.app.services import ReadContext
-from meltline.app.storage.file_status import FileStanding, Standing, standing_now
+from meltline.app.storage.file_status import FileStanding, FileStatus, standing_now
 from meltline.app.storage.guarded_tables import guarded_tables
 from meltline.domain.archive.archive import ArchivedSnapshot
 from meltline.domain.deletion.storage import Stage
@@ -107,7 +107,7 @@ def explain_path(context: ReadContext, path: str) -> Explanation:
     )
 
 
-def _file_of(standing: Standing, path: str) -> FileStanding | None:
+def _file_of(standing: FileStatus, path: str) -> FileStanding | None:
     at = location_key(path)
     return standing.files.get(at) or standing.foreign.get(at)
 
@@ -301,7 +301,7 @@ def _times(
     return max(ends, default=None)
 
 
-def _referrers(standing: Standing, keys: set[SnapshotKey], uuids: set[str]) -> list[str]:
+def _referrers(standing: FileStatus, keys: set[SnapshotKey], uuids: set[str]) -> list[str]:
     if keys:
         return sorted(
             f"{standing.names.get(key.table_uuid, key.table_uuid)}@{key.snapshot_id}"

@@ -1,4 +1,4 @@
-"""Standing: where single files stand, and which snapshots refer to them."""
+"""Status of single files: their stages, and the snapshots that refer to them."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class FileStanding:
 
 
 @dataclass(frozen=True)
-class Standing:
+class FileStatus:
     """Known files with their stages, by location key, and whose names the UUIDs are.
 
     Attributes:
@@ -46,7 +46,7 @@ class Standing:
     names: Mapping[str, TableName]
 
 
-def standing_now(context: ReadContext, path: str | None = None) -> Standing:
+def standing_now(context: ReadContext, path: str | None = None) -> FileStatus:
     """Where one file stands by the tables' present metadata, or every known file.
 
     Every file is an object each: for totals of a lake see `report`.
@@ -67,7 +67,7 @@ def standing_now(context: ReadContext, path: str | None = None) -> Standing:
     for departure in departures:
         book.depart(departure)
     newest = {location_key(departure.path): departure for departure in departures}
-    return Standing(book.files, book.foreign, newest, look.names)
+    return FileStatus(book.files, book.foreign, newest, look.names)
 
 
 _Lines = dict[str, list[tuple[IndexedSnapshot, FileReference]]]

@@ -31,7 +31,7 @@ from meltline.ports import (
 
 
 @dataclass(frozen=True)
-class Totals:
+class StorageTotals:
     """What is stored at one moment.
 
     Attributes:
@@ -58,7 +58,9 @@ class Totals:
         return min(self.at, self.observed.get(uuid) or self.observed_at or self.at)
 
 
-def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> list[StorageRow]:
+def storage_rows(
+    totals: StorageTotals, in_flight: Mapping[str, int] | None = None
+) -> list[StorageRow]:
     """A row per owner; foreign bytes stand with the table that refers to them."""
     holdings = totals.holdings
 
@@ -85,12 +87,12 @@ def storage_rows(totals: Totals, in_flight: Mapping[str, int] | None = None) -> 
     return sorted(rows, key=lambda storage_row: storage_row.table)
 
 
-def totals_now(context: ReadContext) -> Totals:
+def totals_now(context: ReadContext) -> StorageTotals:
     """What is stored by the tables' present metadata. Raises CatalogUnlistable."""
-    return StorageHistory(context).at(None)
+    return StoredBytes(context).at(None)
 
 
-class StorageHistory:
+class StoredBytes:
     """What was stored at any instant, from one look at ledgers and catalogs.
 
     Raises:
@@ -107,7 +109,7 @@ class StorageHistory:
         paths: Collection[str] = (),
         *,
         coming: timedelta | None = None,
-    ) -> Totals:
+    ) -> StorageTotals:
         """The totals at an instant; None is now.
 
         Args:
@@ -135,7 +137,7 @@ class StorageHistory:
         holdings = self._context.reader.weigh(weighing)
         cold, deep = _archived_bytes(self._context.control, references.at)
         observed = _observed(self._context.control.registrations.all())
-        return Totals(references.at, holdings, self._look.names, cold, deep, observed)
+        return StorageTotals(references.at, holdings, self._look.names, cold, deep, observed)
 
     @property
     def unread(self) -> Sequence[UnreadTable]:
@@ -173,7 +175,7 @@ def _archived_bytes(control: ControlLedger, at: datetime) -> tuple[Counter[str],
     return cold, deep
 
 
-def record_storage(context: ReadContext, history: StorageHistory, totals: Totals) -> None:
+def record_storage(context: ReadContext, history: StoredBytes, totals: StorageTotals) -> None:
     """Stores today's rows under today, never under another day (ML-37).
 
     A table that nobody can read has none today: what it has is not known.
@@ -198,7 +200,7 @@ def listed_files(context: ReadContext) -> Collection[StoredObject]:
 
 
 def in_flight_bytes(
-    context: ReadContext, listed: Collection[StoredObject], totals: Totals
+    context: ReadContext, listed: Collection[StoredObject], totals: StorageTotals
 ) -> dict[str, int]:
     """Bytes of listed files that no commit has named, by the table that owns the place.
 

@@ -9,7 +9,7 @@ from meltline.app.safety.arming import ArmingCheck
 from meltline.app.services import ReadContext
 from meltline.app.storage.guarded_tables import GuardedTable, guarded_tables
 from meltline.app.storage.report import (
-    StorageHistory,
+    StoredBytes,
     in_flight_bytes,
     listed_files,
     storage_rows,
@@ -167,7 +167,7 @@ def storage_answer(
     _require_sensible(by, listing, as_of)
     require_come(as_of, context.clock.now(), "`meltline run --dry-run --as-of T` previews a run")
     stored = listed_files(context) if listing else ()
-    history = StorageHistory(context)
+    history = StoredBytes(context)
     totals = history.at(as_of, [file.path for file in stored])
     flying = in_flight_bytes(context, stored, totals) if listing else None
     unread = [table for table in history.unread if selected(table.table, tables)]

@@ -9,7 +9,7 @@ import typer
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.chunks.policies import (
     AddedPolicy,
-    PolicyLine,
+    ChunkPolicyLine,
     PolicyWish,
     add_policy,
     policy_lines,
@@ -175,7 +175,7 @@ def policies(table: Optional = None, config: ConfigPath = None, as_json: AsJson 
     )
 
 
-def _row(line: PolicyLine) -> list[str]:
+def _row(line: ChunkPolicyLine) -> list[str]:
     return [
         line.table,
         str(line.id),

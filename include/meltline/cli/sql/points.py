@@ -9,7 +9,7 @@ from meltline.cli.options import instant
 from meltline.domain.errors import UsageInvalid
 from meltline.domain.time_travel.timetravel import (
     Moment,
-    Side,
+    PointSide,
     StatementPoint,
     TagPoint,
     TravelPoint,
@@ -55,7 +55,7 @@ def travel_point(
             found="both" if at else "neither",
             next="--at includes the change at that point, --before does not",
         )
-    side = Side.AT if at else Side.BEFORE
+    side = PointSide.AT if at else PointSide.BEFORE
     if len(given) != 1:
         raise UsageInvalid(
             "one point is needed",

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from meltline.app.sql.naming import standing_at
-from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statement_results import StatementResult
 from meltline.app.sql.statements import StatementRequest, run_statement
 from meltline.app.time_travel.query import SchemaChoice
 from meltline.cli.options import AsJson, ConfigPath, ready_wiring
@@ -39,7 +39,7 @@ def sql(
     return 4 if outcome.unreadable else outcome.exit_code
 
 
-def _document(outcome: Outcome) -> dict[str, object]:
+def _document(outcome: StatementResult) -> dict[str, object]:
     assert outcome.read is not None  # the command always fetches
     return {
         "statement_id": outcome.statement_id or None,
@@ -49,7 +49,7 @@ def _document(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: StatementResult) -> None:
     assert outcome.read is not None
     print_read(outcome.read)
     for warning in outcome.warnings:

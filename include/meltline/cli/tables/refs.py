@@ -7,7 +7,7 @@ import typer
 
 from meltline.app.catalog.resolve import parse_table_name
 from meltline.app.refs import branches
-from meltline.app.refs.branches import Moved
+from meltline.app.refs.branches import MovedBranch
 from meltline.app.refs.diff import Amount
 from meltline.app.refs.diff import diff as compare
 from meltline.app.refs.tags import FOREVER, Tag, add_tag, list_tags, remove_tag
@@ -213,7 +213,7 @@ def _amount(amount: Amount) -> list[str]:
     return [*numbers, "-" if amount.bytes is None else format_size(amount.bytes)]
 
 
-def _print_move(move: Moved, dry_run: bool, as_json: bool) -> int:
+def _print_move(move: MovedBranch, dry_run: bool, as_json: bool) -> int:
     document = {
         "table": move.table,
         "branch": move.branch,

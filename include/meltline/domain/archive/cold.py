@@ -143,7 +143,7 @@ def readable(cadence: Cadence, state: TableMetadata, snapshot_id: int, ended: da
 
 
 @dataclass(frozen=True)
-class _Span:
+class _Lifetime:
     """An entry of a log, and when the next one came."""
 
     start_id: int
@@ -151,10 +151,10 @@ class _Span:
     end: datetime
 
 
-def _spans(log: Sequence[SnapshotLogEntry], ended: datetime) -> list[_Span]:
+def _spans(log: Sequence[SnapshotLogEntry], ended: datetime) -> list[_Lifetime]:
     ends = [*(logged.at for logged in log[1:]), ended]
     return [
-        _Span(logged.snapshot_id, logged.at, end)
+        _Lifetime(logged.snapshot_id, logged.at, end)
         for logged, end in zip(log, ends[: len(log)], strict=True)
     ]
 

@@ -18,8 +18,8 @@ from meltline.domain.safe_text import quote
 from meltline.domain.time_travel.timetravel import (
     STATEMENT_ID,
     Moment,
+    PointSide,
     Resolved,
-    Side,
     TagPoint,
     TravelPoint,
 )
@@ -75,7 +75,7 @@ class ColdPast:
 
     def at(self, instant: datetime) -> Resolved:
         """What main was at an instant. Raises OutsideRetention."""
-        return self._at(instant, Side.AT)
+        return self._at(instant, PointSide.AT)
 
     def of(self, snapshot_id: int) -> Resolved | None:
         """An copy snapshot, with when main was it; None where cold does not have it.
@@ -97,13 +97,13 @@ class ColdPast:
         """What was never seen replaced was surely current only until it was verified."""
         return copy.validity.start, copy.validity.end or copy.verified_at
 
-    def _at(self, at: datetime, side: Side) -> Resolved:
+    def _at(self, at: datetime, side: PointSide) -> Resolved:
         """The innermost interval around an instant: after a rollback others lie inside it."""
         around = [
             (start, copy.snapshot_id)
             for copy in self._copies()
             for start, end in [self._span(copy)]
-            if (start <= at < end if side is Side.AT else start < at <= end)
+            if (start <= at < end if side is PointSide.AT else start < at <= end)
         ]
         if not around:
             raise self._gap(at)
@@ -112,10 +112,12 @@ class ColdPast:
             raise self._gap(at)
         return self._narrowed(snapshot_id, at, side)
 
-    def _is_contradicted(self, snapshot_id: int, at: datetime, side: Side) -> bool:
+    def _is_contradicted(self, snapshot_id: int, at: datetime, side: PointSide) -> bool:
         """Whether the log has main move on, inside the interval, to what cold does not have."""
         come = [
-            e for e in log_by_time(self.state) if (e.at <= at if side is Side.AT else e.at < at)
+            e
+            for e in log_by_time(self.state)
+            if (e.at <= at if side is PointSide.AT else e.at < at)
         ]
         copy = next(copy for copy in self._copies() if copy.snapshot_id == snapshot_id)
         last = come[-1] if come else None
@@ -123,10 +125,10 @@ class ColdPast:
             last is not None and last.at > copy.validity.start and last.snapshot_id != snapshot_id
         )
 
-    def _narrowed(self, snapshot_id: int, at: datetime, side: Side) -> Resolved:
+    def _narrowed(self, snapshot_id: int, at: datetime, side: PointSide) -> Resolved:
         """The part of a snapshot's interval, around an instant, in which nothing else came."""
         changes = set(self._changes())
-        if side is Side.AT:
+        if side is PointSide.AT:
             since = max(change for change in changes if change <= at)
             return Resolved(snapshot_id, since, min(c for c in changes if c > at))
         since = max(change for change in changes if change < at)
@@ -139,7 +141,7 @@ class ColdPast:
         for logged in self.state.snapshot_log:
             yield logged.at
 
-    def _by_tag(self, name: str, side: Side) -> Resolved:
+    def _by_tag(self, name: str, side: PointSide) -> Resolved:
         tags = self.state.tags
         resolved = self.of(tags[name]) if name in tags else None
         if resolved is None:
@@ -150,17 +152,17 @@ class ColdPast:
                 found=name,
                 next=f"`meltline cold list {quote(self.table)}` lists what is there",
             )
-        if side is Side.AT:
+        if side is PointSide.AT:
             return resolved
         return self._at(resolved.valid_from, side)
 
-    def _by_statement(self, statement: Ended, side: Side) -> Resolved:
+    def _by_statement(self, statement: Ended, side: PointSide) -> Resolved:
         """AT is what was current when it was completed; BEFORE is what its first commit replaced.
 
         That is proved only where what was current when it began was replaced by a commit of its
         own, or by none while it ran.
         """
-        if side is Side.AT:
+        if side is PointSide.AT:
             return self.at(statement.completed_at)
         before = self.at(statement.started_at)
         own = [

@@ -29,7 +29,7 @@ class ChunkStatus(StrEnum):
     """Dropped once; hot and cold have rows, and nobody can tell whether these are the same."""
 
 
-class Standing(StrEnum):
+class DropStatus(StrEnum):
     """Whether main comes from a drop."""
 
     IN_FORCE = "in force"
@@ -81,14 +81,14 @@ class ChunkDrop:
     snapshot_id: int
     sequence_number: int
     base: int | None
-    standing: Standing = Standing.IN_FORCE
+    standing: DropStatus = DropStatus.IN_FORCE
     rows: int | None = None
     digest: ColdDigest | None = None
 
     @property
     def is_undone(self) -> bool:
         """Whether main does not come from it."""
-        return self.standing is Standing.UNDONE
+        return self.standing is DropStatus.UNDONE
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Chunk:
     @property
     def is_told(self) -> bool:
         """Whether it is known on which side the chunk's rows are."""
-        return self.last_drop is None or self.last_drop.standing is not Standing.UNKNOWN
+        return self.last_drop is None or self.last_drop.standing is not DropStatus.UNKNOWN
 
     @property
     def only_copy(self) -> ChunkDrop | None:

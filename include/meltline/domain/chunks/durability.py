@@ -111,7 +111,7 @@ def due_to_drop(
 
 
 @dataclass(frozen=True)
-class Backlog:
+class DurabilityBacklog:
     """Chunks that a table's policies ask for, and that are neither flagged nor dropped yet.
 
     Attributes:
@@ -125,7 +125,7 @@ class Backlog:
 
 def backlog(
     resident: Mapping[str, Chunk], policies: Iterable[ChunkPolicy], now: datetime
-) -> Backlog:
+) -> DurabilityBacklog:
     """Counts chunks that are past their age, whatever they wait for.
 
     Args:
@@ -146,7 +146,7 @@ def backlog(
                     due = age.reached(chunk.end)
                     since[chunk.name] = min(due, since.get(chunk.name, due))
     size = sum(resident[name].bytes for name in since)
-    return Backlog(len(since), size, min(since.values(), default=None))
+    return DurabilityBacklog(len(since), size, min(since.values(), default=None))
 
 
 @dataclass(frozen=True)

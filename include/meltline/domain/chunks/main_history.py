@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, ChunkStatus, Standing
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, Chunk, ChunkDrop, ChunkStatus, DropStatus
 from meltline.domain.chunks.sync import DROP_PLAN, Position, TrackedTable
 from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 
@@ -58,15 +58,15 @@ class MainLine:
         }
         return cls(line, frozenset((left | fork_drops) - line.keys()), judged in line, beside)
 
-    def standing(self, drop: ChunkDrop) -> Standing:
+    def standing(self, drop: ChunkDrop) -> DropStatus:
         """Tells how a drop stands on this line."""
         if drop.snapshot_id == UNKNOWN_DROP:
-            return drop.standing if self.is_judged else Standing.UNKNOWN
+            return drop.standing if self.is_judged else DropStatus.UNKNOWN
         if drop.snapshot_id in self.snapshots:
-            return Standing.IN_FORCE
+            return DropStatus.IN_FORCE
         if drop.snapshot_id in self.left_behind or self._began_before(drop):
-            return Standing.UNDONE
-        return drop.standing if self.is_judged else Standing.UNKNOWN
+            return DropStatus.UNDONE
+        return drop.standing if self.is_judged else DropStatus.UNKNOWN
 
     def unrecorded(self, walked: Position | None, drops: Iterable[ChunkDrop]) -> set[int]:
         """Commits that say they are drops of ours, and that no walk has met yet.
@@ -102,7 +102,7 @@ def with_standings(chunk: Chunk, line: MainLine) -> Chunk:
     last = stood.last_drop
     if last is None or last.base is not None or _later_base(stood, last) is None:
         return stood
-    unknown = replace(last, standing=Standing.UNKNOWN)
+    unknown = replace(last, standing=DropStatus.UNKNOWN)
     return replace(stood, drops=tuple(unknown if drop == last else drop for drop in drops))
 
 
@@ -138,24 +138,24 @@ def resettled(chunk: Chunk) -> Chunk:
     if last is None:  # `cold_base` stays: by it cold's own word about the drop is known
         return replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None)
     if chunk.files or chunk.spans:
-        is_unknown = last.standing is Standing.UNKNOWN
+        is_unknown = last.standing is DropStatus.UNKNOWN
         status = ChunkStatus.UNKNOWN if is_unknown else ChunkStatus.REOPENED
         return replace(chunk, status=status)
-    return replace(answered(chunk, Standing.IN_FORCE), status=ChunkStatus.DROPPED)
+    return replace(answered(chunk, DropStatus.IN_FORCE), status=ChunkStatus.DROPPED)
 
 
-def answered(chunk: Chunk, standing: Standing) -> Chunk:
+def answered(chunk: Chunk, standing: DropStatus) -> Chunk:
     """The chunk with an answer for its last drop, where nobody could tell how that stands.
 
     Where it is undone, the one before it is the last. What cold has of the chunk changes then, so
     that its rows are counted anew.
     """
     last = chunk.last_drop
-    if last is None or last.standing is not Standing.UNKNOWN:
+    if last is None or last.standing is not DropStatus.UNKNOWN:
         return chunk
     base = _later_base(chunk, last) if last.base is None else last.base
     after = replace(last, standing=standing, base=base)
-    if standing is Standing.UNDONE:
+    if standing is DropStatus.UNDONE:
         after = replace(after, rows=None, digest=None)
     return replace(chunk, drops=tuple(after if drop == last else drop for drop in chunk.drops))
 

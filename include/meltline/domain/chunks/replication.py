@@ -9,7 +9,7 @@ from meltline.domain.iceberg.files import FileKind
 
 
 @dataclass(frozen=True)
-class Backlog:
+class ReplicationBacklog:
     """What main did since cold was last brought up to it; our own drops are not in it.
 
     Attributes:
@@ -27,7 +27,7 @@ class Backlog:
         return self.replaced == frozenset() and not self.appends
 
 
-def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> Backlog:
+def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> ReplicationBacklog:
     """What has to be copied of some commits, in whatever order their rows came and went."""
     replaced: set[str] = set()
     appends = False
@@ -36,16 +36,16 @@ def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> Backlo
             continue
         names = change.rewritten(layout)
         if names is None:
-            return Backlog(None, appends=False)
+            return ReplicationBacklog(None, appends=False)
         if change.operation != "append":
             # Only appends are read commit by commit: what an overwrite adds is taken as a whole.
             added = chunks_of(layout, change.added)
             if added is None:
-                return Backlog(None, appends=False)
+                return ReplicationBacklog(None, appends=False)
             names |= added
         replaced |= names
         appends |= change.operation == "append" and bool(change.added)
-    return Backlog(frozenset(replaced), appends)
+    return ReplicationBacklog(frozenset(replaced), appends)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ STATEMENT_ID = "meltline.statement-id"
 """The summary property of a snapshot that says which statement made it."""
 
 
-class Side(StrEnum):
+class PointSide(StrEnum):
     """Whether the change at the point itself is included (TT-27)."""
 
     AT = "at"
@@ -65,7 +65,7 @@ class TagPoint:
 class TravelPoint:
     """AT or BEFORE something."""
 
-    side: Side
+    side: PointSide
     to: Moment | StatementPoint | TagPoint
 
 
@@ -178,7 +178,7 @@ def resolve(past: Past, point: TravelPoint) -> Resolved:
     return _by_tag(past, point.to.name, point.side)
 
 
-def _by_time(past: Past, at: datetime, side: Side) -> Resolved:
+def _by_time(past: Past, at: datetime, side: PointSide) -> Resolved:
     past.require_readable(at)
     resolved = _by_log(past.state, at, side) or _by_metadata(past, at, side)
     if resolved is None:
@@ -188,13 +188,15 @@ def _by_time(past: Past, at: datetime, side: Side) -> Resolved:
     return resolved
 
 
-def _reached(times: list[datetime], at: datetime, side: Side) -> int | None:
+def _reached(times: list[datetime], at: datetime, side: PointSide) -> int | None:
     """The last of these that had come by an instant; its position."""
-    come = (n for n, time in enumerate(times) if (time <= at if side is Side.AT else time < at))
+    come = (
+        n for n, time in enumerate(times) if (time <= at if side is PointSide.AT else time < at)
+    )
     return max(come, default=None)
 
 
-def _by_log(state: TableMetadata, at: datetime, side: Side) -> Resolved | None:
+def _by_log(state: TableMetadata, at: datetime, side: PointSide) -> Resolved | None:
     position = _reached([logged.at for logged in log_by_time(state)], at, side)
     return None if position is None else _unambiguous(state, position, at)
 
@@ -210,7 +212,7 @@ def _logged(state: TableMetadata, position: int) -> Resolved:
     return Resolved(log[position].snapshot_id, log[position].at, end)
 
 
-def _by_metadata(past: Past, at: datetime, side: Side) -> Resolved | None:
+def _by_metadata(past: Past, at: datetime, side: PointSide) -> Resolved | None:
     """By the metadata file that was current at an instant, of those that the log still names."""
     state = past.state
     files = (*state.metadata_log, state.metadata_location)
@@ -228,7 +230,7 @@ def _by_metadata(past: Past, at: datetime, side: Side) -> Resolved | None:
     return Resolved(head, start, times[position + 1] if position + 1 < len(times) else None)
 
 
-def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved:
+def _by_statement(past: Past, statement: StatementPoint, side: PointSide) -> Resolved:
     """AT is the state after its last commit, BEFORE the one before its first."""
     own = [
         snapshot
@@ -248,17 +250,17 @@ def _by_statement(past: Past, statement: StatementPoint, side: Side) -> Resolved
     )
 
 
-def _by_commits(past: Past, own: Sequence[Snapshot], side: Side) -> Resolved:
+def _by_commits(past: Past, own: Sequence[Snapshot], side: PointSide) -> Resolved:
     ids = {snapshot.snapshot_id for snapshot in own}
     # In the order in which main first saw them: a rollback may bring one back later.
     seen = dict.fromkeys(e.snapshot_id for e in log_by_time(past.state) if e.snapshot_id in ids)
     if seen:
-        return _by_commit(past, list(seen)[-1 if side is Side.AT else 0], side)
+        return _by_commit(past, list(seen)[-1 if side is PointSide.AT else 0], side)
     moments = [snapshot.committed_at for snapshot in own]
-    return _by_time(past, max(moments) if side is Side.AT else min(moments), side)
+    return _by_time(past, max(moments) if side is PointSide.AT else min(moments), side)
 
 
-def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
+def _by_commit(past: Past, snapshot_id: int, side: PointSide) -> Resolved:
     """The state from, or until, main's first sight of a snapshot.
 
     By position and not by time: two commits may fall into one millisecond.
@@ -267,7 +269,7 @@ def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
     position = next(n for n, logged in enumerate(log) if logged.snapshot_id == snapshot_id)
     at = log[position].at
     past.require_readable(at)
-    if side is Side.AT:
+    if side is PointSide.AT:
         return _logged(past.state, position)
     before = _unambiguous(past.state, position - 1, at) if position > 0 else None
     if before is None or before.snapshot_id not in past.state.snapshots:
@@ -275,7 +277,7 @@ def _by_commit(past: Past, snapshot_id: int, side: Side) -> Resolved:
     return before
 
 
-def _by_tag(past: Past, name: str, side: Side) -> Resolved:
+def _by_tag(past: Past, name: str, side: PointSide) -> Resolved:
     state = past.state
     snapshot_id = state.tags.get(name)
     if snapshot_id is None:
@@ -288,10 +290,10 @@ def _by_tag(past: Past, name: str, side: Side) -> Resolved:
         )
     seen = [logged.snapshot_id for logged in log_by_time(state)]
     if snapshot_id in seen:
-        if side is Side.BEFORE:
+        if side is PointSide.BEFORE:
             return _by_commit(past, snapshot_id, side)
         return _logged(state, seen.index(snapshot_id))
     committed_at = state.snapshots[snapshot_id].committed_at
-    if side is Side.BEFORE:
+    if side is PointSide.BEFORE:
         return _by_time(past, committed_at, side)
     return Resolved(snapshot_id, committed_at, None)

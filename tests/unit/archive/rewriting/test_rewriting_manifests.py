@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from meltline.adapters.archive.rewriting.manifests import (
     Amended,
     ColdManifest,
+    EntryTotals,
     Need,
     NeededFile,
-    Totals,
     is_readable,
     listed_manifests,
     needed_files,
@@ -67,7 +67,7 @@ def test_only_paths_differ_and_the_header_does_not(version: int) -> None:
     for one in expected:
         one["data_file"]["file_path"] = cold(one["data_file"]["file_path"])
     assert read(made) == expected
-    assert totals == Totals(files=2, bytes=30, rows=2)
+    assert totals == EntryTotals(files=2, bytes=30, rows=2)
     assert AvroFile.read(made).header == AvroFile.read(content).header
     assert AvroFile.read(made).sync == AvroFile.read(content).sync
 
@@ -223,7 +223,7 @@ def test_equality_deletes_are_copied_as_they_are() -> None:
     made, totals = rewrite_manifest(ManifestFile("m", 0), content, COLD, {})
     (file,) = (one["data_file"] for one in read(made))
     assert file == {**delete_entry(content=2)["data_file"], "file_path": cold(f"{HOT}/d")}
-    assert totals == Totals(1, 100, 0)
+    assert totals == EntryTotals(1, 100, 0)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_list_names_the_copies_with_their_lengths_and_totals(version: int) -> 
     manifests = [Manifest(f"{HOT}/{name}.avro", 100, 7, 3, ENTRIES) for name in ("one", "two")]
     content = list_bytes(version, manifests)
     there = {
-        cold(one.path): ColdManifest(200 + number, Totals(number, 30, 2))
+        cold(one.path): ColdManifest(200 + number, EntryTotals(number, 30, 2))
         for number, one in enumerate(manifests)
     }
     made = rewrite_list("l", content, COLD, there)

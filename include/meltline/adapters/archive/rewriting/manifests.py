@@ -61,15 +61,15 @@ class Amended:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class EntryTotals:
     """What a manifest keeps alive: files, their bytes in cold, rows of data."""
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
 
-    def __add__(self, more: "Totals") -> "Totals":
-        return Totals(self.files + more.files, self.bytes + more.bytes, self.rows + more.rows)
+    def __add__(self, more: "EntryTotals") -> "EntryTotals":
+        return EntryTotals(self.files + more.files, self.bytes + more.bytes, self.rows + more.rows)
 
 
 # --- manifests ------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def note_needed(needed: dict[str, NeededFile], manifest: ManifestFile, record: R
 
 def rewrite_manifest(
     manifest: ManifestFile, content: bytes, warehouse: str, amended: Mapping[str, Amended]
-) -> tuple[bytes, Totals]:
+) -> tuple[bytes, EntryTotals]:
     """A manifest as it is in cold, and what it keeps alive.
 
     Args:
@@ -123,10 +123,10 @@ def rewrite_manifest(
                 live[path] = file["file_size_in_bytes"]
                 rows += file["record_count"] if _content(file) == _DATA else 0
         new = AvroFile.read(content).with_records(records, {})
-    return new, Totals(len(live), sum(live.values()), rows)
+    return new, EntryTotals(len(live), sum(live.values()), rows)
 
 
-def totals_of(path: str, content: bytes) -> Totals:
+def totals_of(path: str, content: bytes) -> EntryTotals:
     """What a manifest of cold keeps alive. Raises MetadataUnreadable where it is none."""
     live: dict[str, int] = {}
     rows = 0
@@ -135,7 +135,7 @@ def totals_of(path: str, content: bytes) -> Totals:
         if record["status"] != EntryStatus.DELETED:
             live[file["file_path"]] = file["file_size_in_bytes"]
             rows += file["record_count"] if _content(file) == _DATA else 0
-    return Totals(len(live), sum(live.values()), rows)
+    return EntryTotals(len(live), sum(live.values()), rows)
 
 
 def entries(manifest: ManifestFile, content: bytes) -> Iterator[tuple[Record, bytes]]:
@@ -212,7 +212,7 @@ class ColdManifest:
     """A manifest in cold: what lists there say of it."""
 
     bytes: int
-    totals: Totals
+    totals: EntryTotals
 
 
 def rewrite_list(
@@ -253,7 +253,7 @@ def listed_manifests(path: str, content: bytes) -> dict[str, ColdManifest]:
         file = AvroFile.read(content)
         totals: Sequence[Sequence[int]] = json.loads(file.header[TOTALS])
         return {
-            row["manifest_path"]: ColdManifest(row["manifest_length"], Totals(*total))
+            row["manifest_path"]: ColdManifest(row["manifest_length"], EntryTotals(*total))
             for row, total in zip(file.records(), totals, strict=True)
         }
 

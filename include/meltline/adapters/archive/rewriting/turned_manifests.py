@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from meltline.adapters.archive.rewriting.manifests import (
+    EntryTotals,
     Need,
     NeededFile,
-    Totals,
     entries,
     note_needed,
     refusing,
@@ -30,7 +30,7 @@ class Turned:
     """A manifest as it is in cold, and what it keeps alive."""
 
     content: bytes
-    totals: Totals
+    totals: EntryTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def examined(
                 turn = None
         if record["status"] != EntryStatus.DELETED:
             rows += record["data_file"]["record_count"] if _is_data(record) else 0
-    totals = Totals(len(needed), sum(file.bytes for file in needed.values()), rows)
+    totals = EntryTotals(len(needed), sum(file.bytes for file in needed.values()), rows)
     turned = Turned(file.with_encoded(turn.records, {}), totals) if turn else None
     missing = (
         file

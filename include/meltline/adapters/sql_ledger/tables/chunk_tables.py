@@ -18,7 +18,7 @@ from meltline.adapters.sql_ledger.tables.columns import (
     sequence,
 )
 from meltline.adapters.sql_ledger.tables.schema import metadata
-from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, Standing
+from meltline.domain.chunks.chunk import ChunkDrop, ChunkStatus, DropStatus
 from meltline.domain.chunks.cold.row_digests import ColdDigest
 from meltline.domain.chunks.columns import ColumnKind
 from meltline.domain.chunks.policies import PolicyType
@@ -67,7 +67,7 @@ def _dump_drops(drops: tuple[ChunkDrop, ...]) -> list[tuple[object, ...]]:
 
 def _load_drops(rows: list[list[Any]]) -> tuple[ChunkDrop, ...]:
     return tuple(
-        ChunkDrop(id, number, base, Standing(standing), counted, _load_digest(digest))
+        ChunkDrop(id, number, base, DropStatus(standing), counted, _load_digest(digest))
         for id, number, base, standing, counted, digest in rows
     )
 

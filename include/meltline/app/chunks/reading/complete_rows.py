@@ -85,7 +85,7 @@ def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
         if not (is_same and _goes_on_from(now, hot)):
             continue
         try:
-            return _Look(context, hot, tracked, cold).rows(chunks)
+            return _TableScan(context, hot, tracked, cold).rows(chunks)
         except SyncRefused:  # of a state that is not the latest the ledger may know too much
             if now.metadata_location == hot.metadata_location:
                 raise
@@ -134,7 +134,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> tuple[TableSync, SyncedTa
 
 
 @dataclass(frozen=True)
-class _Look:
+class _TableScan:
     """One state of a table, and one of cold that was read after it."""
 
     context: ReadContext

@@ -14,8 +14,8 @@ from meltline.app.chunks.rollups.waits import dirty_chunks
 from meltline.app.services import ReadContext
 from meltline.domain.chunks.chunk import Chunk, ChunkStatus, Deferral
 from meltline.domain.chunks.durability import (
-    Backlog,
     Deferred,
+    DurabilityBacklog,
     backlog,
     is_gated,
     not_durable,
@@ -158,7 +158,7 @@ class _Table:
     sync: TableSync | None
     policies: Sequence[ChunkPolicy]
     is_late: bool
-    pending: Backlog
+    pending: DurabilityBacklog
     dropped: DroppedBytes
 
 

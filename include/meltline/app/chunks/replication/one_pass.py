@@ -15,12 +15,16 @@ from datetime import datetime
 from typing import Any
 
 from meltline.app.chunks.lookups import ChunkedTable, HotTable
-from meltline.app.chunks.replication.cold_commits import carry_out, copy_request, require_equal
 from meltline.app.chunks.replication.cold_content import ColdContent
 from meltline.app.chunks.replication.cold_rows import Compared, record_rows, require_recorded_rows
 from meltline.app.chunks.replication.declare import CONSUMER
 from meltline.app.chunks.replication.kept_chunks import KeptChunks, as_of
-from meltline.app.chunks.replication.large_deletes import LargeDeletes
+from meltline.app.chunks.replication.large_deletes import (
+    LargeDeletes,
+    carry_out,
+    copy_request,
+    require_equal,
+)
 from meltline.app.chunks.replication.refusals import diverged, mixed_files, unknown_drops
 from meltline.app.chunks.replication.staged_copy import StagedCopy
 from meltline.app.chunks.replication.synced_table import (
@@ -34,7 +38,7 @@ from meltline.app.chunks.replication.unseen_changes import UnseenChanges, unseen
 from meltline.app.chunks.tracking import OwnDrops, Tracking, changes_of, retrack, track
 from meltline.app.retention.consumers import set_consumer
 from meltline.app.services import ReadContext, RunContext
-from meltline.domain.chunks.chunk import UNKNOWN_DROP, Standing
+from meltline.domain.chunks.chunk import UNKNOWN_DROP, DropStatus
 from meltline.domain.chunks.kept_deletes import KeptDelete
 from meltline.domain.chunks.layout import SnapshotChange
 from meltline.domain.chunks.replication import LeavingFiles, backlog_of
@@ -478,7 +482,7 @@ class LateRows:
             LookupError: The history that would tell has expired.
         """
         chunk, hot = self.tracking.chunks.get(name), self.tracking.hot
-        drops = [d for d in chunk.drops if d.standing is not Standing.UNDONE] if chunk else []
+        drops = [d for d in chunk.drops if d.standing is not DropStatus.UNDONE] if chunk else []
         if chunk is None or not drops:
             return ()  # it is kept from now on: all that cold has
         position = self.synced.position

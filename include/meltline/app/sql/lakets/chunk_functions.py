@@ -10,7 +10,7 @@ from meltline.app.chunks.plan_drops import Force
 from meltline.app.chunks.reading.status import NOT_SYNCED, TieringStatus, tiering_status
 from meltline.app.chunks.replication.declare import start_sync, stop_sync
 from meltline.app.sql.lakets.policy_functions import TABLE
-from meltline.app.sql.lakets.session import Answer, Session, answer_of, void
+from meltline.app.sql.lakets.session import FunctionAnswer, Session, answer_of, void
 from meltline.app.sql.lakets.signatures import (
     Function,
     Parameter,
@@ -56,7 +56,7 @@ def _sync_state(session: Session, table: TableName) -> SyncState | None:
 # --- replication ----------------------------------------------------------------------------------
 
 
-def _enable_sync(session: Session, values: Values) -> Answer:
+def _enable_sync(session: Session, values: Values) -> FunctionAnswer:
     table = _table(session, values)
     if _sync_state(session, table) in (SyncState.STREAMING, SyncState.LAGGING):
         return void(f"{table} is synced already")
@@ -65,7 +65,7 @@ def _enable_sync(session: Session, values: Values) -> Answer:
     return void()
 
 
-def _disable_sync(session: Session, values: Values) -> Answer:
+def _disable_sync(session: Session, values: Values) -> FunctionAnswer:
     table = _table(session, values)
     if _sync_state(session, table) in (None, SyncState.STOPPED):
         return void(f"{table} is not synced")
@@ -76,7 +76,7 @@ def _disable_sync(session: Session, values: Values) -> Answer:
 # --- chunks ---------------------------------------------------------------------------------------
 
 
-def _tier_chunk(session: Session, values: Values) -> Answer:
+def _tier_chunk(session: Session, values: Values) -> FunctionAnswer:
     table, name = _chunk(session, values["p_chunk_name"])
     flag = flags.tier_chunk(session.services("tier_chunk"), table, name)
     if flag.is_tiered:
@@ -85,13 +85,13 @@ def _tier_chunk(session: Session, values: Values) -> Answer:
     return answer_of(False, f"{flag.chunk} is not flagged: {why}")
 
 
-def _untier_chunk(session: Session, values: Values) -> Answer:
+def _untier_chunk(session: Session, values: Values) -> FunctionAnswer:
     table, name = _chunk(session, values["p_chunk_name"])
     flags.untier_chunk(session.context, table, name)
     return void()
 
 
-def _execute_retention(session: Session, values: Values) -> Answer:
+def _execute_retention(session: Session, values: Values) -> FunctionAnswer:
     table = _table(session, values)
     force = None
     if values["p_force"]:
@@ -170,13 +170,15 @@ _STATUS = {
 }
 
 
-def _show_tiering_status(session: Session, values: Values) -> Answer:
+def _show_tiering_status(session: Session, values: Values) -> FunctionAnswer:
     lines = tiering_status(session.context)
     if values["p_table_name"] is not None:
         name = str(_table(session, values))
         lines = [line for line in lines if line.table == name]
     rows = tuple(tuple(_cell(line, column) for column in _STATUS) for line in lines)
-    return Answer(rows, tuple(f"{line.table}: {line.problem}" for line in lines if line.problem))
+    return FunctionAnswer(
+        rows, tuple(f"{line.table}: {line.problem}" for line in lines if line.problem)
+    )
 
 
 def _cell(line: TieringStatus, column: str) -> object:

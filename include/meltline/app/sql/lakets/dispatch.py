@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from meltline.app.sql.lakets import chunk_functions, policy_functions, rollup_functions
 from meltline.app.sql.lakets.session import Session
 from meltline.app.sql.lakets.signatures import Function, Signature, bound
-from meltline.app.sql.statement_results import Outcome
+from meltline.app.sql.statement_results import StatementResult
 from meltline.domain.errors import StatementUnsupported
 from meltline.grammar.statements import FunctionCall
 from meltline.grammar.tokens import unreadable
@@ -136,7 +136,7 @@ FUNCTIONS: Mapping[str, Function] = {
 """What runs, by name."""
 
 
-def run_call(session: Session, call: FunctionCall) -> Outcome:
+def run_call(session: Session, call: FunctionCall) -> StatementResult:
     """Carries out SELECT lakets.…(…).
 
     Raises:
@@ -149,7 +149,7 @@ def run_call(session: Session, call: FunctionCall) -> Outcome:
         raise refused(call.name)
     values, columns = bound(call, function.signature), _columns(call, function.signature)
     answer = function.run(session, values)
-    return Outcome(read=ReadRows(columns, answer.rows), warnings=answer.notices)
+    return StatementResult(read=ReadRows(columns, answer.rows), warnings=answer.notices)
 
 
 def refused(name: str) -> StatementUnsupported:

@@ -6,7 +6,7 @@ from typing import Any
 
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.policies import PolicyWish, add_policy, forget_policy
-from meltline.app.sql.lakets.session import Answer, Session, answer_of, void
+from meltline.app.sql.lakets.session import FunctionAnswer, Session, answer_of, void
 from meltline.app.sql.lakets.signatures import (
     Function,
     Parameter,
@@ -25,7 +25,7 @@ _DROPPING = (PolicyType.RETENTION, PolicyType.TIERED_RETENTION)
 """What the reference calls a retention policy, but where it adds one."""
 
 
-def _add(type: PolicyType, session: Session, values: Values) -> Answer:
+def _add(type: PolicyType, session: Session, values: Values) -> FunctionAnswer:
     wish = PolicyWish(
         type,
         tier_after=values.get("p_tier_after") or values.get("p_after") or "",
@@ -36,7 +36,7 @@ def _add(type: PolicyType, session: Session, values: Values) -> Answer:
     return answer_of(added.policy.id, *added.notices)
 
 
-def _remove(types: tuple[PolicyType, ...], session: Session, values: Values) -> Answer:
+def _remove(types: tuple[PolicyType, ...], session: Session, values: Values) -> FunctionAnswer:
     """Removes what there is; that there is nothing is a notice, as in the reference."""
     context = session.context
     table = session.table(values["p_table_name"], values["p_schema_name"])
@@ -49,13 +49,13 @@ def _remove(types: tuple[PolicyType, ...], session: Session, values: Values) -> 
 
 def _show(
     types: tuple[PolicyType, ...], cells: Mapping[str, Cell], session: Session, values: Values
-) -> Answer:
+) -> FunctionAnswer:
     """A policy is enabled as long as it is there: nothing switches one off."""
     context = session.context
     table = session.table(values["p_table_name"], values["p_schema_name"])
     uuid = HotTable.load(context, table).state.uuid
     last_run_at = next((t.last_run_at for t in context.control.chunks.tracked([uuid])), None)
-    return Answer(
+    return FunctionAnswer(
         tuple(
             (policy.id, *(cell(policy) for cell in cells.values()), True, last_run_at)
             for policy in context.control.chunk_policies.all([uuid])

@@ -16,7 +16,7 @@ from meltline.app.chunks.rollups.refresh import (
     rollup_of,
 )
 from meltline.app.chunks.rollups.status import rollup_lines
-from meltline.app.sql.lakets.session import Answer, Session, answer_of, void
+from meltline.app.sql.lakets.session import FunctionAnswer, Session, answer_of, void
 from meltline.app.sql.lakets.signatures import (
     Function,
     Handler,
@@ -35,7 +35,7 @@ Values = Mapping[str, Any]
 COLD = "cold"
 
 
-def _create(session: Session, values: Values) -> Answer:
+def _create(session: Session, values: Values) -> FunctionAnswer:
     source = values["p_source_table"]
     named = None if source is None else session.table(source, values["p_source_schema"])
     wish = RollupWish(
@@ -53,13 +53,13 @@ def _create(session: Session, values: Values) -> Answer:
     return answer_of(created.rollup.id, *created.notices)
 
 
-def _refresh(session: Session, values: Values) -> Answer:
+def _refresh(session: Session, values: Values) -> FunctionAnswer:
     name = rollup_of(session.context.control.rollups, values["p_name"]).name
     done = refresh_rollup(session.services("refresh_rollup"), name)
     return answer_of(bool(done.buckets), *_missed(done))
 
 
-def _refresh_cascade(session: Session, values: Values) -> Answer:
+def _refresh_cascade(session: Session, values: Values) -> FunctionAnswer:
     """All that the named one depends on, and itself; what stops one stops no other."""
     rollups = session.context.control.rollups.all()
     if values["p_name"] is not None:
@@ -67,12 +67,12 @@ def _refresh_cascade(session: Session, values: Values) -> Answer:
             rollups, rollup_of(session.context.control.rollups, values["p_name"]).name
         )
     if not rollups:
-        return Answer(())
+        return FunctionAnswer(())
     refreshed = refresh_rollups(session.services("refresh_rollup_cascade"), rollups)
     notices = [notice for done in refreshed for notice in _missed(done)]
     notices += [f"{d.rollup.name}: {d.error.message}" for d in refreshed if d.error is not None]
     rows = tuple((d.rollup.name, bool(d.buckets), d.seconds * 1000) for d in refreshed)
-    return Answer(rows, tuple(notices))
+    return FunctionAnswer(rows, tuple(notices))
 
 
 def _missed(done: RefreshedRollup) -> list[str]:
@@ -81,7 +81,7 @@ def _missed(done: RefreshedRollup) -> list[str]:
     return [f"{done.rollup.name}: {done.missed} frozen buckets have rows that came too late"]
 
 
-def _drop(session: Session, values: Values) -> Answer:
+def _drop(session: Session, values: Values) -> FunctionAnswer:
     rollup = drop_rollup(session.context, values["p_name"])
     if rollup.realtime_view:
         text = f"DROP VIEW IF EXISTS {_spoken(session, realtime_view(rollup))}"
@@ -89,7 +89,7 @@ def _drop(session: Session, values: Values) -> Answer:
     return void(f"`meltline undrop {quote(rollup.table)}` can bring its table back")
 
 
-def _create_view(session: Session, values: Values) -> Answer:
+def _create_view(session: Session, values: Values) -> FunctionAnswer:
     """An Iceberg view, where the catalog has such: Spark refuses it elsewhere."""
     rollups, spoken = session.context.control.rollups, partial(_spoken, session)
     rollup = rollup_of(rollups, values["p_name"])
@@ -103,10 +103,10 @@ def _spoken(session: Session, table: TableName) -> str:
     return spoken_name(session.context.config.catalogs, table)
 
 
-def _show(session: Session, values: Values) -> Answer:
+def _show(session: Session, values: Values) -> FunctionAnswer:
     lines = rollup_lines(session.context)
     ids = {line.rollup.name: line.rollup.id for line in lines}
-    return Answer(
+    return FunctionAnswer(
         tuple(
             (
                 line.rollup.name,
@@ -126,8 +126,8 @@ def _show(session: Session, values: Values) -> Answer:
     )
 
 
-def _show_dag(session: Session, values: Values) -> Answer:
-    return Answer(
+def _show_dag(session: Session, values: Values) -> FunctionAnswer:
+    return FunctionAnswer(
         tuple(
             (
                 line.rollup.name,
@@ -141,14 +141,14 @@ def _show_dag(session: Session, values: Values) -> Answer:
     )
 
 
-def _invalidate(session: Session, values: Values) -> Answer:
+def _invalidate(session: Session, values: Values) -> FunctionAnswer:
     name = rollup_of(session.context.control.rollups, values["p_name"]).name
     if values["p_tier"] == COLD:
         return answer_of(0, "buckets whose source is in cold alone are frozen")
     return answer_of(invalidate(session.context, name, values["p_from"], values["p_to"]))
 
 
-def _enable_invalidation(session: Session, values: Values) -> Answer:
+def _enable_invalidation(session: Session, values: Values) -> FunctionAnswer:
     rollup = rollup_of(session.context.control.rollups, values["p_rollup_name"])
     return void(f"nothing to do: what has changed is read from the commits of {rollup.source}")
 

@@ -13,7 +13,7 @@ from meltline.ports import SqlEngine
 
 
 @dataclass(frozen=True)
-class Answer:
+class FunctionAnswer:
     """What a function answers.
 
     Attributes:
@@ -25,12 +25,12 @@ class Answer:
     notices: tuple[str, ...] = ()
 
 
-def answer_of(value: object, *notices: str) -> Answer:
+def answer_of(value: object, *notices: str) -> FunctionAnswer:
     """One value."""
-    return Answer(((value,),), notices)
+    return FunctionAnswer(((value,),), notices)
 
 
-def void(*notices: str) -> Answer:
+def void(*notices: str) -> FunctionAnswer:
     """Nothing, in one row: an empty text, as Postgres shows it."""
     return answer_of("", *notices)
 

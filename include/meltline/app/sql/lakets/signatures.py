@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from meltline.app.sql.lakets.session import Answer, Session
+from meltline.app.sql.lakets.session import FunctionAnswer, Session
 from meltline.domain.errors import SqlUnreadable
 from meltline.domain.units import parse_moment
 from meltline.grammar.calls import Argument, Literal, arguments_of
@@ -72,7 +72,7 @@ class Signature:
     older: tuple[Parameter, ...] = ()
 
 
-Handler = Callable[[Session, Mapping[str, Any]], Answer]
+Handler = Callable[[Session, Mapping[str, Any]], FunctionAnswer]
 """What does a function, with values by parameter."""
 
 
