@@ -58,7 +58,7 @@ class Airflow:
             self.passwords.chmod(0o600)
         if not (self.home / "airflow.db").exists():
             self.call(["db", "migrate"], environment, self.home / "migrate.log")
-        if not (log := self.home / "pool.log").exists():  # nor in a home of an earlier release
+        if not (log := self.home / "pool.log").exists():
             pool = ["pools", "set", POOL, "1", "copies of history to the cold tier"]
             self.call(pool, environment, log)
 

@@ -71,9 +71,6 @@ class MemorySweeper:
         self.inventories: dict[str, InventoryContent] = {}
         self.commits = 0
 
-    def prepare(self) -> None:
-        """Nothing to create."""
-
     def list_files(self, places: SweptPlaces, now: datetime) -> MemoryListing:
         """Lists every folder that a sweep looks at."""
         files: list[OrphanCandidate] = []

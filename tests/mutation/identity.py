@@ -82,7 +82,7 @@ IDENTITY = (
     Mutation(
         "a manifest list whose bytes have changed is as good as the old one",
         "domain/iceberg/reachable.py",
-        "        return bool(recorded.sha256) and self.sha256 != recorded.sha256\n",
+        "        return self.sha256 != recorded.sha256\n",
         "        return False\n",
         (LISTS,),
     ),

@@ -47,10 +47,6 @@ class Listing(Protocol):
 class Sweeper(Protocol):
     """Lists the store, on executors where there are any, and remembers candidates."""
 
-    def prepare(self) -> None:
-        """Creates the ledger's table of sightings where it is missing."""
-        ...
-
     def list_files(self, places: SweptPlaces, now: datetime) -> Listing:
         """Lists every folder that a sweep looks at; done when this returns."""
         ...

@@ -23,9 +23,7 @@ from meltline.domain.iceberg.files import FileKind
 from meltline.domain.iceberg.locations import OwnerIndex, Ownership
 from meltline.ports import (
     IndexedFile,
-    IndexedSnapshot,
     IndexedSpan,
-    SnapshotKey,
     UsageQuery,
     UsageTotals,
 )
@@ -183,7 +181,8 @@ class Book:
         """A row of `snapshots` as this release writes it."""
         row = {"table_uuid": "t", "snapshot_id": number * 10, "committed_at": NOW,
                "manifest_list": path(f"list{number}"), "manifest_list_bytes": number,
-               "manifests": [key_hash(path("m"))]}  # fmt: skip
+               "manifests": [key_hash(path("m"))], "sequence_number": number,
+               "by_changes": False}  # fmt: skip
         return row | known
 
     def append(self, table: str, *rows: dict[str, object]) -> None:
@@ -265,26 +264,6 @@ def test_what_lines_refer_to_is_weighed(book: Book) -> None:
     assert found.owned == {("t", Stage.ACTIVE): 1 + 4, ("t", Stage.HISTORICAL): 2}
     assert found.known_paths == {path("a"), path("b"), path("c")}
     assert book.reader.weigh(UsageQuery(NOW, owners, {}, [], asked)).owned == {}
-
-
-@pytest.mark.spark
-def test_a_ledger_of_an_earlier_release_is_read_as_it_is(tmp_path: Path, small: int) -> None:
-    older = book_in(tmp_path, f"earlier{small > 0}", small)
-    for column in ("sequence_number", "by_changes", "live_files", "live_bytes", "list_sha256"):
-        older.spark.sql(f"ALTER TABLE {older.space}.snapshots DROP COLUMN {column}")
-    older.spark.sql(f"ALTER TABLE {older.space}.manifests DROP COLUMN whole")
-    older.spark.sql(f"DROP TABLE {older.space}.changes")
-    older.spark.sql(
-        f"INSERT INTO {older.space}.snapshots VALUES"
-        " ('t', 10, timestamp '2026-01-01 00:00:00', NULL, 'file:///lake/l', 1, 7, array(5L))"
-    )
-    older.spark.sql(f"INSERT INTO {older.space}.manifests VALUES ('t', 5, 'm', 6, 1, 0, 0)")
-    known = IndexedSnapshot(SnapshotKey("t", 10), NOW, "file:///lake/l", 7, (5,))
-    assert older.reader.snapshots() == [known]
-    assert list(older.reader.spans()) == []
-    assert list(older.reader.files()) == [IndexedFile(5, "m", "manifest", 6)]
-    uses = {"t": [(1, FileReference("t", Stage.ACTIVE))]}
-    assert older.reader.weigh(UsageQuery(NOW, OwnerIndex([]), {}, [], (), uses)) == UsageTotals()
 
 
 @pytest.mark.spark

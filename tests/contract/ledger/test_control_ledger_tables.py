@@ -379,7 +379,7 @@ def test_a_remembered_metadata_file_comes_back_whole_and_is_forgotten_once_it_is
     ledger: ControlLedger,
 ) -> None:
     versioned = RememberedMetadata("s3://lake/it's.metadata.json", HUGE, b"\x00\xff", 'W/"v1"')
-    older = RememberedMetadata("file:/lake/b", 1, b"b")
+    older = RememberedMetadata("file:/lake/b", 1, b"b", "2")
     ledger.observations.save_documents([versioned, older], [versioned.location, older.location])
     assert ledger.observations.documents([versioned.location, older.location, "none"]) == {
         document.location: document for document in (versioned, older)

@@ -193,7 +193,6 @@ def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     warehouse = Warehouse.empty(tmp_path_factory.mktemp("listing"), "listing")
     warehouse.init()
     services = warehouse.services(TODAY)
-    services.sweeper.prepare()
     manifests: Any = services.files.manifests
     return Yard(services.sweeper, services.files, manifests._tables)
 
@@ -316,19 +315,6 @@ def test_namesakes_are_found_among_what_snapshots_added(yard: Yard) -> None:
     yard.change(f"{yard.root}/t/gone/by-changes.parquet", until=2)
     asked = f"{yard.root}/elsewhere/by-changes.parquet"
     assert yard.sweeper.namesakes([asked]) == {asked: [known]}
-
-
-@pytest.mark.spark
-def test_a_sweep_makes_the_tables_that_an_older_ledger_lacks(tmp_path: Path) -> None:
-    from tests.spark.setups.warehouse import LEDGER, TODAY, Warehouse
-
-    warehouse = Warehouse.empty(tmp_path, "older")
-    warehouse.init()
-    sweeper = warehouse.services(TODAY).sweeper
-    for table in ("changes", "strays"):
-        warehouse.spark.sql(f"DROP TABLE older.{LEDGER}.{table}")
-        sweeper.prepare()
-        assert warehouse.spark.catalog.tableExists(f"older.{LEDGER}.{table}")
 
 
 def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_there(yard: Yard) -> None:

@@ -62,8 +62,8 @@ COLD_CHECKSUMS = (
     Mutation(
         "checksums: a compaction hides what could not be compared",
         _ROWS,
-        "return Compared(sync.compared if counted else count.synced",
-        "return Compared(count.synced",
+        "    upto = sync.cold_compared if counted else count.synced",
+        "    upto = count.synced",
         _TESTS,
     ),
     Mutation(
@@ -108,7 +108,7 @@ COLD_CHECKSUMS = (
     Mutation(
         "checksums: a new generation forgets what was compared",
         "app/chunks/replication/declare.py",
-        "        cold_compared=before.compared if cold == before.cold else None,\n",
+        "        cold_compared=before.cold_compared if cold == before.cold else None,\n",
         "        cold_compared=None,\n",
         _TESTS,
     ),
@@ -127,7 +127,7 @@ COLD_CHECKSUMS = (
         _TESTS,
     ),
     Mutation(
-        "checksums: none is recorded for drops of earlier versions",
+        "checksums: none is recorded for drops that were not counted",
         _ROWS,
         "    digests |= count.digests(rows, _bases(unread), _RECORDED_AT_ONCE)\n",
         "",

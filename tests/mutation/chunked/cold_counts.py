@@ -41,7 +41,7 @@ COLD_COUNTS = (
         _TESTS,
     ),
     Mutation(
-        "counts: drops of earlier versions are never counted",
+        "counts: drops that were not counted are never counted",
         "app/chunks/replication/one_pass.py",
         "record_rows(context, synced, tracking.table.layout, chunks, rows)\n",
         "record_rows(context, synced, tracking.table.layout, {}, rows)\n",

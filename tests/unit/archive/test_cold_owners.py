@@ -71,7 +71,7 @@ def viewed(tiers: Tiers) -> list[int]:
 
 
 def unmark(tiers: Tiers) -> None:
-    """Cold as a version left it that made no marks."""
+    """Cold as whoever has removed the mark leaves it."""
     (entry,) = tiers.lake.cold.listing().entries
     tiers.lake.cold.set_table_properties(entry.name, {}, [INSTALLATION])
 
@@ -184,23 +184,16 @@ def test_cold_is_not_taken_over_without_the_right_id_and_a_reason(
 # --- tables without a mark ---
 
 
-def test_a_table_of_an_earlier_version_gets_the_mark_of_the_ledger_that_has_its_position() -> None:
+def test_a_table_without_a_mark_is_refused_until_a_person_adopts_it() -> None:
     tiers = Tiers()
     unmark(tiers)
-    second = copied(tiers)
     with pytest.raises(LedgerOutOfStep, match=REFUSED):
-        start_sync(second.lake.services(), second.hot.name)
-    assert viewed(tiers) == ROWS
-    tiers.hot.append_rows(reading(90, 0))
+        start_sync(tiers.lake.services(), tiers.hot.name)
+    assert tiers.replicate().error is not None
+    adopt_cold(tiers.lake.services(), "unknown", "an engine has removed the mark")
+    assert mark(tiers).startswith(installation(tiers))
     assert tiers.replicate().error is None
-    assert mark(tiers).startswith(installation(tiers))
-
-
-def test_a_sync_that_begins_anew_marks_a_table_of_an_earlier_version_first() -> None:
-    tiers = Tiers()
-    unmark(tiers)
-    assert tiers.anew().error is None
-    assert mark(tiers).startswith(installation(tiers))
+    assert viewed(tiers) == ROWS
 
 
 # --- archives: scenario S2 ---
@@ -301,12 +294,16 @@ def test_nothing_is_written_to_an_archive_that_another_installation_has_taken_me
     assert set(of(lake).snapshots) == before
 
 
-def test_an_archive_of_an_earlier_version_goes_on_and_gets_the_mark_of_its_ledger() -> None:
+def test_an_archive_without_a_mark_goes_on_once_a_person_adopts_it() -> None:
     lake = history()
     lake.run()
     (entry,) = lake.cold.listing().entries
     lake.cold.set_table_properties(entry.name, {}, [INSTALLATION])
     overwritten(lake, of(lake), range(12, 20))
+    before = set(of(lake).snapshots)
+    lake.run()
+    assert set(of(lake).snapshots) == before
+    adopt_cold(lake.services(), "unknown", "an engine has removed the mark")
     assert lake.run().exit_code == 0
     (entry,) = lake.cold.listing().entries
     stated = lake.document(entry.metadata_location)["properties"][INSTALLATION]

@@ -10,7 +10,6 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.safety.findings import Finding
 from meltline.domain.errors import MetadataUnreadable, UsageInvalid
 from meltline.domain.iceberg.names import TableName
-from meltline.ports import AuditEntry
 from tests.lake.lake import Lake, Table
 
 DARK = TableName.parse("lake.dark.t")
@@ -204,12 +203,3 @@ def test_the_doctor_prints_the_line_that_vouches_for_all_and_names_who_did(night
     told = [f for f in examine(night.lake.services()) if f.code == "table_vouched_for"]
     assert [one.object for one in told] == [str(odd), str(DARK)]
     assert all(REASON in one.message and "tester" in one.message for one in told)
-
-
-def test_a_word_that_only_the_audit_knows_counts_no_more(night: Night) -> None:
-    """Earlier releases read it there, by the table's name."""
-    services = night.lake.services()
-    services.control.audit.add(AuditEntry(services.clock.now(), "ana", "detach", str(DARK)))
-    night.old_files_depart()
-    assert not night.purges()
-    assert night.finding("purging_held_back") is not None

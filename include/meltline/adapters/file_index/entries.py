@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from meltline.adapters.index_tables.lifetimes import spans_of
@@ -53,7 +52,7 @@ class SnapshotRows:
         rows = self._tables.look("snapshots", columns, among=ids).to_pylist()
         by_key = {
             SnapshotKey(row["table_uuid"], row["snapshot_id"]): ReachableSet(
-                row["manifest_list_bytes"], row["list_sha256"] or ""
+                row["manifest_list_bytes"], row["list_sha256"]
             )
             for row in rows
         }
@@ -102,7 +101,7 @@ class SnapshotRows:
         """The snapshots that are known by what they changed: a step of a line is one for ever."""
         steps = ("table_uuid", "snapshot_id")
         rows = self.rows()
-        standing = rows.filter(pc.fill_null(rows.column("by_changes"), fill_value=False))
+        standing = rows.filter(rows.column("by_changes"))
         settled = self._tables.look("settled_snapshots", steps, [("by_changes", "=", True)])
         return pa.concat_tables([standing.select(steps), settled])
 

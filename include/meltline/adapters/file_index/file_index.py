@@ -104,7 +104,7 @@ class ReferenceRows:
         self, split: Split, manifests: Sequence[Row], within: Neighbourhood | None
     ) -> list[Row]:
         """Files that leaving snapshots refer to, by spans or by these manifests, and no other."""
-        read_wholly = [row for row in manifests if row["whole"] is not False]
+        read_wholly = [row for row in manifests if row["whole"]]
         ids = [row["manifest_id"] for row in read_wholly]
         is_little = sum(row["files"] for row in read_wholly) <= self._driver_rows
         files = self._ended_spans(split)
@@ -135,7 +135,7 @@ class ReferenceRows:
         stored = self._tables.look("manifests", columns, among=("manifest_id", list(leaving)))
         rows: dict[int, Row] = {}
         for row in _rows(stored):
-            if row["manifest_id"] not in rows or row["whole"] is not False:
+            if row["manifest_id"] not in rows or row["whole"]:
                 rows[row["manifest_id"]] = {
                     **row,
                     "key_hash": row["manifest_id"],

@@ -167,10 +167,7 @@ class IcebergLedgerReader:
         return {key: sorted(files, key=lambda file: file.path) for key, files in items.items()}
 
     def _recorded(self) -> "pa.Table | None":
-        """The snapshots that are known by what they changed; None where there are none.
-
-        A ledger of an earlier release knows nothing of such.
-        """
+        """The snapshots that are known by what they changed; None where there are none."""
         columns = ("table_uuid", "snapshot_id")
         recorded = self._with_settled("snapshots", columns, _is("by_changes", True))
         return recorded if recorded is not None and recorded.num_rows else None
@@ -181,7 +178,7 @@ class IcebergLedgerReader:
         """Rows of a table and of those that were set aside of it; None before `init`.
 
         In this order: a row that moves meanwhile is then read in one of them at least; it may be
-        read in both. A ledger of an earlier release has nothing set aside.
+        read in both.
         """
         return self._together([self._rows(table, columns, *where) for table in _both(name)])
 
@@ -253,6 +250,6 @@ def _snapshot(row: dict[str, Any]) -> IndexedSnapshot:
         row["manifest_list"] or "",
         row["manifest_list_bytes"],
         tuple(row["manifests"]),
-        row.get("sequence_number") or 0,  # a ledger of an earlier release has neither
-        bool(row.get("by_changes")),
+        row["sequence_number"],
+        row["by_changes"],
     )

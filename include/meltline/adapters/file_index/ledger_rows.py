@@ -17,10 +17,7 @@ from meltline.config.load import CatalogConfig
 
 
 class LedgerRows:
-    """Rows of tables whose metadata has been found.
-
-    A column that an older ledger's table lacks is null, or missing where PyIceberg reads.
-    """
+    """Rows of tables whose metadata has been found."""
 
     def __init__(self, hot: CatalogConfig, store: TableFiles, small: int) -> None:
         """Takes the ledger's catalog, for who may read its files, the store, and what is small.

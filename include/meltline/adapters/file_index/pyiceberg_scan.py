@@ -22,7 +22,7 @@ from meltline.config.load import CatalogConfig
 
 
 def scanned_rows(hot: CatalogConfig, location: str, question: Question) -> pa.Table:
-    """The answer, whole; a column that the table lacks is missing.
+    """The answer, whole.
 
     Args:
         hot: The catalog, for who may read its files.
@@ -43,14 +43,10 @@ def scanned_batches(
 def _scan(hot: CatalogConfig, location: str, question: Question) -> DataScan:
     properties = reading_regular_files(hot.properties, hot.warehouse)
     table = StaticTable.from_metadata(location, properties)
-    present = set(table.schema().column_names)
-    # None of these conditions holds of null, which is what a column has that is not there.
-    holds = present.issuperset(question.tested)
-    where: BooleanExpression = AlwaysTrue() if holds else AlwaysFalse()
-    for condition in question.where if holds else ():
+    where: BooleanExpression = AlwaysTrue()
+    for condition in question.where:
         where = And(where, _expression(condition))
-    columns = tuple(name for name in question.columns if name in present)
-    return table.scan(row_filter=where, selected_fields=columns)
+    return table.scan(row_filter=where, selected_fields=tuple(question.columns))
 
 
 def _expression(condition: Condition) -> BooleanExpression:

@@ -100,7 +100,9 @@ class LedgerFiles:
         Raises:
             NotPlain: They cannot be read here, or Spark reads them faster.
         """
-        fields = {c: table.fields[c] for c in question.tested if c in table.fields}
+        if not table.fields.keys() >= {*question.columns, *question.tested}:
+            raise NotPlain
+        fields = {c: table.fields[c] for c in question.tested}
         files = [
             file
             for file in self._files(name, table)

@@ -87,7 +87,7 @@ class KnownSnapshots:
 
     @cached_property
     def _by_changes(self) -> pa.ChunkedArray:
-        return pc.fill_null(self.rows.column("by_changes"), fill_value=False)
+        return self.rows.column("by_changes")
 
     @cached_property
     def on_lines(self) -> "KnownSnapshots":
@@ -128,8 +128,8 @@ class KnownSnapshots:
         return ((key, place or "") for key, place in rows if key.table_uuid in uuids)
 
     def numbers(self, which: Literal["min", "max"]) -> dict[str, int]:
-        """The least or largest sequence number of each table; 0 where one is not known."""
-        numbers = pc.fill_null(self.rows.column("sequence_number"), 0)
+        """The least or largest sequence number of each table."""
+        numbers = self.rows.column("sequence_number")
         rows = pa.table({"table": self.rows.column("table_uuid"), "number": numbers})
         extremes = rows.group_by("table").aggregate([("number", which)])
         return dict(zip(*(column.to_pylist() for column in extremes.columns), strict=True))

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
 
 from meltline.adapters.index_tables.scan_query import Op, Question, plain, shaped
 
@@ -17,10 +16,6 @@ def answer_by_spark(
     question: Question, table: DataFrame, ids: Callable[[str, pa.Array], DataFrame]
 ) -> pa.Table:
     """The answer, by Spark. `ids` makes a frame of many numbers, to be joined with."""
-    present = set(table.columns)
-    for name in {*question.columns, *question.tested} - present:  # an older ledger's table lacks it
-        kind = from_arrow_type(question.schema.field(name).type)
-        table = table.withColumn(name, F.lit(None).cast(kind))
     if question.where:
         table = table.where(reduce(and_, (_column(*condition) for condition in question.where)))
     if question.among is not None:

@@ -55,7 +55,7 @@ class LedgerTables:
         self._classes = JavaClasses(spark)
 
     def prepare(self) -> Sequence[str]:
-        """Creates the namespace, the tables and columns where they are missing.
+        """Creates the namespace and the tables where they are missing.
 
         Returns:
             The tables' names.
@@ -70,8 +70,9 @@ class LedgerTables:
     def _make_all(self) -> None:
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.namespace}")
         for name, schema in TABLES.items():
-            types = {f.name: from_arrow_type(f.type).simpleString() for f in schema}
-            columns = _defined(types, types)
+            columns = ", ".join(
+                f"{f.name} {from_arrow_type(f.type).simpleString()}" for f in schema
+            )
             self.spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self.namespace}.{name} ({columns}) USING iceberg "
                 "TBLPROPERTIES ('format-version'='2', 'gc.enabled'='true', "
@@ -83,18 +84,16 @@ class LedgerTables:
                 "'write.metadata.delete-after-commit.enabled'='true', "
                 "'write.metadata.previous-versions-max'='20')"
             )
-            if added := set(types).difference(self._made(name)):  # by an earlier release
-                columns = _defined(types, added)
-                self.spark.sql(f"ALTER TABLE {self.namespace}.{name} ADD COLUMNS ({columns})")
+            self._require_made(name, schema.names)
 
-    def _made(self, name: str) -> Sequence[str]:
-        """The columns of a table that was just made, or was there.
+    def _require_made(self, name: str, columns: Collection[str]) -> None:
+        """Refuses a table that was just made, or was there, and has not all of its columns.
 
         Raises:
-            SetupMissing: The catalog has not made what it answered yes to.
+            SetupMissing: The catalog has not made what it answered yes to, or another table.
         """
         try:
-            columns: Sequence[str] = self.read(name).columns
+            made = self.spark.table(f"{self.namespace}.{name}").columns
         except AnalysisException as absent:
             raise SetupMissing(
                 f"the catalog did not make {self.namespace}.{name}, though it reported success",
@@ -103,7 +102,19 @@ class LedgerTables:
                 found=str(absent.getCondition()),
                 next="look at the catalog's own log, and run `meltline init` again",
             ) from absent
-        return columns
+        self._require_columns(name, columns, made)
+
+    def _require_columns(
+        self, table: str, needed: Collection[str], present: Collection[str]
+    ) -> None:
+        if missing := set(needed) - set(present):
+            raise SetupMissing(
+                f"the file ledger's table {self.namespace}.{table} lacks columns",
+                object=f"{self.namespace}.{table}",
+                expected=f"the columns {', '.join(sorted(missing))}",
+                found="a table without them",
+                next="restore the table, or `meltline init --adopt`, which starts without its past",
+            )
 
     def look(
         self,
@@ -117,7 +128,7 @@ class LedgerTables:
         """Rows of a table as it is now: these columns, in the types of `TABLES`.
 
         Read in this process where the files are few and plain, else by Spark: the same rows, in
-        whatever order. A column that an older ledger's table lacks is null.
+        whatever order.
 
         Args:
             table: Its name in `TABLES`.
@@ -128,13 +139,14 @@ class LedgerTables:
                 the answer in this process. Spark does not hand over more than a gigabyte.
 
         Raises:
-            SetupMissing: The table is not there.
+            SetupMissing: The table is not there, or lacks a column.
         """
         local = self.look_here(table, columns, where, among, of_any_size=of_any_size)
         if local is not None:
             return local
-        question = Question.of(TABLES[table], columns, where, among)
-        return answer_by_spark(question, self.read(table), self.ids)
+        question, frame = Question.of(TABLES[table], columns, where, among), self.read(table)
+        self._require_columns(table, {*question.columns, *question.tested}, frame.columns)
+        return answer_by_spark(question, frame, self.ids)
 
     def look_here(
         self,
@@ -171,8 +183,7 @@ class LedgerTables:
             object=f"{self.namespace}.{table}",
             expected="the tables that `meltline init` creates",
             found=missing.getCondition() or "an error of Spark's",
-            next="run `meltline init` if an earlier release made this ledger; else restore the "
-            "table, or `meltline init --adopt`, which starts without its past",
+            next="restore the table, or `meltline init --adopt`, which starts without its past",
         )
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
@@ -223,8 +234,7 @@ class LedgerTables:
     def write(self, table: str, frame: DataFrame, marker: str) -> None:
         """Appends by Spark. Columns that only the table has are null."""
         schema = self.read(table).schema
-        if missing := set(frame.columns) - set(schema.names):
-            raise self._outdated(table, missing)
+        self._require_columns(table, frame.columns, schema.names)
         absent = [field for field in schema if field.name not in frame.columns]
         nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in absent]
         writer = frame.select("*", *nulls).writeTo(f"{self.namespace}.{table}")
@@ -234,18 +244,8 @@ class LedgerTables:
         """The same columns with Iceberg's ids, by which its readers find them."""
         schema = json.loads(self._java("SchemaParser").toJson(loaded.schema()))
         ids = {field["name"]: field for field in schema["fields"]}
-        if missing := set(columns.names) - ids.keys():
-            raise self._outdated(table, missing)
+        self._require_columns(table, columns.names, ids)
         return pa.schema([_identified(column, ids[column.name]) for column in columns])
-
-    def _outdated(self, table: str, missing: Collection[str]) -> SetupMissing:
-        return SetupMissing(
-            f"the file ledger's table {self.namespace}.{table} lacks columns of this release",
-            object=f"{self.namespace}.{table}",
-            expected=f"the columns {', '.join(sorted(missing))}",
-            found="the table as an earlier release made it",
-            next="run `meltline init` once more: it adds them, and keeps what is there",
-        )
 
     def once(
         self, tables: str, name: str, derive: Callable[[], Derived], inputs: Hashable = None
@@ -298,11 +298,6 @@ class LedgerTables:
         """Numbers as a table that every executor gets whole, to be joined."""
         values = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.int64())
         return F.broadcast(self.spark.createDataFrame(pa.table({column: values})))
-
-
-def _defined(types: Mapping[str, str], names: Collection[str]) -> str:
-    """Columns in Spark SQL, in the order of this release."""
-    return ", ".join(f"{name} {kind}" for name, kind in types.items() if name in names)
 
 
 def _identified(column: pa.Field, spec: Mapping[str, Any]) -> pa.Field:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from meltline.adapters.index_tables.rows import tuples
 from meltline.adapters.index_tables.schema import TABLES
@@ -84,7 +83,7 @@ class ManifestRows:
         if not paths:
             return {}
         rows = self._rows_of(paths)
-        rows = rows.filter(pc.fill_null(rows.column("whole"), fill_value=True))
+        rows = rows.filter(rows.column("whole"))
         read = tuples(rows, "path", "added", "existing", "deleted")
         counts = {location_key(path): (added, old, gone) for path, added, old, gone in read}
         return {path: counts[key] for path in paths if (key := location_key(path)) in counts}

@@ -50,12 +50,6 @@ class SweepRows:
     def __init__(self, tables: LedgerTables) -> None:
         self._tables = tables
 
-    def prepare(self) -> None:
-        """Creates the tables that a sweep needs where they are missing: a ledger may be older."""
-        exists = self._tables.spark.catalog.tableExists
-        if not all(exists(f"{self._tables.namespace}.{table}") for table in (_STRAYS, "changes")):
-            self._tables.prepare()
-
     def kept_hashes(self, among: DataFrame | None = None) -> DataFrame:
         """Hashes of all locations that something keeps, or of those among some; not each once.
 
@@ -265,9 +259,6 @@ class SparkSweeper:
         self._spark = tables.spark
         self._folders = folders
         self._catalogs = catalogs
-
-    def prepare(self) -> None:
-        self._rows.prepare()
 
     def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
         return self._rows.sightings(strays)

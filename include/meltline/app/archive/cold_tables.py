@@ -8,14 +8,14 @@ from typing import Protocol, TypeVar
 
 from meltline.app.catalog.metadata import load_state, load_states
 from meltline.app.catalog.tables import ObservedTable
-from meltline.app.safety.cold_owner import ColdOwner, mark_of
+from meltline.app.safety.cold_owner import ColdOwner
 from meltline.app.services import ColdReader, ReadContext
 from meltline.config.load import Config
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.errors import ColdMissing, MeltlineError
 from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.table_metadata import TableMetadata
-from meltline.ports import ArchivedReader, CatalogEntry, CopyReader
+from meltline.ports import CatalogEntry, CopyReader
 
 Tier_co = TypeVar("Tier_co", bound=ColdReader, covariant=True)
 
@@ -69,19 +69,17 @@ class ListedColdTables:
 
     Attributes:
         owner: This installation, whose tables these should be.
-        archived: The copies that the ledger knows.
     """
 
     tier: ColdReader
     owner: ColdOwner
-    archived: ArchivedReader
     _read: dict[TableName, TableMetadata] = field(default_factory=dict)
     _given: dict[TableName, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, context: ReadContext) -> "ListedColdTables":
         """Returns those of the cold tier. Raises ColdMissing where none is configured."""
-        return cls(require_cold(context), ColdOwner.of(context), context.control.archived)
+        return cls(require_cold(context), ColdOwner.of(context))
 
     @cached_property
     def entries(self) -> Mapping[TableName, CatalogEntry]:
@@ -111,9 +109,7 @@ class ListedColdTables:
         Raises:
             LedgerOutOfStep: Which installation.
         """
-        uuid = state.properties.get(COLD_OF, "")
-        is_recorded = not mark_of(state).stated and bool(self.archived.all([uuid]))
-        self.owner.require(state, is_recorded=is_recorded)
+        self.owner.require(state)
         return state
 
     def place(self, uuid: str, name: TableName) -> TableName:

@@ -55,7 +55,9 @@ def _recorded(
 ) -> list[str]:
     """Records the rows of chunks that others have changed. Returns how they differed."""
     state, engine = count.synced.state, context.chunk_rows
-    changed, uncompared = count.changes(engine, count.by_others(sync.compared, dropped.values()))
+    changed, uncompared = count.changes(
+        engine, count.by_others(sync.cold_compared, dropped.values())
+    )
     changed |= count.differences(dropped.values())
     rows = count.recordable(dropped[name] for name in changed)
     if uncounted := [changed[name] for name in changed if rows[name] is None]:

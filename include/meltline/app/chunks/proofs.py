@@ -88,7 +88,7 @@ class ColdSide:
         tier = require_cold(context)
         location = tier.catalog.location(sync.cold)
         table = SyncedTable(*load_document(tier.store, sync.cold, location))
-        require_own(context, table, sync)
+        require_own(context, table)
         chunks = context.control.chunks.of(sync.table_uuid).values()
         require_recorded_rows(context, sync, table, chunks, rows)
         position, head = table.position, table.state.current_snapshot_id

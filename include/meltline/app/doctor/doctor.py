@@ -261,7 +261,7 @@ def _words(
             "purging_held_back",
             ", ".join(names),
             "never read completely as they stand, so they may refer to any file and nothing is "
-            "purged; a word for an earlier metadata file, or by an earlier release, does not count",
+            "purged; a word for an earlier metadata file does not count",
             "make them readable; where none refers to another table's files: "
             f"`meltline detach {quote_all(names)} --reason TEXT`",
         )

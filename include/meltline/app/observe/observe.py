@@ -133,7 +133,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
     # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
     # if it had come back, and its files would be taken back.
     indexed = context.files.snapshots.known()
-    if indexed and not context.control.places.all():  # of a ledger from before places were noted
+    if indexed and not context.control.places.all():  # of a control ledger that began anew
         context.control.places.add(context.files.references.places())
     catalogs = list_catalogs(context.catalogs.values())
     context.progress(f"observe: loading the metadata of {len(catalogs.entries)} tables")

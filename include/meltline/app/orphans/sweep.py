@@ -137,7 +137,6 @@ def sweep(context: SweepServices, request: RunRequest) -> Swept:
 
 
 def _sweep(context: SweepServices, run: RunRequest, settings: SweepSettings) -> Swept:
-    context.sweeper.prepare()
     places, unswept = places_to_sweep(context, run.tables)
     listing = _listing(context, run.inventory, places, settings)
     observation = observe(context)

@@ -42,21 +42,14 @@ class ColdOwner:
         self.__dict__.pop("installation", None)  # a run may have begun an epoch since it was read
         return self.installation.has_written(mark_of(state))
 
-    def require(self, state: TableMetadata, *, is_recorded: bool) -> None:
+    def require(self, state: TableMetadata) -> None:
         """Refuses a table in cold that is not this installation's.
-
-        Args:
-            state: The table.
-            is_recorded: Whether the control ledger has what the table has. That counts for tables
-                of earlier versions, which made no marks.
 
         Raises:
             LedgerOutOfStep: It belongs to another installation, or nobody knows to which.
         """
-        mark = mark_of(state)
-        if self.owns(state) or (not mark.stated and is_recorded):
-            return
-        raise mark.refusal(str(state.name), self.installation.mark)
+        if not self.owns(state):
+            raise mark_of(state).refusal(str(state.name), self.installation.mark)
 
 
 def mark_of(state: TableMetadata) -> ColdMark:

@@ -164,12 +164,10 @@ class _Halts:
 
     def _silence(self, last_success: datetime | None) -> Iterator[Halt]:
         """Yields that an armed lake has had no good run for some nights."""
-        arming, newest = self.context.control.switch.arming(), self.context.control.runs.newest(1)
+        arming = self.context.control.switch.arming()
         if arming is None:
             return
         since = last_success or arming.at
-        if self.recorded.at is None and newest:  # runs of an earlier release recorded no state
-            since = max(since, newest[0].started_at)
         if self.now - since > _SILENT:
             why = f"no run has come to its end without a failure since {format_instant(since)}"
             yield Halt(HaltReason.NO_RUN, why, "`meltline runs`, then `meltline run`", since)

@@ -18,7 +18,7 @@ from meltline.ports import RunLog, RunRecord
 PURGING = "purging"
 """Of a run's document: the state of purging, as its report found it."""
 
-_DEPTHS = (20, 200, 2000)  # newest runs: a site replicates far more often than it reports
+_DEPTHS = (20, 200, 2000, 20_000)  # newest runs: a site replicates far more often than it reports
 
 
 @dataclass(frozen=True)

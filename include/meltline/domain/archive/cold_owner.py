@@ -20,8 +20,7 @@ class ColdMark:
     """An installation as a table in cold states it.
 
     Attributes:
-        stated: The id of the installation and its newest epoch; empty where no version of
-            Meltline that writes marks has written the table.
+        stated: The id of the installation and its newest epoch; empty where the table has no mark.
     """
 
     stated: str

@@ -96,7 +96,7 @@ class TableSync:
         committed: What cold has, all of it; None before the first copy is verified.
         cold_snapshot: The snapshot of the cold table that has it.
         cold_compared: The snapshot of cold at which rows of dropped chunks were compared last with
-            what was recorded; None stands for `cold_snapshot`.
+            what was recorded.
         heartbeat: When replication last looked and was able to go on.
         allowed_deletes: The foreign snapshots whose large deletes a person said to mirror;
             `kept_deletes` those whose deleted rows cold is to keep.
@@ -116,11 +116,6 @@ class TableSync:
     heartbeat: datetime | None = None
     allowed_deletes: tuple[int, ...] = ()
     kept_deletes: tuple[int, ...] = ()
-
-    @property
-    def compared(self) -> int | None:
-        """The snapshot of cold up to which nobody but replication has changed dropped chunks."""
-        return self.cold_snapshot if self.cold_compared is None else self.cold_compared
 
 
 class Deletes(StrEnum):

@@ -111,7 +111,7 @@ class GateResult:
         valid_until: After this the result is worth nothing.
         error: Why the gate could not judge; empty when it could.
         docs: Where the rendered Data Docs page of the run lies, if any.
-        held: Those that held; empty for a verdict of an earlier release.
+        held: Those that held.
     """
 
     plan_id: str

@@ -18,7 +18,7 @@ class ReachableSet:
     Attributes:
         length: The list's length; of inline manifests the sum of theirs.
         sha256: Of the list's content, in hex; of inline manifests of their paths, in order, and
-            contents. Empty where an earlier release recorded it: then nothing is known.
+            contents.
     """
 
     length: int
@@ -41,5 +41,5 @@ class ReachableSet:
         return cls(length, digest.hexdigest())
 
     def differs_from(self, recorded: "ReachableSet") -> bool:
-        """Whether what was read now is not what was recorded, as far as that is known."""
-        return bool(recorded.sha256) and self.sha256 != recorded.sha256
+        """Whether what was read now is not what was recorded."""
+        return self.sha256 != recorded.sha256

@@ -79,7 +79,7 @@ class GuardRecord:
     Attributes:
         table_uuid: The registration's id.
         kind: What.
-        who: Who did it; empty where an earlier release did.
+        who: Who did it.
         reason: Why.
         at: When.
     """

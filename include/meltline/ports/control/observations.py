@@ -14,14 +14,13 @@ class RememberedMetadata:
     Attributes:
         location: The file; `size` is its length in bytes.
         content: The JSON document, compressed, without what lifecycles do not depend on.
-        version: Which object it was (`StoredObject.version`); empty where an earlier release
-            remembered it: then it is read again.
+        version: Which object it was (`StoredObject.version`).
     """
 
     location: str
     size: int
     content: bytes
-    version: str = ""
+    version: str
 
 
 class ObservationLedger(Protocol):

@@ -192,7 +192,7 @@ def test_what_a_person_accepts_counts_from_then_on() -> None:
     assert tiers.replicate().sync.reason == COLD_CHANGED
 
 
-def test_drops_of_an_earlier_version_are_added_up_by_the_next_pass() -> None:
+def test_drops_that_were_only_counted_are_added_up_by_the_next_pass() -> None:
     tiers = dropped()
     chunks = tiers.lake.chunks()
     moves = [(c, c.with_rows(c.only_copy.rows)) for c in chunks.values() if c.only_copy]

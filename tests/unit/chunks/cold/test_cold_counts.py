@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
@@ -104,13 +103,8 @@ def a_due_chunk(tiers: Tiers) -> Chunk:
     return tiers.lake.chunks()[day_name(4)]
 
 
-@pytest.mark.parametrize("is_upgraded", [False, True])
-def test_what_others_change_after_a_pass_that_died_is_found(is_upgraded: bool) -> None:
+def test_what_others_change_after_a_pass_that_died_is_found() -> None:
     tiers = dropped()
-    sync = tiers.lake.sync
-    assert sync is not None
-    if is_upgraded:  # an earlier version has not recorded up to where rows were compared
-        tiers.lake.control.syncs.save(sync, replace(sync, cold_compared=None))
     tiers.hot.append_rows(reading(90, 5))
     dying = tiers.die_at("control.syncs.save", 1)
     with suppress(Killed):
@@ -224,7 +218,7 @@ def test_a_rollback_and_another_drop_change_no_count() -> None:
     assert viewed(tiers) == ROWS[1:] == tiers.ids()
 
 
-def test_drops_of_an_earlier_version_are_counted_by_the_next_pass() -> None:
+def test_drops_that_were_not_counted_are_counted_by_the_next_pass() -> None:
     tiers = dropped()
     chunks = list(tiers.lake.chunks().values())
     uncounted = [(c, c.with_rows(None)) for c in chunks if c.only_copy]

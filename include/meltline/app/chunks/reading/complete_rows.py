@@ -129,7 +129,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> tuple[TableSync, SyncedTa
     synced = SyncedTable(*load_document(tier.store, sync.cold, location))
     if synced.state.properties.get(SYNC_OF) != hot.uuid:
         raise diverged(hot.name, f"{sync.cold} is another table")
-    require_own(context, synced, sync)
+    require_own(context, synced)
     return sync, synced
 
 

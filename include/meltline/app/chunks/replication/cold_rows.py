@@ -205,7 +205,7 @@ def require_recorded_rows(
     """
     dropped = [chunk for chunk in chunks if chunk.was_dropped]
     head = synced.state.current_snapshot_id
-    if not dropped or head == sync.compared:
+    if not dropped or head == sync.cold_compared:
         return Compared(head)
     (tracked,) = context.control.chunks.tracked([sync.table_uuid])
     count = ColdCount.of(context.cold_chunk_files, synced, tracked.layout)
@@ -222,13 +222,14 @@ def compared_rows(
     """
     counted: frozenset[str] = frozenset()
     if not (changed := count.differences(dropped)):
-        by_others = count.by_others(sync.compared, dropped)
+        by_others = count.by_others(sync.cold_compared, dropped)
         changed, counted = count.changes(rows, by_others)
         if rows is None and sync.reason == COLD_CHANGED:
             changed = {name: f"{name}: as the last pass has found" for name in counted}
     if changed:
         raise cold_changed(sync.table, sync.cold, list(changed.values()))
-    return Compared(sync.compared if counted else count.synced.state.current_snapshot_id, counted)
+    upto = sync.cold_compared if counted else count.synced.state.current_snapshot_id
+    return Compared(upto, counted)
 
 
 def record_rows(
@@ -238,7 +239,7 @@ def record_rows(
     chunks: Mapping[str, Chunk],
     rows: ChunkRows | None,
 ) -> dict[str, Chunk]:
-    """Records rows of dropped chunks where none are recorded, as of drops by earlier versions.
+    """Records rows of dropped chunks where none are recorded, as of forced drops.
 
     Rows are added up of a few chunks at once, and again where columns have changed so that what
     is recorded does not compare.

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from meltline.app.catalog.resolve import require_changeable
 from meltline.app.chunks.lookups import HotTable, require_tracked
 from meltline.app.chunks.replication.synced_table import (
-    claim_synced,
     cold_name,
     other_specs,
     other_types,
@@ -100,7 +99,7 @@ def start_sync(
         goes_on = before is not None and (not cold or name == before.cold)
         if before is not None and not goes_on:
             _require_replaced(context, hot, before, name)
-        claim_synced(context, hot, before if before and goes_on else first)
+        read_synced(context, hot, before if before and goes_on else first)
         tracked_or_new(context, hot, wish or LayoutWish())
         if before is None:
             sync = first
@@ -152,7 +151,7 @@ def _begun_anew(context: ReadContext, before: TableSync, cold: TableName) -> Tab
         heartbeat=None,
         committed=None,
         cold_snapshot=None,
-        cold_compared=before.compared if cold == before.cold else None,
+        cold_compared=before.cold_compared if cold == before.cold else None,
     )
     context.control.syncs.save(before, sync)
     return sync

@@ -15,7 +15,7 @@ from meltline.app.archive.cold_tables import require_cold
 from meltline.app.catalog.metadata import load_document
 from meltline.app.chunks.lookups import HotTable
 from meltline.app.chunks.replication.refusals import diverged, replaced_way_out
-from meltline.app.safety.cold_owner import ColdOwner, mark_of
+from meltline.app.safety.cold_owner import ColdOwner
 from meltline.app.services import ColdTier, ReadContext, ReadSources
 from meltline.domain.archive.archive import COLD_OF
 from meltline.domain.chunks.layout import ChunkLayout, separating_spec
@@ -189,34 +189,17 @@ def read_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
     if state.properties.get(SYNC_OF) != hot.state.uuid or COLD_OF in state.properties:
         raise _taken(sync.cold, hot.state.name)
     synced = SyncedTable(state, document)
-    require_own(context, synced, sync)
+    require_own(context, synced)
     return synced
 
 
-def require_own(context: ReadSources, synced: SyncedTable, sync: TableSync) -> None:
+def require_own(context: ReadSources, synced: SyncedTable) -> None:
     """Refuses a table in cold that another installation writes, whoever it has the rows of.
 
     Raises:
         LedgerOutOfStep: Which installation.
     """
-    is_recorded = synced.position == sync.committed
-    ColdOwner.of(context).require(synced.state, is_recorded=is_recorded)
-
-
-def claim_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> None:
-    """Marks a table in cold that an earlier version made, while the ledger has its position.
-
-    Raises:
-        NameConflict: It is another table.
-        LedgerOutOfStep: It is another installation's.
-    """
-    synced = read_synced(context, hot, sync)
-    if synced is None or mark_of(synced.state).stated:
-        return
-    marks = ColdOwner.of(context).properties
-    require_cold(context).editor.edit_table(
-        sync.cold, lambda document: document.set_properties(marks)
-    )
+    ColdOwner.of(context).require(synced.state)
 
 
 def _first(
