@@ -1,4 +1,4 @@
-"""Ways in which executors of a cluster could do what the driver does not know of."""
+"""Ways in which a driver could serve others, or executors do what it does not know of."""
 
 # ruff: noqa: E501 - the lines are other files', as they stand there
 
@@ -6,6 +6,8 @@ from tests.mutation.mutation import Mutation
 
 ANSWERS = "tests/unit/install/test_executor_answers.py"
 CONNECT = "tests/unit/install/test_spark_connect.py"
+
+DRIVER = "tests/unit/driver/test_driver.py"
 
 CLUSTERS = (
     Mutation(
@@ -33,5 +35,18 @@ CLUSTERS = (
         "a manifest whose rows were lost with their executor counts as read", "adapters/ingest/ingest.py",
         "rows = spread_rows.localCheckpoint()", "rows = spread_rows.persist()",
         ("tests/contract/index/test_lost_executors.py",),
+    ),
+    Mutation(
+        "a run's driver serves whoever asks", "driver/server.py",
+        "            deliver_challenge(connection, self.token)\n", "", (DRIVER,),
+    ),
+    Mutation(
+        "a run's driver ends with whoever says nonsense to it", "driver/server.py",
+        "        except UNHEARD:\n            return True", "        except UNHEARD:\n            return False",
+        (DRIVER,),
+    ),
+    Mutation(
+        "a step goes on when its task has ended", "driver/server.py",
+        "                if connection in ready:", "                if False:", (DRIVER,),
     ),
 )  # fmt: skip

@@ -5,11 +5,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, answer_challenge
 
 from meltline.domain.errors import DriverLost, DriverUnavailable
-from meltline.driver.messages import StepRequest, receive
+from meltline.driver.messages import UNHEARD, StepRequest, opened
 from meltline.driver.place import DriverPlace, DriverPlaces
 
 _DRIVER = "meltline.cli.run.driver"  # what is run; nothing of it is imported here
@@ -75,11 +76,10 @@ class RunDriver:
 
 
 def _answer(place: DriverPlace, step: StepRequest, log: Log, seconds: float) -> int:
-    with socket.socket(socket.AF_UNIX) as connection:
-        request = replace(step, token=_greeted(place, connection, seconds))
-        # Whatever ends this function from now on closes the connection, and so ends the step.
+    # Whatever ends this block closes the connection, and so ends the step.
+    with _greeted(place, seconds) as connection:
         before = len(place.printed())
-        code = _ran(connection, request, log)
+        code = _ran(connection, step, log)
     for line in place.printed()[before:].splitlines():
         log(line)  # what the JVM said meanwhile
     if code is None:
@@ -93,22 +93,27 @@ def _answer(place: DriverPlace, step: StepRequest, log: Log, seconds: float) -> 
     return code
 
 
-def _greeted(place: DriverPlace, connection: socket.socket, seconds: float) -> str:
-    """Waits until a driver is ready for a step; returns its token. Raises DriverUnavailable."""
-    try:
-        connection.settimeout(seconds)
-        connection.connect(str(place.socket))
-        token, greeting = place.token(), receive(connection)
-    except (OSError, ValueError) as error:
-        raise _unavailable(str(place.folder), f"{error}; {_tail(place)}") from error
-    if greeting is None:
-        raise _unavailable(str(place.folder), _tail(place))
-    return token
+def _greeted(place: DriverPlace, seconds: float) -> Connection:
+    """Waits until a driver is ready for a step, which its challenge says.
+
+    Raises:
+        DriverUnavailable: It is not ready in time, or does not take this process for its user's.
+    """
+    with ExitStack() as closing:
+        stream = closing.enter_context(socket.socket(socket.AF_UNIX))
+        try:
+            stream.settimeout(seconds)
+            stream.connect(str(place.socket))
+            connection = closing.enter_context(opened(stream, seconds))
+            answer_challenge(connection, place.token())
+        except UNHEARD as error:
+            raise _unavailable(str(place.folder), f"{error}; {_tail(place)}") from error
+        closing.pop_all()
+    return connection
 
 
-def _ran(connection: socket.socket, request: StepRequest, log: Log) -> int | None:
+def _ran(connection: Connection, request: StepRequest, log: Log) -> int | None:
     """Has a step run to its end; its exit code, or None where nobody told it."""
-    connection.settimeout(None)
     reading, writing = os.pipe()
     with os.fdopen(reading, encoding="utf-8", errors="replace") as output:
         try:
@@ -119,13 +124,9 @@ def _ran(connection: socket.socket, request: StepRequest, log: Log) -> int | Non
             os.close(writing)
         for line in output:
             log(line.rstrip("\n"))
-    return _exit_code(connection)
-
-
-def _exit_code(connection: socket.socket) -> int | None:
-    with suppress(OSError, ValueError, KeyError):
-        if (answer := receive(connection)) is not None:
-            return int(answer["exit"])
+    with suppress(*UNHEARD):
+        connection.poll(None)  # a step may close its output long before it ends
+        return int(connection.recv_bytes())
     return None
 
 

@@ -1,14 +1,26 @@
-"""What a step and its driver say to each other: one JSON document a line, and open files."""
+"""Messages between a step and its driver: JSON documents and an open file, over a Unix socket.
+
+Connections are those of `multiprocessing.connection`, which frames messages and proves that the
+other side knows the driver's token. Only bytes are exchanged: nothing is unpickled.
+"""
 
 import json
-import os
 import socket
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
 
 _MOST_BYTES = 4 * 1024 * 1024
 """Of one message: the environment of a process is the largest part of it."""
+
+UNHEARD = (
+    *(OSError, EOFError, AuthenticationError),
+    *(AssertionError, RuntimeError, TypeError, ValueError),
+)
+"""Errors of a connection whose other side is gone, is late, or says what is no message."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +33,6 @@ class StepRequest:
         environment: Of its process, whole.
         folder: Where it runs.
         is_last: Whether the run needs its driver no more.
-        token: Of the driver that is asked; proves that its folder could be read.
     """
 
     application: str
@@ -29,61 +40,22 @@ class StepRequest:
     environment: Mapping[str, str]
     folder: str
     is_last: bool = False
-    token: str = ""
 
-    def send(self, connection: socket.socket, output: int) -> None:
+    def send(self, connection: Connection, output: int) -> None:
         """Asks for it; what it prints goes to the open file `output`."""
-        line = json.dumps(asdict(self)).encode() + b"\n"
-        socket.send_fds(connection, [line[:1]], [output])
-        connection.sendall(line[1:])
+        connection.send_bytes(json.dumps(asdict(self)).encode())
+        send_handle(connection, output, None)
 
 
-def receive_request(connection: socket.socket) -> tuple[StepRequest, int]:
-    """A request, and the open file for what its step prints.
-
-    Raises:
-        ValueError: It is none.
-        OSError: The connection is gone.
-    """
-    first, files, _, _ = socket.recv_fds(connection, 1, 1)
-    try:
-        if len(files) != 1:
-            raise ValueError("no file to print to")
-        return StepRequest(**_document(first + _line(connection))), files[0]
-    except BaseException:
-        for file in files:  # or whoever reads what is printed would wait for more
-            os.close(file)
-        raise
+def receive_request(connection: Connection) -> tuple[StepRequest, int]:
+    """Returns a request, and the open file for what its step prints. Raises one of `UNHEARD`."""
+    request = StepRequest(**json.loads(connection.recv_bytes(_MOST_BYTES)))
+    return request, recv_handle(connection)
 
 
-def send(connection: socket.socket, **answer: Any) -> None:
-    """Answers."""
-    connection.sendall(json.dumps(answer).encode() + b"\n")
-
-
-def receive(connection: socket.socket) -> Mapping[str, Any] | None:
-    """An answer; None where the other side ended without one.
-
-    Raises:
-        ValueError: It is no document.
-        OSError: The connection is gone.
-    """
-    line = _line(connection)
-    return _document(line) if line else None
-
-
-def _line(connection: socket.socket) -> bytes:
-    parts: list[bytes] = []
-    while not parts or not parts[-1].endswith(b"\n"):
-        part = connection.recv(65536)
-        if not part or sum(map(len, parts)) > _MOST_BYTES:
-            return b""
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _document(line: bytes) -> dict[str, Any]:
-    document = json.loads(line)
-    if not isinstance(document, dict):
-        raise ValueError("no document")
-    return document
+def opened(stream: socket.socket, seconds: float) -> Connection:
+    """Takes over a connected socket. Each read from it fails after that many seconds."""
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
+    stream.settimeout(None)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    return Connection(stream.detach())

@@ -21,7 +21,7 @@ _LEFT_SECONDS = 3600
 
 @dataclass(frozen=True)
 class DriverPlace:
-    """A driver's folder: its socket, the token that it wants to hear, and what it printed."""
+    """A driver's folder: its socket, the token that proves who asks, and what it printed."""
 
     folder: Path
 
@@ -35,13 +35,13 @@ class DriverPlace:
         """What it and its JVM print beside the output of steps."""
         return self.folder / "log"
 
-    def token(self) -> str:
-        """The word by which it knows who may ask it for steps.
+    def token(self) -> bytes:
+        """The secret by which it knows who may ask it for steps.
 
         Raises:
             OSError: The driver is gone.
         """
-        return (self.folder / "token").read_text(encoding="ascii")
+        return (self.folder / "token").read_bytes()
 
     def printed(self) -> str:
         """All that stands in the log; nothing where there is none."""

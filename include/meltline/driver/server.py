@@ -3,7 +3,6 @@
 import ctypes
 import os
 import runpy
-import select
 import signal
 import socket
 import sys
@@ -11,13 +10,13 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from hmac import compare_digest
-from typing import Any, Protocol
+from multiprocessing.connection import Connection, deliver_challenge, wait
+from typing import Protocol
 
-from meltline.driver.messages import StepRequest, receive_request, send
+from meltline.driver.messages import UNHEARD, StepRequest, opened, receive_request
 
 IDLE_SECONDS = 60
-_PATIENCE = 10  # seconds for a request to be said
+_PATIENCE = 10  # seconds for a caller to answer
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl(2)
 
 
@@ -44,13 +43,13 @@ class Driver:
 
     Attributes:
         listener: Where it is asked.
-        token: What it wants to hear first.
+        token: The secret that a caller must know.
         gateway: Its JVM.
         idle: Seconds that it waits for the next step.
     """
 
     listener: socket.socket
-    token: str
+    token: bytes
     gateway: Gateway
     idle: float = IDLE_SECONDS
 
@@ -59,37 +58,34 @@ class Driver:
         self.listener.settimeout(self.idle)
         while True:
             try:
-                connection, _ = self.listener.accept()
+                stream, _ = self.listener.accept()
             except TimeoutError:
                 return
-            with connection:
+            with opened(stream, _PATIENCE) as connection:
                 if not self._goes_on_after(connection):
                     return
 
-    def _goes_on_after(self, connection: socket.socket) -> bool:
+    def _goes_on_after(self, connection: Connection) -> bool:
         if not self.gateway.is_alive():
-            return False  # not greeted: the step starts a driver of its own
-        connection.settimeout(_PATIENCE)
+            return False  # not challenged: the step starts a driver of its own
         try:
             # A caller that has waited too long is gone by now, and has its step run elsewhere: so
-            # it is asked for only now, and nobody's request is taken who did not hear this.
-            send(connection, ready=True)
+            # it is challenged only now, and no request is taken of a caller that does not answer.
+            deliver_challenge(connection, self.token)
             request, output = receive_request(connection)
-        except (ValueError, TypeError, OSError):
+        except UNHEARD:
             return True  # whoever it was, it was none of our steps
         try:
-            if not compare_digest(request.token.encode(), self.token.encode()):
-                return True
             code = self._forked(request, connection, output)
         finally:
             os.close(output)
         if code is None:
             return False
         with suppress(OSError):
-            send(connection, exit=code)
+            connection.send_bytes(str(code).encode())
         return code == 0 and not request.is_last
 
-    def _forked(self, request: StepRequest, connection: socket.socket, output: int) -> int | None:
+    def _forked(self, request: StepRequest, connection: Connection, output: int) -> int | None:
         """The exit code of a step; None where its caller went away, and the step with it."""
         parent = os.getpid()
         step = os.fork()
@@ -98,11 +94,10 @@ class Driver:
         ending = os.pidfd_open(step)
         try:
             while True:
-                awaited: list[Any] = [ending, connection, self.listener]
-                ready, _, _ = select.select(awaited, [], [])
+                ready = wait([ending, connection, self.listener])
                 if ending in ready:
                     return os.waitstatus_to_exitcode(os.waitpid(step, 0)[1])
-                if connection in ready and not _says_something(connection):
+                if connection in ready:  # a caller says nothing while its step runs: it is gone
                     os.kill(step, signal.SIGKILL)
                     os.waitpid(step, 0)
                     return None
@@ -112,7 +107,7 @@ class Driver:
             os.close(ending)
 
     def _become(
-        self, request: StepRequest, connection: socket.socket, output: int, parent: int
+        self, request: StepRequest, connection: Connection, output: int, parent: int
     ) -> None:
         """Goes on as the step, and never returns: not even a driver's exit handlers are to run."""
         code = 1
@@ -146,14 +141,6 @@ def _run_app(request: StepRequest, gateway: Mapping[str, str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
-
-
-def _says_something(connection: socket.socket) -> bool:
-    """A caller says nothing while its step runs: what can be read is its end."""
-    try:
-        return bool(connection.recv(1))
-    except OSError:
-        return False
 
 
 def _turn_away(listener: socket.socket) -> None:

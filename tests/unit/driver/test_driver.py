@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Client, answer_challenge
 from pathlib import Path
 from threading import Thread
 from typing import ClassVar
@@ -192,10 +193,14 @@ def test_it_takes_no_step_when_its_jvm_has_ended(drivers: Drivers) -> None:
 
 def test_who_does_not_know_the_token_runs_nothing(drivers: Drivers, tmp_path: Path) -> None:
     place = drivers.start()
+    token = place.token()
     (place.folder / "token").write_text("another")
-    with pytest.raises(DriverLost):
-        drivers.run(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    step = drivers.request(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(DriverUnavailable, match="no driver took"):
+        _answer(place, step, print, _PATIENCE)
     assert not (tmp_path / "ran").exists()
+    (place.folder / "token").write_bytes(token)
+    assert drivers.run("print('still here')") == (0, ["still here"])
 
 
 def test_a_step_that_was_given_up_before_the_driver_was_ready_is_not_begun(
@@ -222,6 +227,10 @@ def test_who_says_something_else_does_not_end_it(drivers: Drivers) -> None:
             connection.connect(str(place.socket))
             connection.sendall(words)
             connection.shutdown(socket.SHUT_WR)
+    for words in (b"[]", b'{"no": "request"}', b"\x80\x04K\x01."):
+        with Client(str(place.socket)) as caller:
+            answer_challenge(caller, place.token())
+            caller.send_bytes(words)
     assert drivers.run("print('still here')") == (0, ["still here"])
 
 
