@@ -1,5 +1,12 @@
-"""Meltline's pages, links and macros, where Airflow looks for plugins."""
+"""Meltline's pages, links and macros, where Airflow looks for plugins.
 
-from meltline.airflow.pages.plugin import MeltlinePlugin
+An installed package registers them by its entry point, and Airflow reports a second registration
+as an error. So this file registers them only where Meltline runs from a checkout.
+"""
 
-__all__ = ["MeltlinePlugin"]
+from importlib.metadata import entry_points
+
+if not entry_points(group="airflow.plugins", name="meltline"):
+    from meltline.airflow.pages.plugin import MeltlinePlugin
+
+    __all__ = ["MeltlinePlugin"]

@@ -22,6 +22,7 @@ from tests.unit.lives.test_kept_lives import LIVES
 
 _DRAWN = re.compile(  # the ids of the tests' lakes begin with zeros
     r"(?!0{8})[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|(?<=snap-)\d{9,}(?=-)"
+    r"|(?<=-)m\d+(?=\.metadata\.json)"  # counted in the order in which drawn names are visited
 )
 
 

@@ -240,11 +240,10 @@ BAD = House(
         app__drop="import meltline.app.gate",
         app__purge="import meltline.app.drop\ndef long(a):\n" + "    a = a or a\n" * 99,
         ports__wide="from typing import Protocol\nclass Wide(Protocol):\n"
-        + "".join(f"    def method{number}(self): ...\n" for number in range(200)),
+        + "".join(f"    def method{number}(self): ...\n" for number in range(40)),
         app__heir="from meltline.ports.wide import Wide\nclass Heir(Wide):\n    pass",
         app__long="".join(
-            f"def long{n}(item: RunContext):\n"
-            + "    tmp = (item or 1, item or 2, item or 3)\n" * 30
+            f"def long{n}(item: RunContext):\n" + "    tmp = [a or 1 for a in item if a]\n" * 30
             for n in range(99)
         ),
         app__importing="import meltline.app.purge\n" * 999,
