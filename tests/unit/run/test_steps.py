@@ -1,6 +1,6 @@
 """One list of steps: the run, the Spark apps and the DAG go by it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,12 +14,25 @@ from tests.lake.lake import Lake
 from tests.unit.house.test_layout import ROOT
 
 
+class Noted:
+    """A run that notes which of its methods a step calls."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        return lambda: self.steps.append(name)
+
+
 def names(step: Step) -> str:
     return step.name
 
 
 @pytest.mark.parametrize("step", EVERY_STEP, ids=names)
 def test_a_step_is_done_by_the_run_and_has_an_app(step: Step) -> None:
+    run = Noted()
+    step.run(run)
+    assert run.steps == [step.name]
     assert callable(getattr(ChunkRun if step in CHUNK_STEPS else Run, step.name))
     assert (ROOT / "spark_apps" / f"{step.app or step.name}.py").is_file()
     assert step_of(step.app or step.name, step.kind) is step

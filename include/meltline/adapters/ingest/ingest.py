@@ -176,12 +176,11 @@ class ManifestRows:
             return outcomes
         least = self.limits.bulk_manifest if entries <= self.limits.bulk_small else 1
         bulk = [r for r in requests if is_large(r, homes, least)]
-        for step, table in ((False, "entries"), (True, "changes")):
-            of_step = [r for r in bulk if (r.step is not None) is step]
-            for fronts in (True, False) if step else (False,):
-                unread = _without(of_step, outcomes)
-                if sum(map(decoded, unread)) > self.limits.bulk_entries:
-                    outcomes |= self._write_bulk(table, unread, homes, marker, fronts=fronts)
+        for table, fronts in (("entries", False), ("changes", True), ("changes", False)):
+            of_table = [r for r in bulk if (r.step is not None) is (table == "changes")]
+            unread = _without(of_table, outcomes)
+            if sum(map(decoded, unread)) > self.limits.bulk_entries:
+                outcomes |= self._write_bulk(table, unread, homes, marker, fronts=fronts)
         return outcomes
 
     def _write_bulk(

@@ -17,19 +17,14 @@ from airflow.sdk import Asset, BaseXCom, Connection, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from meltline.app.run.run_document import merge
-from meltline.app.run.steps import CHUNK_STEPS, STEPS, Role
+from meltline.app.run.steps import EVERY_STEP, Role
 from meltline.domain.units import format_files
 
 _LOG = logging.getLogger(__name__)
 
 _WRONG = ("skipped", "refused", "failed")
 _UNFINISHED = ("planned", "passed", "applying")
-_GATES = {
-    step.name: gate.name
-    for steps in (STEPS, CHUNK_STEPS)
-    for gate, step in pairwise(steps)
-    if step.role is Role.APPLY
-}
+_GATES = {step.name: gate.name for gate, step in pairwise(EVERY_STEP) if step.role is Role.APPLY}
 """The gate of each step that destroys: the step before it."""
 _UNKNOWN: Mapping[str, str] = {}
 

@@ -44,7 +44,9 @@ def run_chunks(context: RunContext, request: RunRequest, *, at_once: bool = Fals
     return run
 
 
-def run_chunk_step(step: Step, context: RunContext, request: RunRequest, batch: int = 0) -> Summary:
+def run_chunk_step(
+    step: "Step[ChunkRun]", context: RunContext, request: RunRequest, batch: int = 0
+) -> Summary:
     """One step of a run in a process of its own; `batch` as in `app.run.lifecycle.run_step`."""
     run = ChunkRun(context, request, batch, deletes=request.deletes)
     run.visit([step])
@@ -93,13 +95,13 @@ class ChunkRun:
         """A person's word for chunks that nobody has proved."""
         return Force(self.request.chunks, self.request.force) if self.request.force else None
 
-    def visit(self, steps: Sequence[Step]) -> Summary:
+    def visit(self, steps: "Sequence[Step[ChunkRun]]") -> Summary:
         """Does steps in their order; a dry run passes over those that would change something."""
         require_datable(self.context)
         for step in steps:
             if step.previews or not self.request.dry_run:
                 self.context.progress(f"step: {step.name.replace('_', ' ')}")
-                getattr(self, step.name)()
+                step.run(self)
         return self.summary
 
     # --- the steps -------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def run_chain(context: RunContext, request: RunRequest) -> Summary:
 
 
 def run_step(
-    step: Step, context: RunContext, request: RunRequest, batch: int = 0, plan: str = ""
+    step: "Step[Run]", context: RunContext, request: RunRequest, batch: int = 0, plan: str = ""
 ) -> Summary:
     """One step of a run in a process of its own.
 
@@ -110,7 +110,7 @@ class Run:
         if request.parallelism is not None:
             use_threads(request.parallelism)
 
-    def visit(self, steps: Sequence[Step]) -> Summary:
+    def visit(self, steps: "Sequence[Step[Run]]") -> Summary:
         """Does steps in their order; a dry run passes over those that would change something."""
         if steps[0].dates:
             require_datable(self.context)
@@ -120,7 +120,7 @@ class Run:
             say = f"step: {number + 1} of {len(todo)}: {name}"
             if len(todo) > 1:
                 self.context.progress(Counted(say, number, len(todo)))
-            getattr(self, step.name)()
+            step.run(self)
         return self.summary
 
     def look(self) -> Observation:

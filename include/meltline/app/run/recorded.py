@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from meltline.app.run.lifecycle import Run
 from meltline.app.run.run_document import merge
@@ -19,7 +19,7 @@ from meltline.ports import RunLog, RunRecord
 class Visitor(Protocol):
     """Does the steps of a run: a `Run`, or what does those of another list."""
 
-    def visit(self, steps: Sequence[Step]) -> Summary:
+    def visit(self, steps: Sequence[Step[Any]]) -> Summary:
         """Does steps in their order, and says what came of them."""
         ...
 
@@ -27,7 +27,7 @@ class Visitor(Protocol):
 def run_recorded(
     context: RunContext,
     request: RunRequest,
-    steps: Sequence[Step] = STEPS,
+    steps: Sequence[Step[Any]] = STEPS,
     visitor: Visitor | None = None,
 ) -> Summary:
     """Stages of a run in one process; the ledger keeps what came of it, save of a dry run.
@@ -50,7 +50,7 @@ def run_recorded(
 
 
 def keep_summary(
-    runs: RunLog, record: RunRecord, step: Step, summary: Summary, *, is_last: bool = False
+    runs: RunLog, record: RunRecord, step: Step[Any], summary: Summary, *, is_last: bool = False
 ) -> None:
     """Adds what a step of a run came to to what is kept of the run; its last step ends it.
 

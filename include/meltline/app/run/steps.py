@@ -1,12 +1,17 @@
 """The steps of a run, once: `meltline run`, the Spark apps and the DAGs go by this list.
 
-Nothing but the list is here, so that a DAG is read without what does the work; `Run` does it.
+Only types of runs are imported, so that a DAG is read without what does the work.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from meltline.domain.deletion.plan import PlanKind
+
+if TYPE_CHECKING:
+    from meltline.app.run.lifecycle import Run
 
 
 class Role(StrEnum):
@@ -18,12 +23,29 @@ class Role(StrEnum):
     APPLY = "carries them out: it destroys, and stands behind its gate"
 
 
+class _ChunkRun(Protocol):
+    """A run over chunks, with a method for each of its steps: `app.chunks.run.ChunkRun`."""
+
+    def replicate_to_cold(self) -> object: ...
+    def refresh_rollups(self) -> object: ...
+    def evaluate_chunks(self) -> object: ...
+    def plan_drops(self) -> object: ...
+    def gate_drops(self) -> object: ...
+    def drop_chunks(self) -> object: ...
+    def report_chunks(self) -> object: ...
+
+
+R_contra = TypeVar("R_contra", contravariant=True)
+"""The run that a step is one of."""
+
+
 @dataclass(frozen=True)
-class Step:
+class Step(Generic[R_contra]):
     """A step of a run, which each Spark app does one of.
 
     Attributes:
-        name: Of the method of `Run` that does it, and of Airflow's task.
+        name: Of Airflow's task, and of the Spark app unless that has another one.
+        run: Does it.
         doc: What it does, for a person.
         role: What it does to plans.
         kind: Of which kind these are; None where it is about none.
@@ -33,6 +55,7 @@ class Step:
     """
 
     name: str
+    run: Callable[[R_contra], object]
     doc: str
     role: Role = Role.NONE
     kind: PlanKind | None = None
@@ -41,16 +64,24 @@ class Step:
     dates: bool = False
 
 
-STEPS = (
-    Step("observe", "Lists every catalog and reads what is new.", previews=True, dates=True),
+STEPS: "tuple[Step[Run], ...]" = (
+    Step(
+        "observe",
+        lambda run: run.observe(),
+        "Lists every catalog and reads what is new.",
+        previews=True,
+        dates=True,
+    ),
     Step(
         "hand_off_to_cold",
+        lambda run: run.hand_off_to_cold(),
         "Copies to cold what the policies want there, before it may expire.",
         previews=True,
         dates=True,
     ),
     Step(
         "plan_expiration",
+        lambda run: run.plan_expiration(),
         "Names the snapshots and refs to expire, and the files that depart.",
         Role.PLAN,
         PlanKind.EXPIRE,
@@ -59,14 +90,22 @@ STEPS = (
     ),
     Step(
         "gate_expiration",
+        lambda run: run.gate_expiration(),
         "Judges plans by evidence of its own. Not retried; a refused table stops itself only.",
         Role.GATE,
         PlanKind.EXPIRE,
         app="gate",
     ),
-    Step("expire", "One metadata-only commit per planned table.", Role.APPLY, PlanKind.EXPIRE),
+    Step(
+        "expire",
+        lambda run: run.expire(),
+        "One metadata-only commit per planned table.",
+        Role.APPLY,
+        PlanKind.EXPIRE,
+    ),
     Step(
         "plan_purge",
+        lambda run: run.plan_purge(),
         "Names departed files past their failsafe that nothing refers to.",
         Role.PLAN,
         PlanKind.PURGE,
@@ -74,6 +113,7 @@ STEPS = (
     ),
     Step(
         "gate_purge",
+        lambda run: run.gate_purge(),
         "Judges plans by evidence of its own. Not retried; a refused table stops itself only.",
         Role.GATE,
         PlanKind.PURGE,
@@ -81,43 +121,50 @@ STEPS = (
     ),
     Step(
         "purge",
+        lambda run: run.purge(),
         "Deletes, part by part, each proved unreachable once more.",
         Role.APPLY,
         PlanKind.PURGE,
     ),
-    Step("report", "Storage by stage, per table and day."),
+    Step("report", lambda run: run.report(), "Storage by stage, per table and day."),
 )
 """A run, in the order that is safe."""
 
-SWEEP = Step(
-    "sweep", "Lists the store, reads what is new, and records what departs.", previews=True
+SWEEP: "Step[Run]" = Step(
+    "sweep",
+    lambda run: run.sweep(),
+    "Lists the store, reads what is new, and records what departs.",
+    previews=True,
 )
 """A run of its own: what no commit has named begins to wait in failsafe, too."""
 
 
-REPLICATE = Step(
+REPLICATE: Step[_ChunkRun] = Step(
     "replicate_to_cold",
+    lambda run: run.replicate_to_cold(),
     "Brings synced tables in cold up to hot's main line: not what our own drops took out.",
 )
 
-REFRESH = Step(
+REFRESH: Step[_ChunkRun] = Step(
     "refresh_rollups",
+    lambda run: run.refresh_rollups(),
     "Aggregates anew the buckets whose rows have changed, each rollup after those it reads.",
 )
 
-REPLICATE_STEPS = (REPLICATE, REFRESH)
-"""A run of its own too, as often as a site wants."""
-
-CHUNK_STEPS = (
-    # What is judged is then what cold and rollups have now, however often the site replicates.
-    *REPLICATE_STEPS,
+CHUNK_STEPS: tuple[Step[_ChunkRun], ...] = (
+    # These two are a run of their own, too, as often as a site wants. What is judged is then what
+    # cold and rollups have now.
+    REPLICATE,
+    REFRESH,
     Step(
         "evaluate_chunks",
+        lambda run: run.evaluate_chunks(),
         "Stamps each chunk with its last write, and flags those that are proved to be in cold.",
         previews=True,
     ),
     Step(
         "plan_drops",
+        lambda run: run.plan_drops(),
         "Names the chunks that are old enough to leave hot, and their files.",
         Role.PLAN,
         PlanKind.DROP_CHUNKS,
@@ -125,6 +172,7 @@ CHUNK_STEPS = (
     ),
     Step(
         "gate_drops",
+        lambda run: run.gate_drops(),
         "Proves by evidence of its own that cold has every row. Not retried.",
         Role.GATE,
         PlanKind.DROP_CHUNKS,
@@ -132,19 +180,24 @@ CHUNK_STEPS = (
     ),
     Step(
         "drop_chunks",
+        lambda run: run.drop_chunks(),
         "One metadata-only commit per table; what was written meanwhile stays.",
         Role.APPLY,
         PlanKind.DROP_CHUNKS,
     ),
-    Step("report_chunks", "What waits, and why; when dropped bytes are gone."),
+    Step(
+        "report_chunks",
+        lambda run: run.report_chunks(),
+        "What waits, and why; when dropped bytes are gone.",
+    ),
 )
 """A run over chunks of time, in its order."""
 
-EVERY_STEP = (*STEPS, SWEEP, *CHUNK_STEPS)
+EVERY_STEP: tuple[Step[Any], ...] = (*STEPS, SWEEP, *CHUNK_STEPS)
 """All that a Spark app may do."""
 
 
-def step_of(app: str, kind: PlanKind | None = None) -> Step:
+def step_of(app: str, kind: PlanKind | None = None) -> Step[Any]:
     """The step that a Spark app does; `kind` tells apart those that have one app."""
     return next(
         step for step in EVERY_STEP if app == (step.app or step.name) and kind in (None, step.kind)

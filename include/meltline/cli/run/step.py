@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from meltline.app.chunks.run import run_chunk_step
 from meltline.app.run.lifecycle import run_step
@@ -64,7 +65,7 @@ def _run(step: str, options: argparse.Namespace) -> dict[str, object]:
 
 
 def _summary(
-    step: Step, context: SweepServices, run: RunRequest, options: argparse.Namespace
+    step: Step[Any], context: SweepServices, run: RunRequest, options: argparse.Namespace
 ) -> Summary:
     if step in CHUNK_STEPS:
         return run_chunk_step(step, context, run, options.batch)
