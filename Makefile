@@ -5,7 +5,7 @@ compile := uv pip compile --quiet --generate-hashes --python-version 3.11 \
 .DEFAULT_GOAL := help
 all_features := MELTLINE_FEATURES=test,s3,gcp,azure,stacks
 .PHONY: help setup demo up down quick test test-all nightly stacks durations check measure bench \
-	soak compare mutations pictures pages lock
+	soak compare mutations pictures pages docs lock
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -28,7 +28,7 @@ quick: check  ## check, and run the tests that need neither Java nor a server: 2
 test: check  ## check, and run the tests of each feature, with Spark and Airflow: 15 minutes
 	@MELTLINE_FEATURES=test $(run) python -m tests.tiers test
 
-test-all: check  ## check, and run the tests that CI runs, with servers, kills and new seeds: 75 minutes
+test-all: check docs  ## check, and run the tests that CI runs, with servers, kills and new seeds: 75 minutes
 	@$(all_features) $(run) python -m tests.tiers all
 
 nightly: check  ## all tests, then the mutations, then random lives and kills for 2 hours
@@ -71,11 +71,18 @@ pictures:  ## take the pictures of docs/ that show Airflow in a browser
 	@MELTLINE_FEATURES=test MELTLINE_PICTURES=docs/pictures $(run) python -m pytest -q \
 		--basetemp=/tmp/meltline tests/dags/browser tests/dags/approval/test_approved_for_real.py
 
-pages:  ## write what is generated of docs/: commands.md, and which tests hold which requirement
+pages:  ## write what is generated of docs/: commands.md, the decisions' index, which tests hold which requirement
 	@$(run) python -m tests.command_reference
+	@$(run) python -m tests.decision_index
 	@$(run) python -m tests.requirements
+
+docs:  ## build the site of docs/ in build/site; a broken link fails it
+	@MELTLINE_FEATURES=docs $(run) uv venv --quiet --allow-existing build/docs
+	@$(run) uv pip sync --quiet --require-hashes --python build/docs docs/requirements.txt
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=include $(run) build/docs/bin/mkdocs build --quiet
 
 lock:  ## compile requirements.in into requirements.txt, and from that what the image installs; with hashes
 	@$(run) $(compile) requirements.in -o requirements.txt
 	@$(run) $(compile) --all-extras --constraint requirements.txt pyproject.toml \
 		-o deploy/requirements.txt
+	@$(run) $(compile) docs/requirements.in -o docs/requirements.txt
