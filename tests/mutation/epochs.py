@@ -334,6 +334,20 @@ ARMING = (
         ARMING_TESTS,
     ),
     Mutation(
+        "arming: a run in a sandbox does not say so",
+        "app/run/lifecycle.py",
+        "        self.summary.sandbox = ArmingCheck.of(context).is_sandbox\n",
+        "",
+        ARMING_TESTS,
+    ),
+    Mutation(
+        "arming: doctor does not name a sandbox",
+        "app/doctor/doctor.py",
+        "    if check.is_sandbox:\n",
+        "    if False:\n",
+        ARMING_TESTS,
+    ),
+    Mutation(
         "arming: an adopted ledger keeps its word",
         "app/doctor/init.py",
         "    control.switch.arm(None)\n",

@@ -54,9 +54,9 @@ def test_what_is_proved_to_be_in_cold_leaves_hot_and_a_second_run_changes_nothin
     assert days_of(lake, "cold", "meltline_synced", "air", "days") == rows_of(today, OLD + YOUNG)
     document = told(lake, "chunks")
     assert document["as_of"] == f"{day(today, 0)}T00:00:00Z"
-    assert document["recap"][0].startswith(f"3 chunks of `{TABLE}` proved to be in cold")
+    assert document["recap"][0].startswith(f"armed: sandbox; 3 chunks of `{TABLE}` proved")
 
     # By hand, two days later: nothing is left to do.
     airflow.airflow("dags", "test", "meltline_chunks")
-    assert told(lake, "chunks")["recap"] == ["nothing was done"]
+    assert told(lake, "chunks")["recap"] == ["armed: sandbox; nothing was done"]
     assert days_of(lake, "lake", "air", "days") == rows_of(today, YOUNG)

@@ -363,8 +363,8 @@ STOPPING = (
     Mutation(
         "stopping: a run's first sentence is silent about what stops purging",
         "app/run/recap.py",
-        '    return ["; ".join([*_stopped(document), first]), *more]\n',
-        "    return [first, *more]\n",
+        '    return ["; ".join([*armed, *_stopped(document), first]), *more]\n',
+        '    return ["; ".join([*armed, first]), *more]\n',
         STATUS,
     ),
     Mutation(

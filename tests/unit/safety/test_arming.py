@@ -24,6 +24,7 @@ from meltline.app.safety.arming import ARMED, SANDBOX_MARK, ArmingCheck
 from meltline.app.safety.preconditions import require_generation
 from meltline.app.safety.switches import arm, disarm
 from meltline.app.services import SweepServices
+from meltline.cli.install.ledgers import about_arming
 from meltline.domain.chunks.policies import PolicyType
 from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.plan import PlanState
@@ -303,6 +304,30 @@ def test_the_mark_of_a_sandbox_arms_it_and_the_configuration_alone_does_not() ->
     assert not ArmingCheck.of(lake.services()).refusal()
     lake.sandbox = False
     assert ArmingCheck.of(lake.services()).refusal()
+
+
+def test_init_doctor_and_the_first_line_of_a_run_say_that_a_sandbox_is_armed() -> None:
+    swept = all_due()
+    disarm(swept.lake.services(), "lake")
+    assert about_arming(ArmingCheck.of(swept.lake.services())).startswith("Runs only report")
+    swept.lake.store.write(f"{WAREHOUSE}/{SANDBOX_MARK}", b"")
+    services = swept.lake.services()
+    assert "armed: sandbox" in about_arming(ArmingCheck.of(services))
+    said = {finding.code: finding for finding in examine(services)}
+    assert said["armed_sandbox"].level == "info" and "not_armed" not in said
+    assert "armed: sandbox" in said["armed_sandbox"].message
+    document = documents(the_run(swept))
+    assert document["armed"] == "sandbox"
+    assert document["recap"][0].startswith("armed: sandbox; 3 snapshots of `lake.air.one` expired")
+    chunks = documents(the_run(swept, CHUNK_STEPS))
+    assert chunks["recap"][0].startswith("armed: sandbox; ")
+
+
+def test_what_a_person_armed_is_not_called_a_sandbox() -> None:
+    lake = Lake()
+    assert about_arming(ArmingCheck.of(lake.services())) == ""
+    assert "armed_sandbox" not in {finding.code for finding in examine(lake.services())}
+    assert lake.run().as_json()["recap"] == ["nothing was done"]
 
 
 def test_a_manual_run_may_go_once_by_a_reason_which_the_audit_has_once() -> None:

@@ -127,7 +127,9 @@ class ChunkRun:
         if not self.request.dry_run:
             results = drop_chunks(self.context, begun_drops(self.context))
             self._note_dropped([r for r in results if not isinstance(r.error, PlanStale)])
-        if refused := ArmingCheck.of(self.context).refusal():
+        arming = ArmingCheck.of(self.context)
+        self.summary.sandbox = arming.is_sandbox
+        if refused := arming.refusal():
             self.summary.not_armed = NotArmedCounts(refused.object)
         missing = missing_tables(self.context, self._tables(), self.request.tables)
         self.summary.notices += [

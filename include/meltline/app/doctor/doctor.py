@@ -115,11 +115,19 @@ def _ledger(context: ReadContext) -> Iterable[Finding]:
             f"{switch.who} holds everything back: {switch.reason}",
             "`meltline go`",
         )
-    yield from _not_armed(ArmingCheck.of(context))
+    yield from _armed(ArmingCheck.of(context))
     yield from stopped_findings(context)
 
 
-def _not_armed(check: ArmingCheck) -> Iterable[Finding]:
+def _armed(check: ArmingCheck) -> Iterable[Finding]:
+    if check.is_sandbox:
+        yield Finding(
+            "info",
+            "armed_sandbox",
+            check.catalog.name,
+            "armed: sandbox: runs delete here without `meltline arm`",
+            f"take `sandbox: true` out of {check.config.path.name} if its files are needed",
+        )
     try:
         refused = check.refusal()
     except CatalogUnlistable:

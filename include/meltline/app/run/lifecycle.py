@@ -157,6 +157,7 @@ class Run:
             remember_policies(context, observation.tables)
         self.summary.observed(observation, request.tables)
         self.summary.not_armed = not_armed(context, observation, request)
+        self.summary.sandbox = ArmingCheck.of(context).is_sandbox
 
     def hand_off_to_cold(self) -> None:
         """Copies to cold what the policies want there; where nothing waits, nothing is touched.

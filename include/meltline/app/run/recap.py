@@ -62,13 +62,14 @@ def recap(document: Mapping[str, Any]) -> list[str]:
     """The sentence about the whole run, and those about its tables.
 
     Where nobody has armed the catalog, the first says what was left undone. Where purging has
-    stopped, the first begins with that.
+    stopped, the first begins with that, and with `armed: sandbox` before it in a sandbox.
 
     Args:
         document: Of a run or a step, as `run --json` prints it.
     """
     first, *more = _sentences(document)
-    return ["; ".join([*_stopped(document), first]), *more]
+    armed = [f"armed: {document['armed']}"] if "armed" in document else []
+    return ["; ".join([*armed, *_stopped(document), first]), *more]
 
 
 def _stopped(document: Mapping[str, Any]) -> Iterator[str]:

@@ -55,7 +55,7 @@ _WHERE_ANY = (
     "files_gone",
     "catching_up",
 )
-_OF_PURGING = ("purge_blocked", PURGING)
+_OF_LAKE = ("armed", "purge_blocked", PURGING)
 
 
 def plan_line(plan: Plan) -> dict[str, Any]:
@@ -118,14 +118,14 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     not_armed: dict[str, Any] = {}
     approvals: dict[str, Any] = {}
     deferred: dict[tuple[str, str], Any] = {}
-    purging: dict[str, Any] = {}
+    lake: dict[str, Any] = {}
     for document in documents:
         plans.update({plan["id"]: plan for plan in document.get("plans", ())})
         notes += [note for note in document.get("notes", ()) if note not in notes]
         notices += [note for note in document.get("notices", ()) if note not in notices]
         approvals.update({line["plan"]: line for line in document.get("approvals", ())})
         deferred |= {(d["table"], d["chunk"]): d for d in document.get("deferred", ())}
-        purging |= {key: document[key] for key in _OF_PURGING if key in document}
+        lake |= {key: document[key] for key in _OF_LAKE if key in document}
         for line in document.get("tables", ()):
             _add_line(tables.setdefault(line["table"], {}), line)
         _add_line(not_armed, document.get("not_armed") or {})
@@ -142,7 +142,7 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             **({"not_armed": not_armed} if not_armed else {}),
             **({"approvals": list(approvals.values())} if approvals else {}),
             **({"deferred": list(deferred.values())} if deferred else {}),
-            **purging,
+            **lake,
         }
     )
 

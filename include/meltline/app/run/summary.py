@@ -115,6 +115,7 @@ class Summary:
         batch: The batch of plans that one step worked on; 0 is all of them.
         batches: What a step that plans leaves to be done.
         not_armed: What is left undone since the catalog is not armed; None where it is.
+        sandbox: Whether the catalog is armed by the mark of a sandbox.
         approvals: A line for each plan that waits for a person's word, by its id.
         deferred: A line for each chunk that is left alone, with the reason.
         purge_blocked: Why nothing may be deleted anywhere, as the run observed it.
@@ -132,6 +133,7 @@ class Summary:
     batches: Sequence[Batch] = ()
     sweep: Mapping[str, Any] = field(default_factory=dict)
     not_armed: NotArmedCounts | None = None
+    sandbox: bool = False
     approvals: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     deferred: list[Mapping[str, Any]] = field(default_factory=list)
     purge_blocked: str = ""
@@ -341,6 +343,7 @@ class Summary:
                 "notes": self.notes,
                 "notices": self.notices,
                 **({"not_armed": asdict(self.not_armed)} if self.not_armed else {}),
+                **({"armed": "sandbox"} if self.sandbox else {}),
                 **({"approvals": list(self.approvals.values())} if self.approvals else {}),
                 **({"deferred": self.deferred} if self.deferred else {}),
                 **({"purge_blocked": self.purge_blocked} if self.purge_blocked else {}),

@@ -44,6 +44,11 @@ class ArmingCheck:
         """Where the hot catalog's tables lie."""
         return self.config.catalogs[self.config.hot].warehouse.rstrip("/")
 
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether the mark of a sandbox arms the catalog, without `meltline arm`."""
+        return is_sandbox(self.config, self.store)
+
     def require(self, listing: CatalogListing | None = None) -> None:
         """Refuses what would destroy.
 
@@ -64,7 +69,7 @@ class ArmingCheck:
             listing: What the catalog had when the step began, for those who have asked it. The
                 ledger, which whoever disarms tells first, is asked in any case.
         """
-        if self.once or is_sandbox(self.config, self.store):
+        if self.once or self.is_sandbox:
             return None
         missing = self._missing(listing)
         if not missing:

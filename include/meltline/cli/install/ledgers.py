@@ -47,14 +47,21 @@ def init(
         console().print(f"The ledgers are ready (generation {done.generation}).")
         for line in _about_adoption(done.lost) if done.lost else ():
             console().print(line, markup=False, soft_wrap=True)
-        if refused := ArmingCheck.of(context).refusal():
-            line = f"Runs only report until you arm {refused.object}: {refused.next}."
+        if line := about_arming(ArmingCheck.of(context)):
             console().print(line, markup=False, soft_wrap=True)
         if done.storage_roots:
             console().print("Tables lie outside every root, and nothing of them will be deleted.")
             console().print("If they are yours to delete from, add to the configuration:")
             console().print(as_yaml(done.storage_roots), markup=False, soft_wrap=True)
     return 0
+
+
+def about_arming(check: ArmingCheck) -> str:
+    """Whether runs delete in the hot catalog, and why; empty where a person armed it."""
+    if check.is_sandbox:
+        return f"{check.catalog.name} is armed: sandbox. Runs delete there without `meltline arm`."
+    refused = check.refusal()
+    return f"Runs only report until you arm {refused.object}: {refused.next}." if refused else ""
 
 
 def _write_example(config: Path | None, *, as_json: bool) -> int:
