@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from meltline.jars.places import jar_folder
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from pymdownx.superfences import fence_code_format
 
 from meltline.jars.listed import jars_of
-from meltline.jars.places import jar_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from meltline.adapters.index_tables.schema import TABLES
 from meltline.adapters.manifests.path_hash import key_hash
 from meltline.cli.main import run
+from meltline.version import VERSION
 from tests.command_home import TABLE, make_home
 
 ROOT = Path(__file__).resolve().parents[3]
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TYPER = {"typer", "annotated_doc", "shellingham", "rich"}
 PYDANTIC = {

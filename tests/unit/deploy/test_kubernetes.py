@@ -1,12 +1,13 @@
 """What is handed to Kubernetes: it names one image, no secret, and only what the page makes."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from meltline.version import VERSION
 
 ROOT = Path(__file__).parents[3]
 VALUES: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "helm-values.yaml").read_text())
@@ -30,9 +31,8 @@ def leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def test_all_of_it_runs_the_image_of_this_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     image = f"{VALUES['defaultAirflowRepository']}:{VALUES['defaultAirflowTag']}"
-    assert image.endswith(f":{version}")
+    assert image.endswith(f":{VERSION}")
     trees = (VALUES, JOB)
     assert {value for tree in trees for path, value in leaves(tree) if path[-1] == "image"} == {
         image

@@ -27,12 +27,8 @@ def test_each_decision_has_a_number_of_its_own_in_its_name_and_title() -> None:
 
 
 def test_the_version_has_one_source() -> None:
-    if "version" in PROJECT["project"].get("dynamic", ()):
-        source = PROJECT["tool"]["hatch"]["version"]["path"]
-        assert source == "include/meltline/version.py"
-        assert "version" not in PROJECT["project"]
-    else:
-        assert PROJECT["project"]["version"] == VERSION
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "include/meltline/version.py"
 
 
 def test_the_deployment_and_the_changelog_name_that_version() -> None:
