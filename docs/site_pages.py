@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from meltline.jars.places import jar_folder
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from pymdownx.superfences import fence_code_format
 
+from meltline.jars.jar_paths import jar_folder
 from meltline.jars.listed import jars_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,7 +1,9 @@
 """The project's own files agree: version, metadata, index of decisions, pre-commit."""
 
+import ast
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +58,15 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     docs = ROOT / "docs"
     pages = {str(page.relative_to(docs)) for page in docs.glob("*.md")}
     assert pages - set(re.findall(r"[\w./-]+\.md", site)) == set()
+
+
+def test_the_site_finds_what_it_takes_from_the_package() -> None:
+    hook = ast.parse((ROOT / "docs" / "site_pages.py").read_text(encoding="utf-8"))
+    taken = [
+        (node.module, name.name)
+        for node in ast.walk(hook)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("meltline.")
+        for name in node.names
+    ]
+    assert taken
+    assert [name for module, name in taken if not hasattr(import_module(str(module)), name)] == []
