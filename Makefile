@@ -77,7 +77,7 @@ pages:  ## write what is generated of docs/: commands.md, the decisions' index, 
 	@$(run) python -m tests.requirements
 
 docs:  ## build the site of docs/ in build/site; a broken link fails it
-	@MELTLINE_FEATURES=docs $(run) uv venv --quiet --allow-existing build/docs
+	@MELTLINE_FEATURES=docs $(run) uv venv --quiet --allow-existing --python .venv/bin/python build/docs
 	@$(run) uv pip sync --quiet --require-hashes --python build/docs docs/requirements.txt
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=include $(run) build/docs/bin/mkdocs build --quiet
 
