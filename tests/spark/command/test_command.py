@@ -85,7 +85,10 @@ def test_2_init_twice_is_init_once(meltline: Command) -> None:
     assert meltline("init") == meltline("init")
     code, document = meltline("doctor")
     # Nothing is wrong; what a DROP of another tool would delete is good to know.
-    assert (code, [f["code"] for f in document["findings"]]) == (0, ["drop_purge_deletes"])
+    assert (code, [f["code"] for f in document["findings"]]) == (
+        0,
+        ["armed_sandbox", "drop_purge_deletes"],
+    )
 
 
 def test_3_a_dry_run_plans_and_changes_nothing(meltline: Command) -> None:
