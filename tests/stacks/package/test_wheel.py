@@ -6,6 +6,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from tests.stacks.package.environments import EXTRAS, PROJECT, ROOT, uv
 
@@ -54,7 +55,7 @@ def test_its_metadata_name_licence_extras_and_python(wheel: Path) -> None:
     metadata = Parser().parsestr(archive.read(name).decode())
     assert metadata["License-Expression"] == "Apache-2.0"
     assert sorted(metadata.get_all("Provides-Extra", [])) == EXTRAS
-    assert metadata["Requires-Python"].replace(" ", "") == ">=3.11,<3.14"
+    assert SpecifierSet(metadata["Requires-Python"]) == SpecifierSet(">=3.11,<3.14")
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
