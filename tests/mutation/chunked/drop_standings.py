@@ -62,8 +62,8 @@ DROP_STANDINGS = (
     Mutation(
         "drops: the gate's suite leaves out drop_evidence_lost",
         "gates/suites.py",
-        '            _none("drop_evidence_lost", "drops of chunks whose status '
-        'would become unknown"),\n',
+        '            _none("drop_evidence_lost", "drops of chunks whose status would '
+        'become unknown"),\n',
         "",
         LAKE,
     ),
