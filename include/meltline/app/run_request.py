@@ -178,9 +178,7 @@ class RunRequest:
         default=(),
         metadata=_option("globs over catalog.namespace.table, comma-separated; empty: all", GLOBS),
     )
-    dry_run: bool = field(
-        default=False, metadata=_option("say what would happen; change nothing", FLAG)
-    )
+    dry_run: bool = field(default=False, metadata=_option("preview only; change nothing", FLAG))
     any_hour: bool = field(
         default=False,
         metadata=_option("work on the stores outside `io.quiet-window` too", FLAG),
@@ -188,7 +186,7 @@ class RunRequest:
     parallelism: int | None = field(
         default=None,
         metadata=_option(
-            "so many small requests to the stores at a time, in one process; "
+            "maximum number of parallel small requests to the stores, per process; "
             "empty: `io.parallelism`",
             COUNT,
         ),
@@ -210,12 +208,12 @@ class RunRequest:
         ),
     )
     approve: str = field(
-        default="", metadata=_option("why a purge over the limit may go ahead", private=True)
+        default="", metadata=_option("reason to allow a purge above the limit", private=True)
     )
     once: str = field(
         default="",
         metadata=_option(
-            "why this one run may expire and delete although the catalog is not armed",
+            "reason for running once on a catalog that is not armed",
             form="Why this one run may expire and delete although nobody has armed the catalog "
             "(`meltline arm`). Only in a run that a person triggers. Empty: it says what it would "
             "have done.",
@@ -240,7 +238,7 @@ class RunRequest:
     deletes: Deletes | None = field(
         default=None,
         metadata=_option(
-            "what cold does about large deletes in hot that wait for a person: mirror or keep",
+            "the answer about large deletes in hot that wait: mirror or keep",
             DELETES,
             form="What cold does about deletes in hot that are too large to be mirrored unasked: "
             "`mirror` deletes there too, `keep` leaves the rows. Only in a run that a person "

@@ -30,7 +30,7 @@ _SHOWN = 5
 
 
 def approval_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """List the purges that wait for a person's word, and until when they do."""
+    """List the purges that wait for approval, and until when."""
     context = ready(config)
     approvals = Approvals.of(context)
     plans = approvals.awaited()
@@ -59,7 +59,7 @@ def approval_show(
         str, typer.Option("--instead-of", metavar="PLAN", help="compare with the plan before it")
     ] = "",
 ) -> int:
-    """What a person is asked about: the table, files, bytes, the oldest and largest, the digest."""
+    """Show a question for approval: table, files, bytes, oldest and largest files, digest."""
     context = ready(config)
     stored = context.control.plans.get(plan)
     document = _question(context, stored, instead_of)
@@ -111,7 +111,7 @@ def approval_reject(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say no to a purge above the limit: nobody is asked about this digest again."""
+    """Reject a purge above the limit: its digest is not asked about again."""
     context = ready(config)
     stored = context.control.plans.get(plan)
     Approvals.of(context).require(stored, digest)

@@ -18,7 +18,7 @@ def clock_disown(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say that the newest time in the ledger was a wrong clock's, and the clock is right now."""
+    """Discard the ledger's newest time: it was a wrong clock's, and the clock is right now."""
     then = instant(recorded, "TIME")
     assert then is not None  # there is a text
     wiring, _ = ready_wiring(config)

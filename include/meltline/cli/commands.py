@@ -20,7 +20,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Start here": ("init", "doctor", "run", "status", "storage", "explain"),
     "Look back": ("runs", "plans", "show", "audit"),
     "A run, step by step": ("observe", "plan", "gate", "apply", "sweep"),
-    "Say what is kept": ("policy", "tag", "untag", "tags", "hold", "consumer", "lease"),
+    "Set what is kept": ("policy", "tag", "untag", "tags", "hold", "consumer", "lease"),
     "Undo": (
         "rollback",
         "undrop",
@@ -57,7 +57,7 @@ MORE = "More"
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "": (
         "meltline init                          once: prepare the ledgers",
-        "meltline doctor                        what would hold a run back",
+        "meltline doctor                        what would block a run",
         "meltline run --dry-run                 what a run would expire and purge",
         "meltline storage --by namespace        bytes by stage",
         "meltline explain lake.air.flights      why each snapshot is kept, and until when",
@@ -187,7 +187,7 @@ COMMANDS: Mapping[str, str] = {
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "plan": (
-        "Plan what would go: nothing is changed.",
+        "Plan expirations, purges and drops: nothing is changed.",
         {
             "expire": "run.lifecycle.plan_expire",
             "purge": "run.lifecycle.plan_purge_command",
@@ -200,7 +200,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"plan": "plans.show_plan", "run": "plans.show_run"},
     ),
     "approval": (
-        "Answer about purges above the limit.",
+        "Approve or reject purges above the limit.",
         {
             "list": "approval.approval_list",
             "show": "approval.approval_show",
@@ -209,7 +209,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "policy": (
-        "How long the past lives.",
+        "Set and show retention policies.",
         {
             "set": "retention.policy.policy_set",
             "unset": "retention.policy.policy_unset",
@@ -217,7 +217,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "hold": (
-        "Hold things back from departing.",
+        "Hold objects, for audits and courts.",
         {
             "add": "retention.hold.hold_add",
             "remove": "retention.hold.hold_remove",
@@ -225,7 +225,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "share": (
-        "Have others read a pinned state.",
+        "Share a pinned state with other readers.",
         {
             "create": "tables.share.share_create",
             "update": "tables.share.share_update",
@@ -234,7 +234,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "lease": (
-        "Keep what somebody is reading.",
+        "Keep a snapshot while it is read.",
         {
             "acquire": "retention.lease.lease_acquire",
             "renew": "retention.lease.lease_renew",
@@ -243,7 +243,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "cold": (
-        "What of history is in the archive.",
+        "Inspect and manage the archive.",
         {
             "status": "archive.cold.status",
             "adopt": "archive.cold.adopt",
@@ -284,7 +284,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "consumer": (
-        "Keep what a reader has still to read.",
+        "Keep unread snapshots for incremental readers.",
         {
             "set": "retention.consumer.consumer_set",
             "remove": "retention.consumer.consumer_remove",
@@ -296,15 +296,15 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"allow": "run.sweep.sweep_allow", "disallow": "run.sweep.sweep_disallow"},
     ),
     "jars": (
-        "The jars that Spark needs beside its own.",
+        "List and fetch the jars that Spark needs.",
         {"fetch": "install.jars.fetch", "list": "install.jars.list_jars"},
     ),
     "airflow": (
-        "Meltline's DAGs in an Airflow.",
+        "Install Meltline's DAGs in Airflow.",
         {"init": "install.dag_files.airflow_init"},
     ),
     "clock": (
-        "Settle what a wrong clock has left.",
+        "Repair records written with a wrong clock.",
         {"disown": "clock.clock_disown"},
     ),
 }
@@ -317,7 +317,7 @@ def parser(words: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         name="meltline",
         cls=_InSections,
-        help="Decides what melts, and when: the storage lifecycle of Apache Iceberg tables.",
+        help="Manages retention and safe deletion for Apache Iceberg tables.",
         epilog=examples(""),
         no_args_is_help=True,
         add_completion=True,

@@ -37,7 +37,7 @@ def arm(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Let runs expire and delete in a catalog from now on; until then they only report."""
+    """Arm a catalog: runs may expire and delete in it from now on; until then they only report."""
     arming = arm_catalog(ready(config), catalog, reason)
     place = f" with warehouse {arming.warehouse}" if arming.warehouse else ""
     line = f"Catalog {catalog}{place} is armed: runs expire and delete from now on."
@@ -50,7 +50,7 @@ def disarm(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Have runs only report again; `meltline stop` ends those that are under way, too."""
+    """Disarm a catalog: runs only report again; `meltline stop` also ends running ones."""
     unnoted = disarm_catalog(ready(config), catalog, reason).unnoted
     line = f"Catalog {catalog} is not armed: nothing is expired or deleted."
     if unnoted:
@@ -75,7 +75,7 @@ def stop(
     as_json: AsJson = False,
     reason: Annotated[str, typer.Option("--reason", help="why, for those who find it")] = "",
 ) -> int:
-    """Hold back every destructive step on all machines, from the next commit or batch on."""
+    """Pause every destructive step on all machines, from the next commit or batch on."""
     done = stop_everything(wire(config).ledgers(), reason)
     switch, unnoted = done.switch, done.unnoted
     line = "Stopped."
@@ -87,7 +87,7 @@ def stop(
 
 
 def go(config: ConfigPath = None, as_json: AsJson = False, reason: Reason = "") -> int:
-    """Let destructive steps go on again."""
+    """Resume destructive steps."""
     context = wire(config).ledgers()
     now = context.clock.now()
     let_go_on(context, reason)
@@ -114,7 +114,7 @@ def attach(
         ),
     ] = "",
 ) -> int:
-    """Put a table under Meltline's care again."""
+    """Manage a detached table again."""
     name = parse_table_name(table)
     context = wire(config).ledgers()
     if not dry_run:
@@ -136,7 +136,7 @@ def trust(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Trust a table's manifests though the totals of its snapshots contradict them."""
+    """Trust a table's manifests although its snapshots' totals contradict them."""
     name = parse_table_name(table)
     if not manifests:
         raise UsageInvalid(
@@ -166,7 +166,7 @@ def detach(
         ),
     ] = "",
 ) -> int:
-    """Leave tables alone: their references still count, nothing of them changes."""
+    """Stop managing tables: their references still count, nothing of them changes."""
     names = [parse_table_name(table) for table in tables]
     done = detach_tables(wire(config).ledgers(), names, reason, dry_run=dry_run)
     lines = [
@@ -187,7 +187,7 @@ def abandon(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """End an expiration of which it cannot be told whether it lost a branch or tag."""
+    """Close an expiration whose outcome could not be verified."""
     ended = abandon_plan(ready(config), plan, reason)
     line = f"Plan {ended.id} of {ended.table} is over; what it left is planned by the next run."
     return answer({"plan": ended.id, "state": ended.state}, [line], as_json=as_json)

@@ -32,7 +32,7 @@ def doctor(
         typer.Option("--deep", help="look at the metadata files of every head, one by one"),
     ] = False,
 ) -> int:
-    """Everything that keeps a table out, holds a run back, or endangers files."""
+    """Check everything that excludes a table, blocks a run, or endangers files."""
     wiring = wire(config)
     if probe:
         return _probe(wiring, probe, as_json=as_json)

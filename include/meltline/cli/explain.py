@@ -23,7 +23,7 @@ def explain(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Why a file, a table's snapshots, or one snapshot is kept, and until when."""
+    """Explain why a file, a snapshot, or a table's snapshots are kept, and until when."""
     context = ready(config)
     answer = _explain(context, subject)
     chunks = _chunks(context, subject, answer)

@@ -40,7 +40,7 @@ Once = Annotated[str, declared("once", metavar="REASON")]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")]
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="an id, a prefix of one, or `last`")]
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="why: it stands in the audit")
+    str, typer.Option("--reason", metavar="TEXT", help="why; it is recorded in the audit")
 ]
 Kind = Annotated[
     ObjectKind | None,

@@ -34,8 +34,8 @@ from meltline.domain.units import format_instant, format_size
 
 _SHOWN = 3
 Word = TypeVar("Word", bound=StrEnum)
-Day = Annotated[str, typer.Option("--day", metavar="YYYY-MM-DD", help="of that day, in UTC")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="so many, the newest")]
+Day = Annotated[str, typer.Option("--day", metavar="YYYY-MM-DD", help="only this day, in UTC")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="maximum number, the newest first")]
 
 
 def show_plan(
@@ -44,10 +44,10 @@ def show_plan(
     as_json: AsJson = False,
     items: Annotated[
         bool,
-        typer.Option("--items", help="every file: since when, of which snapshots, due when, why"),
+        typer.Option("--items", help="every file with its dates, snapshots and reason"),
     ] = False,
 ) -> int:
-    """A stored plan, what its gate and people said of it, and with --items every file of it."""
+    """Show a stored plan with its verdict and decisions, and with --items every file."""
     context = ready(config)
     stored = context.control.plans.get(plan)
     (line,) = judged(context.control, [stored])
@@ -103,10 +103,10 @@ def plans(
         PlanKind | None, typer.Option("--kind", help="expire, purge or drop_chunks")
     ] = None,
     day: Day = "",
-    run: Annotated[str, typer.Option("--run", metavar="RUN", help="of that run")] = "",
+    run: Annotated[str, typer.Option("--run", metavar="RUN", help="only this run")] = "",
     limit: Limit = 50,
 ) -> int:
-    """Plans that were made, the newest first: what they would do, and where they stand."""
+    """List plans, the newest first, with their content and state."""
     control = ready(config).control
     run_id = control.runs.get(run).id if run else ""
     states = _words(state, "--state", PlanState)
@@ -147,7 +147,7 @@ def runs(
     day: Day = "",
     limit: Limit = 20,
 ) -> int:
-    """Runs that were made, the newest first: what each did, and what it came to."""
+    """List past runs, the newest first, with their results."""
     outcomes = _words(state, "--state", RunOutcome)
     request = RunFilter(globs(tables), outcomes, _period(day), limit)
     lines = find_runs(ready(config).control, request)
@@ -179,7 +179,7 @@ def show_run(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """A run: its plans, which tables it left out and why, and what it had to say."""
+    """Show a run: its plans, skipped tables with reasons, and notices."""
     line, its_plans = run_of(ready(config).control, run)
     if as_json:
         print_json({**line.as_json(), "plans": [plan.as_json() for plan in its_plans]})

@@ -34,10 +34,12 @@ def storage(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="PATH", help="draw it over the days, too, as a page"),
+        typer.Option(
+            "--html", metavar="PATH", help="also write an HTML report with the daily history"
+        ),
     ] = None,
 ) -> int:
-    """Storage by stage: what is active, historical, kept for clones, waiting, gone."""
+    """Show storage by stage: active, historical, kept for clones, waiting, deleted."""
     context = ready(config)
     answer = storage_answer(context, globs(tables), instant(as_of), by=by, listing=listing)
     if html is not None:

@@ -72,7 +72,7 @@ def packages(modules: set[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "answer", "loaded"),
     [
-        ("--help", "Hold back every destructive step", TYPER),
+        ("--help", "Pause every destructive step", TYPER),
         ("--version", f"meltline {VERSION}\n", TYPER),
         ("hold --help", "Hold a table, a namespace or a snapshot", TYPER | PYDANTIC),
     ],

@@ -32,7 +32,7 @@ Optional = Annotated[
 
 
 def status(table: Optional = None, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """How far the archive is: what waits, what is there, what it takes."""
+    """Show the archive's progress: waiting and finished copies, bytes."""
     context = ready(config)
     statuses = cold_status(context, None if table is None else parse_table_name(table))
     columns = ("table", "policy", "waiting", "archived", "bytes", "oldest", "newest")
@@ -58,7 +58,7 @@ def _line(status: ColdStatus) -> list[str]:
 
 
 def list_copies(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """The archived snapshots of a table: id, time, when they were verified, bytes."""
+    """List the archived snapshots of a table: id, time, time of verification, bytes."""
     name = parse_table_name(table)
     copies = cold_list(ready(config), name)
     rows = [
@@ -91,7 +91,7 @@ def verify(
         bool, typer.Option("--content", help="read every file, and compare its digest")
     ] = False,
 ) -> int:
-    """Open every manifest in cold and look for every file; nothing of hot is needed."""
+    """Open every manifest in cold and check every file, without the hot lake."""
     wiring, context = ready_wiring(config)
     name = parse_table_name(table)
     counting = wiring.services("cold verify").rows if rows else None
@@ -121,7 +121,7 @@ def adopt(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Take over what an installation that has ended has in cold; it is refused there afterwards."""
+    """Take over the cold tables of an ended installation; it is refused there afterwards."""
     names = [str(name) for name in adopt_cold(ready(config), installation, reason)]
     lines = [f"{name} belongs to this installation now." for name in names]
     return answer({"tables": names}, lines, as_json=as_json)
@@ -143,7 +143,7 @@ def _whole(verified: Verified) -> str:
 def plan_handoff(
     config: ConfigPath = None, as_json: AsJson = False, tables: Tables = "", as_of: AsOf = None
 ) -> int:
-    """Show which expired snapshots wait for their copy in cold; nothing is stored."""
+    """Show which expired snapshots wait for their copy in cold; stores nothing."""
     context = ready(config)
     moment = resolve_as_of(instant(as_of), context.clock.now(), dry_run=True)
     observed, wanted = read_tables(context), globs(tables)

@@ -82,7 +82,7 @@ def deepen(table: Optional = None, config: ConfigPath = None, as_json: AsJson = 
 
 
 def bring_back(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Put files back into cold that it has lost, from the permanent store."""
+    """Restore lost files of cold from the permanent store."""
     tables = recall(ready(config), parse_table_name(table))
     lines = [
         line

@@ -16,7 +16,7 @@ from meltline.domain.units import format_instant, format_size, parse_moment
 def restore(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="the new table, in full")],
     from_cold: Annotated[
-        str, typer.Option("--from-cold", metavar="TABLE", help="whose history is in cold")
+        str, typer.Option("--from-cold", metavar="TABLE", help="the table with history in cold")
     ],
     config: ConfigPath = None,
     as_json: AsJson = False,

@@ -25,7 +25,7 @@ def tier(chunk: ChunkArgument, config: ConfigPath = None, as_json: AsJson = Fals
 
 
 def untier(chunk: ChunkArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Take one chunk's flag from it: it is active again until it is proved anew."""
+    """Remove one chunk's flag: it is active until it is proved again."""
     table, name = flags.parse_chunk(chunk)
     active = flags.untier_chunk(ready(config), table, name)
     address = chunk_address(table, name)

@@ -31,7 +31,10 @@ MaxLateness = Annotated[
     typer.Option("--max-lateness", metavar="DURATION", help="how late rows may come, such as 2d"),
 ]
 KeepLatest = Annotated[
-    int, typer.Option("--keep-latest", min=0, metavar="N", help="so many chunks always stay")
+    int,
+    typer.Option(
+        "--keep-latest", min=0, metavar="N", help="number of newest chunks that always stay"
+    ),
 ]
 Optional = Annotated[
     str | None, typer.Argument(metavar="TABLE", help="catalog.namespace.table; else all")
@@ -156,7 +159,7 @@ def forget_policy(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Remove a policy by age: what was flagged stays flagged, what was dropped stays in cold."""
+    """Remove a policy by age: flagged chunks stay flagged, dropped ones stay in cold."""
     name = parse_table_name(table)
     remove_policy(ready(config), name, kind)
     document = {"table": str(name), "type": str(kind), "forgotten": True}

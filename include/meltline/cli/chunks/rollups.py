@@ -20,7 +20,7 @@ MaybeName = Annotated[
 
 
 def list_rollups(config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """How rollups stand: up to where they are refreshed, what is dirty, frozen, or was missed."""
+    """List rollups: watermark, and stale, frozen and missed buckets."""
     lines = rollup_lines(ready(config))
     columns = ("rollup", "table", "source", "bucket", "up to", "lag", "dirty", "frozen", "missed")
     code = answer_rows(
@@ -36,7 +36,7 @@ def list_rollups(config: ConfigPath = None, as_json: AsJson = False) -> int:
 
 
 def refresh(name: MaybeName = "", config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Aggregate anew the buckets whose rows have changed, each rollup after those it reads."""
+    """Aggregate the changed buckets again, each rollup after those it reads."""
     wiring, context = ready_wiring(config)
     rollups = context.control.rollups.all()
     if name:
@@ -60,7 +60,7 @@ def refresh(name: MaybeName = "", config: ConfigPath = None, as_json: AsJson = F
 
 
 def drop(name: NameArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Forget a rollup and drop its table, which `meltline undrop` can bring back."""
+    """Forget a rollup and drop its table, which `meltline undrop` can restore."""
     dropped = drop_rollup(ready(config), name)
     lines = [f"Rollup {name} is forgotten; its table {dropped.table} is dropped."]
     if dropped.realtime_view:

@@ -71,7 +71,7 @@ def run(
     dry_run: DryRun = False,
     once: Once = "",
 ) -> int:
-    """What the daily DAG does: copy, flag what is proved, plan what is old, prove it, drop it."""
+    """Run the daily DAG's steps: copy, flag proved chunks, plan drops, gate, drop."""
     wiring, context = ready_wiring(config)
     run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run, once=once)
     names = [table.state.name for table in chunked_tables(context, run_request.tables)]
@@ -98,7 +98,7 @@ def drop(
     dry_run: DryRun = False,
     once: Once = "",
 ) -> int:
-    """Drop at once what a table's policy says is old enough, behind the gate."""
+    """Drop a table's due chunks at once, behind the gate."""
     wiring, context = ready_wiring(config)
     name = parse_table_name(table)
     require_tracked(context, load_table(context, name))
@@ -137,7 +137,7 @@ def plan_drops(
     as_of: AsOf = None,
     dry_run: DryRun = False,
 ) -> int:
-    """Plan which chunks leave hot and which files these are."""
+    """Plan which chunks are dropped from hot, with their files."""
     wiring, _ = ready_wiring(config)
     run_request = request(wiring, tables=tables, as_of=as_of, dry_run=dry_run)
     services = wiring.services("plan drops", run_request.run_id)

@@ -19,7 +19,7 @@ _DAY = 24 * 60 * 60
 
 
 def status(tables: Globs = "", config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """How tables with chunks stand: replication, what is pending, what drops have freed."""
+    """Show tables with chunks: replication, pending chunks, freed bytes."""
     lines = tiering_status(ready(config), globs(tables))
     columns = (
         "table",
@@ -89,7 +89,7 @@ def _on_disk(line: TieringStatus) -> str:
 
 
 def list_chunks(table: TableArgument, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """A table's chunks, oldest first, each with what it waits for."""
+    """List a table's chunks, oldest first, each with its reason to wait."""
     name = parse_table_name(table)
     lines = chunks_of(ready(config), name)
     return answer_rows(

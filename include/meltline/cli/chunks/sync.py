@@ -54,7 +54,7 @@ def sync(
         bool, typer.Option("--later", help="only declare it: the next replication copies")
     ] = False,
 ) -> int:
-    """Have a table replicated to cold; everything is copied and verified before it counts."""
+    """Replicate a table to cold; everything is copied and verified before it counts."""
     wiring, context = ready_wiring(config)
     name = parse_table_name(table)
     begun = start_sync(context, name, to, cut(column, unit, pattern))
@@ -94,7 +94,7 @@ def settle(
     ] = "",
     reason: Reason = "",
 ) -> int:
-    """Say of drops that main's history does not show any more: they are undone, or in force."""
+    """Decide drops with unknown status: they are undone, or in force."""
     name, context = parse_table_name(table), ready(config)
     if drops is None:
         return _show_evidence(name, doubtful_chunks(context, name), as_json=as_json)
@@ -110,7 +110,7 @@ def settle(
 def accept(
     table: TableArgument, config: ConfigPath = None, as_json: AsJson = False, reason: Reason = ""
 ) -> int:
-    """Accept what others have changed in cold of dropped chunks: it counts from now on."""
+    """Accept changes of others to dropped chunks in cold: they count from now on."""
     name, (wiring, _) = parse_table_name(table), ready_wiring(config)
     changes = accept_cold(wiring.services("chunks accept"), name, reason)
     lines = changes or [f"Cold has of {name} what was recorded."]
@@ -147,7 +147,7 @@ def replicate(
     tables: Tables = "",
     deletes: Annotated[Deletes | None, declared("deletes")] = None,
 ) -> int:
-    """Bring synced tables in cold up to hot's main line; what stops one stops no other."""
+    """Replicate hot's changes to synced tables in cold; a failure stops only its table."""
     wiring, context = ready_wiring(config)
     run_request = request(wiring, tables=tables, deletes=deletes)
     synced = {sync.table_uuid for sync in context.control.syncs.all()}

@@ -33,7 +33,7 @@ def airflow_init(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write the DAG files, and say what to set; a file that is there stays."""
+    """Write the DAG files, and print the settings; existing files stay."""
     texts = _chosen(only or [])
     _refuse_others(folder, texts)
     folder.mkdir(parents=True, exist_ok=True)

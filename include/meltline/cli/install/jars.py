@@ -19,7 +19,7 @@ Features = Annotated[
 
 
 def fetch(feature: Features = None, as_json: AsJson = False) -> int:
-    """Fetch them into `MELTLINE_JARS`, else the cache folder; none that is not the recorded one."""
+    """Download the jars into `MELTLINE_JARS` or the cache folder; other checksums are rejected."""
     fetcher, jars = JarFetcher.here(os.environ, progress()), wanted(own_jars(), feature or ())
     fetcher.ensure(jars)
     document = {"folder": str(fetcher.folder), "jars": [jar.name for jar in jars]}
@@ -27,7 +27,7 @@ def fetch(feature: Features = None, as_json: AsJson = False) -> int:
 
 
 def list_jars(as_json: AsJson = False) -> int:
-    """Which they are, by coordinates, as `spark.jars.packages` takes them, and which are there."""
+    """List the jars by coordinates, as for `spark.jars.packages`, and whether they exist."""
     folder = jar_folder(os.environ)
     rows = [
         [jar.coordinates, jar.feature, "yes" if (folder / jar.name).is_file() else "no", jar.sha256]

@@ -13,14 +13,14 @@ from meltline.cli.retention.hold import state_of
 from meltline.domain.retention.consumers import Consumer
 from meltline.domain.units import format_duration
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="what the reader is called")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="the reader's name")]
 
 
 def consumer_set(
     table: TableArgument,
     name: Name,
     snapshot: Annotated[
-        int, typer.Option("--snapshot", metavar="ID", help="up to which it has read")
+        int, typer.Option("--snapshot", metavar="ID", help="the last snapshot that it has read")
     ],
     config: ConfigPath = None,
     as_json: AsJson = False,
@@ -33,7 +33,7 @@ def consumer_set(
         bool, typer.Option("--reset", help="also backwards, or to another line")
     ] = False,
 ) -> int:
-    """Say up to which snapshot a reader has read: this one and all later ones are kept."""
+    """Set a reader's position: this snapshot and all later ones are kept."""
     context = ready(config)
     lasting = None if expires_after is None else duration(expires_after, "--expires-after")
     consumer = set_consumer(
@@ -61,7 +61,7 @@ def consumer_remove(
     as_json: AsJson = False,
     dry_run: DryRun = False,
 ) -> int:
-    """End a consumer: what it alone has kept returns to the ordinary rules."""
+    """Remove a consumer: its snapshots return to the ordinary rules."""
     context = ready(config)
     consumer = remove_consumer(context, parse_table_name(table), name, dry_run=dry_run)
     verb = "would no longer keep" if dry_run else "no longer keeps"
@@ -78,7 +78,7 @@ def consumer_list(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """List consumers: up to where, since when, until when; those that end soon say so."""
+    """List consumers: position, last move, end; marks those that end soon."""
     context = ready(config)
     everywhere = find_consumers(context, None if table is None else parse_table_name(table))
     now = context.clock.now()

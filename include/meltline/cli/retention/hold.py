@@ -24,10 +24,10 @@ def hold_add(
     dry_run: DryRun = False,
     kind: Kind = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="when it ends by itself")
+        str | None, typer.Option("--until", metavar="TIME", help="when it ends automatically")
     ] = None,
 ) -> int:
-    """Hold a table, a namespace or a snapshot: nothing of it departs or is purged."""
+    """Hold a table, a namespace or a snapshot: nothing of it expires or is purged."""
     context = ready(config)
     end = instant(until, "--until")
     hold = add_hold(context, name, reason=reason, until=end, kind=kind, dry_run=dry_run)
@@ -44,7 +44,7 @@ def hold_remove(
     as_json: AsJson = False,
     dry_run: DryRun = False,
 ) -> int:
-    """End a hold: what it alone has kept returns to the ordinary rules."""
+    """End a hold: its snapshots return to the ordinary rules."""
     context = ready(config)
     hold = remove_hold(context, id, reason=reason, dry_run=dry_run)
     document = {**_document(hold, context.clock.now()), "dry_run": dry_run}
@@ -53,7 +53,7 @@ def hold_remove(
 
 
 def hold_list(config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """List every hold: who, why, until when; those that end soon say so."""
+    """List every hold: who, why, until when; marks those that end soon."""
     context = ready(config)
     everywhere, now = find_holds(context), context.clock.now()
     holds = [held.hold for held in everywhere.holds]
@@ -77,7 +77,7 @@ def audit(
     ] = "",
     since: Annotated[str | None, typer.Option("--since", metavar="TIME")] = None,
 ) -> int:
-    """Who decided what, when and why; the oldest first."""
+    """List decisions: who, what, when and why; the oldest first."""
     records = decisions(ready(config), of, instant(since, "--since"))
     rows = [
         [format_instant(e.at), e.who, e.action, e.object, e.reason or "-", e.detail or "-"]

@@ -21,10 +21,10 @@ def lease_acquire(
     config: ConfigPath = None,
     as_json: AsJson = False,
     snapshot: Annotated[
-        int | None, typer.Option("--snapshot", metavar="ID", help="else what is current")
+        int | None, typer.Option("--snapshot", metavar="ID", help="default: the current snapshot")
     ] = None,
 ) -> int:
-    """Keep a snapshot while it is being read: it ends by itself."""
+    """Keep a snapshot while it is being read, for a limited time."""
     lasting = duration(ttl, "--ttl")
     lease = acquire_lease(ready(config), parse_table_name(table), snapshot, lasting)
     words = f"{lease.id} keeps snapshot {lease.snapshot_id} of {lease.table}"
@@ -32,7 +32,7 @@ def lease_acquire(
 
 
 def lease_renew(id: Id, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Make a lease last its time anew, from now on."""
+    """Renew a lease for its full duration."""
     lease = renew_lease(ready(config), id)
     return _print_lease(lease, f"{lease.id} is renewed", as_json)
 

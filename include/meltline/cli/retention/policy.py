@@ -99,7 +99,7 @@ def policy_unset(
     consumer_keep: Annotated[bool, typer.Option("--consumer-keep")] = False,
     reason: Reason = "",
 ) -> int:
-    """Take policies away: what lies around the object, or the profile, decides again."""
+    """Remove policies: the object inherits from its container or the profile again."""
     options = {
         RETENTION: retention_days,
         FAILSAFE: failsafe_days,
@@ -173,7 +173,7 @@ def policy_show(
     account: Account = False,
     kind: Kind = None,
 ) -> int:
-    """Show each policy: the object's own word, what it comes to, and who says so."""
+    """Show each policy: the object's own setting, the effective value, and its source."""
     context = ready(config)
     object = _object(context, name, account, kind)
     lines = show_policies(context, object)

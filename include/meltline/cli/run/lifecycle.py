@@ -64,7 +64,7 @@ def observe(
         bool, typer.Option(help="read every manifest again into a new index")
     ] = False,
 ) -> int:
-    """Look at every catalog and take in what is new."""
+    """Scan all catalogs and index new snapshots."""
     wiring = wire(config)
     run_request = request(wiring, tables=tables)
     context = wiring.services("observe", run_request.run_id)
@@ -110,7 +110,7 @@ def plan_expire(
     as_of: AsOf = None,
     dry_run: DryRun = False,
 ) -> int:
-    """Plan which snapshots expire and which files depart."""
+    """Plan which snapshots expire and which files become unreferenced."""
     return _plan(wire(config), PlanKind.EXPIRE, tables, as_of, dry_run, as_json)
 
 
@@ -170,7 +170,7 @@ def _make_plans(
 
 
 def gate(plan: PlanName, config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Judge a plan with Great Expectations, over evidence read afresh."""
+    """Evaluate a plan with Great Expectations, on newly collected evidence."""
     wiring = wire(config)
     stored = wiring.ledgers().control.plans.get(plan)
     if stored.state not in GATEABLE:
@@ -201,7 +201,7 @@ def apply_plan(
     approval: Annotated[str, declared("approve", metavar="REASON")] = "",
     once: Once = "",
 ) -> int:
-    """Carry out a plan whose gate has passed."""
+    """Apply a plan whose gate has passed."""
     wiring = wire(config)
     stored = wiring.ledgers().control.plans.get(plan)
     if dry_run:
@@ -272,7 +272,7 @@ def run(
     once: Once = "",
     parallelism: Annotated[str, declared("parallelism")] = "",
 ) -> int:
-    """The whole chain in one Spark session, for people without Airflow."""
+    """Run the whole chain in one Spark session, without Airflow."""
     wiring = wire(config)
     run_request = request(
         wiring,

@@ -11,7 +11,7 @@ from meltline.domain.units import counted, format_instant, format_size
 
 
 def status(config: ConfigPath = None, as_json: AsJson = False) -> int:
-    """Whether purging works: the last good run, what has stopped it, and what waits."""
+    """Show whether purging works: the last good run, stops, waiting files."""
     state = purge_status(ready(config))
     answer(as_document(state), list(_lines(state)), as_json=as_json)
     return 4 if state.has_stopped else 0

@@ -31,7 +31,7 @@ def sweep(
     any_hour: Annotated[bool, declared("any_hour")] = False,
     parallelism: Annotated[str, declared("parallelism")] = "",
 ) -> int:
-    """Find files that no commit has named; old ones that were seen twice begin to wait."""
+    """Find files that no commit has referenced; old ones that were seen twice begin to wait."""
     wiring = wire(config)
     sweep_request = request(
         wiring,
@@ -61,7 +61,7 @@ def sweep_allow(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Have the signs of an owner that is gone stop no sweep and no purge any more."""
+    """Declare an owner gone: its signs no longer block sweeps and purges."""
     allowed = allow(wire(config).ledgers(), owner, reason)
     line = f"{allowed.id} is allowed; `meltline sweep disallow` takes that back."
     return answer({"allowed": True, "owner": allowed}, [line], as_json=as_json)
@@ -72,7 +72,7 @@ def sweep_disallow(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Have the signs of an owner stop its folder again."""
+    """Revert it: the owner's signs block its folder again."""
     was_allowed = disallow(wire(config).ledgers(), owner)
     line = f"{owner} is {'allowed no more' if was_allowed else 'not allowed; nothing changes'}."
     return answer({"allowed": False, "was_allowed": was_allowed}, [line], as_json=as_json)

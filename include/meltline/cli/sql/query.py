@@ -39,9 +39,11 @@ def query(
     schema: Annotated[
         SchemaChoice, typer.Option("--schema", help="the present columns, or the snapshot's own")
     ] = SchemaChoice.CURRENT,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="so many rows")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="maximum number of rows")
+    ] = None,
     allow_cold: Annotated[
-        bool, typer.Option("--allow-cold", help="read the archive where hot has it no more")
+        bool, typer.Option("--allow-cold", help="read the archive if hot no longer has the point")
     ] = False,
 ) -> int:
     """Read a table's rows as they were at a time, around a statement, or at a tag."""

@@ -19,17 +19,19 @@ def sql(
     config: ConfigPath = None,
     as_json: AsJson = False,
     within: Annotated[
-        str | None, typer.Option("--in", metavar="NAME", help="where short names are looked for")
+        str | None, typer.Option("--in", metavar="NAME", help="the namespace of short names")
     ] = None,
     schema: Annotated[
         SchemaChoice, typer.Option("--schema", help="the present columns, or the snapshot's own")
     ] = SchemaChoice.CURRENT,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="so many rows")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="maximum number of rows")
+    ] = None,
     statement_id: Annotated[
         str, typer.Option("--statement-id", metavar="ID", help="an id of your own for it")
     ] = "",
 ) -> int:
-    """Carry out a statement: Spark's SQL, with AT and BEFORE, UNDROP, SHOW HISTORY and more."""
+    """Run a statement: Spark's SQL, with AT and BEFORE, UNDROP, SHOW HISTORY and more."""
     wiring, context = ready_wiring(config)
     standing = standing_at(context, within)
     request = StatementRequest(statement, standing, schema, limit, statement_id)

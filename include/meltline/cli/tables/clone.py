@@ -35,10 +35,13 @@ def clone(
     tag: TagName = None,
     ignore_insufficient: Annotated[
         bool,
-        typer.Option("--ignore-insufficient", help="leave out tables that reach not so far back"),
+        typer.Option(
+            "--ignore-insufficient", help="skip tables whose history does not go back that far"
+        ),
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="drop what has the new name; it can come back")
+        bool,
+        typer.Option("--replace", help="drop the object with the new name; it can be restored"),
     ] = False,
 ) -> int:
     """Clone a table, schema or database, as it is or was: no file is copied."""

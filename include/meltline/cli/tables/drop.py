@@ -19,7 +19,8 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.units import format_instant, format_size
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="catalog.database[.schema][.table], odd parts in ``")
+    str,
+    typer.Argument(metavar="NAME", help="catalog.database[.schema][.table], special parts in ``"),
 ]
 
 
@@ -30,7 +31,7 @@ def drop(
     dry_run: DryRun = False,
     kind: Kind = None,
 ) -> int:
-    """Drop a table, schema or database: it can be brought back for as long as its retention."""
+    """Drop a table, schema or database; it can be restored during its retention."""
     done = dropping.drop(ready(config), name, kind, dry_run=dry_run)
     fact = done.drop
     restorable = fact.is_restorable(fact.at)
@@ -62,7 +63,7 @@ def undrop(
     dry_run: DryRun = False,
     kind: Kind = None,
 ) -> int:
-    """Bring back what was dropped last under a name, with its history, branches and tags."""
+    """Restore the last dropped object of a name, with its history, branches and tags."""
     done = undropping.undrop(ready(config), name, kind, dry_run=dry_run)
     document = {
         "object": str(done.object),
@@ -91,7 +92,7 @@ def rename(
     dry_run: DryRun = False,
     kind: Kind = None,
 ) -> int:
-    """Give a table, schema or database another name: it stays what it is."""
+    """Rename a table, schema or database."""
     done = dropping.rename(ready(config), old, new, kind, dry_run=dry_run)
     document = {
         "before": str(done.before),
@@ -115,7 +116,7 @@ def history(
         str | None, typer.Option("--in", metavar="NAME", help="a catalog, database or schema")
     ] = None,
 ) -> int:
-    """List what is there and what can be brought back, every version in a row of its own."""
+    """List live and restorable objects, every version in a row of its own."""
     rows, unread = list_history(ready(config), listed, like=like, within=within)
     columns = list(HistoryRow.__dataclass_fields__)
     cells = [[_cell(key, row) for key in columns] for row in rows]
@@ -133,14 +134,14 @@ def _cell(key: str, row: HistoryRow) -> str:
 
 
 def recover(
-    table: Annotated[str, typer.Argument(metavar="TABLE[@SNAPSHOT]", help="what it was")],
+    table: Annotated[str, typer.Argument(metavar="TABLE[@SNAPSHOT]", help="the original table")],
     target: Annotated[str, typer.Option("--as", metavar="NEW", help="the new table's name")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why")],
     config: ConfigPath = None,
     as_json: AsJson = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Bring back what waits in failsafe as a new table, best effort: failsafe is no backup."""
+    """Restore files in failsafe as a new table. Best effort; failsafe is not a backup."""
     name, snapshot_id = split_snapshot(table)
     done = bring_back(
         ready(config),

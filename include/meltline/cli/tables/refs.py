@@ -20,7 +20,9 @@ from meltline.domain.units import format_instant, format_size
 
 RefName = Annotated[str, typer.Argument(metavar="NAME", help="the tag's or branch's name")]
 Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="the branch")]
-At = Annotated[str | None, typer.Option("--at", metavar="TIME", help="what was current then")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", help="the snapshot that was current then")
+]
 
 
 def tag(
@@ -36,7 +38,7 @@ def tag(
     at: At = None,
     reason: Reason = "",
 ) -> int:
-    """Name a snapshot and keep it for so many days, or for ever."""
+    """Name a snapshot and keep it for a number of days, or for ever."""
     done = add_tag(
         ready(config),
         parse_table_name(table),
@@ -57,7 +59,7 @@ def untag(
     dry_run: DryRun = False,
     reason: Reason = "",
 ) -> int:
-    """Take a tag away: its snapshot returns to the ordinary rules."""
+    """Remove a tag: its snapshot returns to the ordinary rules."""
     context, owner = ready(config), parse_table_name(table)
     removed = remove_tag(context, owner, name, dry_run=dry_run, reason=reason)
     line = f"{removed.table}: {removed.name} no longer keeps snapshot {removed.snapshot_id}."
@@ -69,7 +71,7 @@ def tags(
     config: ConfigPath = None,
     as_json: AsJson = False,
     sizes: Annotated[
-        bool, typer.Option("--bytes", help="what each one holds that nothing else keeps")
+        bool, typer.Option("--bytes", help="the bytes that each one alone keeps")
     ] = False,
 ) -> int:
     """List a table's tags, and until when each one stays."""
@@ -105,7 +107,7 @@ def rollback(
     to: Annotated[int | None, typer.Option("--to", metavar="SNAPSHOT")] = None,
     at: At = None,
 ) -> int:
-    """Point main back at what it was: what was committed since stays readable by snapshot."""
+    """Point main back at an earlier snapshot: later commits stay readable by snapshot."""
     if (to is None) is (at is None):
         raise UsageInvalid(
             "a rollback needs one point to go to",
@@ -127,9 +129,9 @@ def branch(
     as_json: AsJson = False,
     dry_run: DryRun = False,
     at: At = None,
-    drop: Annotated[bool, typer.Option("--drop", help="take the branch away instead")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="remove the branch instead")] = False,
 ) -> int:
-    """Make a branch at main's head, or at what was current at a time; or take one away."""
+    """Create a branch at main's head or at an earlier time, or remove one."""
     if drop:
         _require_no_point(at)
         ref = branches.drop_branch(ready(config), parse_table_name(table), name, dry_run=dry_run)
@@ -172,7 +174,7 @@ def publish(
     as_json: AsJson = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Bring a branch's commits to main, where main has none of its own."""
+    """Fast-forward main to a branch, if main has no commits of its own."""
     done = branches.publish(ready(config), parse_table_name(table), name, dry_run=dry_run)
     return _print_move(done, dry_run, as_json)
 
@@ -184,7 +186,7 @@ def resync(
     as_json: AsJson = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Bring main's commits to a branch that has none of its own."""
+    """Fast-forward a branch to main, if the branch has no commits of its own."""
     done = branches.resync(ready(config), parse_table_name(table), name, dry_run=dry_run)
     return _print_move(done, dry_run, as_json)
 
@@ -196,7 +198,7 @@ def diff(
     config: ConfigPath = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare two states of a table: files, rows and bytes added and removed on the way."""
+    """Compare two states of a table: files, rows and bytes added and removed in between."""
     comparison = compare(ready(config), parse_table_name(table), a, b)
     rows = [
         ["added", *_amount(comparison.added)],

@@ -32,7 +32,7 @@ def share_create(
 def share_update(
     name: Name, config: ConfigPath = None, as_json: AsJson = False, dry_run: DryRun = False
 ) -> int:
-    """Have a share show the present, and let go of what only its old state kept."""
+    """Update a share to the present state, and release snapshots that only it kept."""
     done = update_share(ready(config), name, dry_run=dry_run)
     verb = "would show" if dry_run else "shows"
     lines = [
@@ -47,7 +47,7 @@ def share_update(
 def share_drop(
     name: Name, config: ConfigPath = None, as_json: AsJson = False, dry_run: DryRun = False
 ) -> int:
-    """End a share: what only it kept is let go of by the next run."""
+    """Drop a share: the next run expires snapshots that only it kept."""
     done = drop_share(ready(config), name, dry_run=dry_run)
     verb = "would be" if dry_run else "is"
     line = (
@@ -63,7 +63,7 @@ def share_list(
         str, typer.Option("--of", metavar="NAME", help="only shares of this, or of a part of it")
     ] = "",
 ) -> int:
-    """List the shares: what they show, since when, and what has been written to them."""
+    """List the shares: their contents, since when, and writes to them."""
     shares = list_shares(ready(config), of)
     none = ("-", "-", "no table")
     rows = [
