@@ -94,11 +94,11 @@ def test_git_takes_the_example_and_never_the_secrets() -> None:
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
 def test_each_configuration_loads_with_what_the_containers_are_told(path: Path) -> None:
     told = SERVICES["meltline"]["environment"]
-    config = load_config(path, dict.fromkeys(told, "secret"), ROOT)
+    config = load_config(path, dict.fromkeys(told, "hidden-word"), ROOT)
     assert config.hot == "lake"
-    database = "postgresql+psycopg://meltline:secret@postgres/meltline"
+    database = "postgresql+psycopg://meltline:hidden-word@postgres/meltline"
     assert config.control == database
-    assert "lake:secret@postgres/lake" in config.catalogs["lake"].uri
+    assert "lake:hidden-word@postgres/lake" in config.catalogs["lake"].uri
     assert not config.sandbox
 
 
@@ -107,7 +107,7 @@ def test_each_configuration_says_which_secret_is_not_set(path: Path) -> None:
     needed = re.findall(r"\$\{(\w+)\}", path.read_text())
     assert needed
     for name in needed:
-        others = dict.fromkeys(set(needed) - {name}, "secret")
+        others = dict.fromkeys(set(needed) - {name}, "hidden-word")
         with pytest.raises(MeltlineError, match=name) as refused:
             load_config(path, others, ROOT)
         assert "secret@" not in str(refused.value.as_json())
