@@ -261,7 +261,9 @@ def stored() -> Record:
 def main(arguments: list[str]) -> int:
     """Lists the places of a unit, or lowers the record; returns the exit code."""
     root = Path(__file__).parents[2]
-    units = all_units(root, read(root))
+    house = read(root)
+    named = tuple(source for source in house.sources if unit_of(source.path) in arguments)
+    units = all_units(root, House(named) if named else house)
     if arguments == ["--record"]:
         text = json.dumps(lowered(units, stored()), indent=2)
         RECORDS.write_text(re.sub(r"\[\s+(\S+)\s+(\S+)\s+\]", r"[\1 \2]", text) + "\n", "utf-8")
