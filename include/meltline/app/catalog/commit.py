@@ -1,4 +1,8 @@
-"""What commands that change a table share: one table all along, and free names."""
+"""Shared checks and edits of the commands that change a table: branch, tag, rename and others.
+
+`commit` guards against a table that another one has replaced since the command read it. The checks
+of names of refs are here because several capabilities need them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,13 +24,13 @@ _LONGEST_NAME = 255
 
 
 def open_table(context: ReadContext, name: TableName) -> TableMetadata:
-    """A table that may be changed, as it is now.
+    """Returns a table that may be changed, as it is now.
 
     Raises:
-        CatalogReadOnly: Its catalog is only observed, or it is the ledger's own.
+        CatalogReadOnly: Its catalog is only observed, or it is one of the ledger's own tables.
         ObjectDropped: It has been dropped.
-        TableNotFound: There is none of that name.
-        MetadataUnreadable: It cannot be read.
+        TableNotFound: The catalog has no such table.
+        MetadataUnreadable: Its metadata cannot be read.
     """
     require_changeable(context, ObjectName(name.catalog, name.namespace, name.name))
     return load_table(context, name)
@@ -35,19 +39,19 @@ def open_table(context: ReadContext, name: TableName) -> TableMetadata:
 def commit(
     context: ReadContext, seen: TableMetadata, edit: Callable[[MetadataEditor, TableMetadata], None]
 ) -> None:
-    """Edits the table that was looked at, and no other that has taken its name since.
+    """Commits an edit to the table that was read, and to no other that has taken its name since.
 
     Args:
-        context: Where the table is.
-        seen: The table as the command has looked at it.
-        edit: Checks the newest state and changes the document; called anew after a conflict.
+        context: Has the editor of the table's catalog.
+        seen: The table as the command has read it.
+        edit: Checks the newest state and changes the document; it runs again after a conflict.
     """
     guarded = same_table(seen, lambda document: edit(document, document.state))
     context.editors[seen.name.catalog].edit_table(seen.name, guarded)
 
 
 def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:
-    """An edit of the table that was looked at, and of no other that took its name since."""
+    """Wraps an edit so that it fails if another table has taken the name since."""
 
     def guarded(document: MetadataEditor) -> None:
         if not is_still(document.state, seen):
@@ -64,10 +68,10 @@ def same_table(seen: TableMetadata, edit: TableEdit) -> TableEdit:
 
 
 def follow(registrations: RegistrationLedger, states: Sequence[TableMetadata]) -> None:
-    """Notes where tables stood when their names were changed.
+    """Records the metadata locations of tables whose names were changed.
 
-    The next observation must see that the new name leads on from the old one, and metadata logs
-    are cut one day: after enough commits nothing else could tell.
+    The next observation must see that the new name continues the old one. Metadata logs are
+    truncated: after enough commits nothing else would prove it.
     """
     at = {(state.uuid, state.name): state.metadata_location for state in states}
     rows = [row for row in registrations.all() if (row.uuid, row.name) in at]
@@ -76,10 +80,10 @@ def follow(registrations: RegistrationLedger, states: Sequence[TableMetadata]) -
 
 
 def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) -> None:
-    """Tags a snapshot, and says beside the tag whose word that is, in one commit.
+    """Tags a snapshot and sets the properties that say who ordered it, in one commit.
 
     Raises:
-        SnapshotNotFound: The table does not have it, or has it no more.
+        SnapshotNotFound: The table does not have the snapshot, or no longer has it.
     """
     require_snapshot(document.state, tag.snapshot_id)
     document.set_ref(tag)
@@ -87,16 +91,16 @@ def pin(document: MetadataEditor, tag: SnapshotRef, words: Mapping[str, str]) ->
 
 
 def unpin(document: MetadataEditor, tag: str, key: str) -> None:
-    """Takes a tag away, and the word beside it."""
+    """Removes a tag, and the property that describes it."""
     document.remove_ref(tag)
     document.set_properties({}, [key])
 
 
 def require_free_name(state: TableMetadata, name: str) -> None:
-    """Refuses the name of a new branch or tag that cannot be used.
+    """Refuses a name that a new branch or tag cannot have.
 
     Raises:
-        NameConflict: It is taken, reserved, or engines could not read by it.
+        NameConflict: The name is taken, reserved, or not usable in engines.
     """
     if name in state.refs or name == MAIN:
         kind = "branch" if name == MAIN or state.refs[name].is_branch else "tag"
@@ -105,12 +109,12 @@ def require_free_name(state: TableMetadata, name: str) -> None:
         raise _conflict(state, name, "a name that Meltline gives itself", "choose another name")
     require_readable_name(state, name)
     if name.lstrip("-").isdecimal():
-        # `VERSION AS OF '12'` would mean the snapshot 12.
+        # `VERSION AS OF '12'` would mean snapshot 12.
         raise _conflict(state, name, "a number", "choose a name with letters")
 
 
 def require_readable_name(state: TableMetadata, name: str, prefix: str = "") -> None:
-    """Refuses a name that engines could not read a branch or tag by; `prefix` goes before it.
+    """Refuses a name by which engines could not read a branch or tag; `prefix` is put before it.
 
     Raises:
         NameConflict: It is empty, too long or unprintable.
@@ -121,10 +125,10 @@ def require_readable_name(state: TableMetadata, name: str, prefix: str = "") -> 
 
 
 def require_ref(state: TableMetadata, name: str, *, is_branch: bool) -> SnapshotRef:
-    """A branch or tag of the table.
+    """Returns a branch or tag of the table.
 
     Raises:
-        RefNotFound: It has none of that name.
+        RefNotFound: The table has no such branch or tag.
     """
     ref = state.refs.get(name)
     if ref is not None and ref.is_branch is is_branch:

@@ -1,4 +1,8 @@
-"""Tables as their catalogs have them at this moment, for steps that check once more."""
+"""Reads current tables directly from the catalogs, for steps that recheck before they commit.
+
+It collects the reads of `app/catalog` that a recheck needs in one object, with nothing cached
+between them.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,41 +22,41 @@ from meltline.ports import CatalogEntry, CatalogListing
 
 @dataclass(frozen=True)
 class StandingTables:
-    """Reads tables, their namespaces' properties, and who keeps what of them; changes nothing."""
+    """Reads tables, their namespaces' properties, and what keeps their snapshots."""
 
     _context: ReadContext
 
     def listings(self) -> dict[str, CatalogListing]:
-        """Every catalog's listing, taken now. Raises CatalogUnlistable."""
+        """Lists every catalog now. Raises CatalogUnlistable."""
         return {name: catalog.listing() for name, catalog in self._context.catalogs.items()}
 
     def load(self, entries: Iterable[CatalogEntry]) -> Loaded:
-        """Tables with the ids of their registrations, or why one could not be had.
+        """Loads tables with the ids of their registrations, or the error of each that failed.
 
-        Together: who is which registration is looked up among all that were ever seen.
+        All entries of one call are identified together, among all registrations ever observed.
         """
         context = self._context
         return identified(context, standing_states(context.catalogs, context.store, entries))
 
     def names_of(self, uuid: str) -> Sequence[TableName]:
-        """Every name under which a registration was ever seen."""
+        """Returns every name under which a registration was ever observed."""
         known = self._context.control.registrations.all()
         return [table.name for table in known if table.uuid == uuid]
 
     def observed(self, state: TableMetadata, listing: CatalogListing) -> ObservedTable:
-        """A table with the properties around it, and with what a policy store says of it now."""
+        """Returns a table with its inherited properties and its current policy-store settings."""
         return observed_table(self._context, state, listing, anew=True)
 
     def owner_guards(self) -> OwnerGuards:
-        """Which tables' owners forbid deletions, by what the control ledger knows now."""
+        """Reads which tables' owners forbid deletions, according to the control ledger now."""
         return OwnerGuards.read(self._context.control.decisions)
 
     def keep_requests(
         self, tables: Sequence[ObservedTable], as_of: datetime
     ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
-        """What keeps snapshots of some tables, by today's policies, leases and holds."""
+        """Yields what keeps the snapshots of some tables, by current policies, leases and holds."""
         return keep_requests(self._context, tables, as_of)
 
     def is_ledger(self, name: TableName) -> bool:
-        """Whether it is one of the file ledger's own tables."""
+        """Returns whether it is one of the file ledger's own tables."""
         return is_ledger(self._context, name)

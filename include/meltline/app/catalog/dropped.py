@@ -1,4 +1,7 @@
-"""What has been dropped: tables and namespaces that stand in `meltline_dropped`."""
+"""Dropped tables and namespaces: those registered in `meltline_dropped`.
+
+Steps, gates and the commands undrop, recover and history read them here.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from meltline.ports import CatalogListing, KnownTable
 
 @dataclass(frozen=True)
 class DroppedTable:
-    """A dropped table, and the facts of its drop."""
+    """A dropped table and the record of its drop."""
 
     state: TableMetadata
     drop: Drop
@@ -29,8 +32,8 @@ class DroppedNamespace:
     """A dropped schema or database.
 
     Attributes:
-        stands: The namespace that remembers it.
-        properties: Its own, as they were.
+        stands: The namespace that records the drop.
+        properties: Its own properties, as they were before the drop.
     """
 
     stands: tuple[str, ...]
@@ -39,7 +42,7 @@ class DroppedNamespace:
 
 
 def dropped_tables(context: ReadContext, listing: CatalogListing) -> list[DroppedTable]:
-    """The dropped tables of a catalog that can be read and say what they were."""
+    """Returns a catalog's readable dropped tables that have a valid record of their drop."""
     entries = [pointer for pointer in listing.entries if is_dropped_name(pointer.name.namespace)]
     states = metadata_of(load_tables(context, entries).values())
     drops = ((state, read_drop(state.name.catalog, state.properties)) for state in states)
@@ -47,7 +50,7 @@ def dropped_tables(context: ReadContext, listing: CatalogListing) -> list[Droppe
 
 
 def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNamespace]:
-    """The dropped schemas and databases of a catalog."""
+    """Returns the dropped schemas and databases of a catalog."""
     stones = ((at, words) for at, words in listing.namespaces.items() if is_dropped_name(at))
     drops = ((at, words, read_drop(catalog, words)) for at, words in stones)
     return [
@@ -58,7 +61,7 @@ def dropped_namespaces(catalog: str, listing: CatalogListing) -> list[DroppedNam
 
 
 def is_let_go(state: TableMetadata, now: datetime) -> bool:
-    """Whether a metadata file is the last of a dropped table that has been let go.
+    """Returns whether a metadata file is the last one of a table whose drop is finalized.
 
     Its retention has ended, and it has no snapshot and no ref any more.
     """
@@ -69,15 +72,16 @@ def is_let_go(state: TableMetadata, now: datetime) -> bool:
 
 
 def let_go_tables(rows: Sequence[KnownTable]) -> dict[str, KnownTable]:
-    """Tables that were let go and stand under no name, by UUID."""
+    """Returns tables whose drop is finalized and that no name refers to, by UUID."""
     standing = {row.uuid for row in rows if row.status not in ("gone", LET_GO)}
     return {row.uuid: row for row in rows if row.status == LET_GO and row.uuid not in standing}
 
 
 def former_names(context: ReadContext) -> dict[str, TableName]:
-    """The names that dropped tables had, also of those that have been let go, by UUID.
+    """Returns the names that dropped tables had before their drop, by UUID.
 
-    Of one that was dropped before any run had seen it and is let go, the audit alone tells.
+    Finalized drops are included. If no run observed a table before its drop, and the drop is
+    finalized, only the audit still has its name.
     """
     rows = context.control.registrations.all()
     former = {row.uuid: row.name for row in rows if not is_dropped_name(row.name.namespace)}
@@ -93,17 +97,17 @@ def former_names(context: ReadContext) -> dict[str, TableName]:
 
 
 def dropped_place(uuid: str, catalog: str) -> TableName:
-    """Where a dropped table stands: under its UUID, in the namespace of the dropped ones."""
+    """Returns a dropped table's registered name: its UUID, in the dropped namespace."""
     return TableName(catalog, (DROPPED_NAMESPACE,), uuid.replace("/", "_"))
 
 
 def require_container(
     name: ObjectName, listing: CatalogListing, namespaces: Sequence[DroppedNamespace], now: datetime
 ) -> None:
-    """Refuses to bring back what stood in a schema or database that is dropped itself.
+    """Refuses to restore an object whose schema or database is dropped itself.
 
     Raises:
-        ContainerDropped: Undrop that one first (TT-53).
+        ContainerDropped: The schema or database must be undropped first (TT-53).
     """
     outer = name.namespace if name.table else name.namespace[:-1]
     for depth in range(1, len(outer) + 1):

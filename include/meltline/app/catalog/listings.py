@@ -1,4 +1,7 @@
-"""Listings of catalogs: of all at once, and for a step that commits to one table after another."""
+"""Catalog listings: of all catalogs at once, or cached for a step that commits to many tables.
+
+Failures are collected per catalog, so that one catalog that is down does not stop the others.
+"""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -8,24 +11,24 @@ from threading import Lock
 from meltline.domain.errors import CatalogUnlistable
 from meltline.ports import Catalog, CatalogEntry, CatalogListing
 
-_FRESH = 1.0  # seconds: a table that moved since is a conflict of its commit, and listed anew
+_FRESH = 1.0  # seconds; a table that moved since causes a commit conflict, and then a new listing
 
 
 @dataclass(frozen=True)
 class ListedCatalogs:
-    """What each catalog holds that could be listed, and why the others could not."""
+    """The listing of each catalog that answered, and the errors of the others."""
 
     listings: Mapping[str, CatalogListing]
     unlisted: Mapping[str, CatalogUnlistable]
 
     @property
     def entries(self) -> list[CatalogEntry]:
-        """The tables of all of them."""
+        """Returns the tables of all listed catalogs."""
         return [pointer for listing in self.listings.values() for pointer in listing.entries]
 
 
 def list_catalogs(catalogs: Iterable[Catalog]) -> ListedCatalogs:
-    """Lists each catalog now; what fails is named."""
+    """Lists each catalog now, and collects the errors."""
     listings: dict[str, CatalogListing] = {}
     unlisted: dict[str, CatalogUnlistable] = {}
     for catalog in catalogs:
@@ -37,7 +40,7 @@ def list_catalogs(catalogs: Iterable[Catalog]) -> ListedCatalogs:
 
 
 class Listings:
-    """Each catalog's newest listing; a listing for each table would cost their number squared."""
+    """Caches each catalog's newest listing; listing per table would cost O(n²)."""
 
     def __init__(self, catalogs: Mapping[str, Catalog]) -> None:
         self._catalogs = catalogs
@@ -45,7 +48,7 @@ class Listings:
         self._guard = Lock()
 
     def of(self, catalog: str, *, anew: bool = False) -> CatalogListing:
-        """A listing from just now, or one taken now. Raises CatalogUnlistable."""
+        """Returns a listing at most a second old, or a new one. Raises CatalogUnlistable."""
         with self._guard:
             at, listing = self._taken.get(catalog, (0.0, None))
             if anew or listing is None or time.monotonic() - at > _FRESH:

@@ -1,4 +1,8 @@
-"""The gate's own look at the catalogs: every table, and every name that a table has left."""
+"""Loads all tables for the gate directly from the catalogs, including those that left a name.
+
+Gates and purge rechecks call it. It shares no state with the planner's observation, which might be
+out of date.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,15 +34,17 @@ from meltline.ports import CatalogEntry, CatalogListing, KnownTable, Registratio
 
 @dataclass(frozen=True)
 class LiveCatalogs:
-    """What every catalog holds right now, as far as it can be read.
+    """The current content of every catalog, as far as it can be read.
 
     Attributes:
-        states: Every readable table, those that left their catalog included.
+        states: Every readable table, including those that left their catalog.
         listings: By catalog.
-        unreadable: Why something could not be read, by table UUID (empty UUID: not known whose).
-        vanished: Tables that left their catalog and whose last metadata file has gone too, by UUID.
-            All that they referred to is in the index, and stays referenced.
-        lost: Snapshots of names that tables have left and whose manifest list has gone; likewise.
+        unreadable: Reasons why something could not be read, by table UUID. An empty UUID means that
+            the table is unknown.
+        vanished: UUIDs of tables that left their catalog and whose last metadata file is gone too.
+            All files that they referenced are in the index, and stay referenced.
+        lost: Snapshots under names that tables have left, and whose manifest list is gone; the same
+            applies.
     """
 
     states: tuple[TableMetadata, ...]
@@ -48,11 +54,11 @@ class LiveCatalogs:
     lost: frozenset[SnapshotKey] = frozenset()
 
     def of(self, uuid: str, name: TableName) -> TableMetadata | None:
-        """The table of that UUID and name."""
+        """Returns the table with that UUID and name."""
         return self._by_name.get((uuid, name))
 
     def registrations(self, uuid: str) -> Sequence[TableMetadata]:
-        """The table of that UUID, under each name that it has."""
+        """Returns the table with that UUID, under each name that it has."""
         return self._by_uuid.get(uuid, ())
 
     @cached_property
@@ -61,11 +67,11 @@ class LiveCatalogs:
 
     @cached_property
     def _by_name(self) -> Mapping[tuple[str, TableName], TableMetadata]:
-        """The first of each, by UUID and name."""
+        """The first state of each UUID and name."""
         return {(state.uuid, state.name): state for state in reversed(self.states)}
 
     def levels(self, state: TableMetadata, ledger: str) -> list[tuple[str, Mapping[str, str]]]:
-        """The table's properties and those of its namespaces and the account, nearest first."""
+        """Returns properties of the table, its namespaces and the account, most specific first."""
         listing = self.listings.get(state.name.catalog)
         namespaces = listing.namespaces if listing else {}
         parts = state.name.namespace
@@ -82,7 +88,7 @@ class LiveCatalogs:
 
 
 def look_afresh(context: RunContext) -> LiveCatalogs:
-    """Lists every catalog and loads every table again, the ones that left their catalog too."""
+    """Lists every catalog and loads every table again, including those that left their catalog."""
     listed = list_catalogs(context.catalogs.values())
     look = _CatalogScan(context, context.control.registrations.all(), listed)
     loaded = standing_states(context.catalogs, context.store, listed.entries)
@@ -99,7 +105,7 @@ def look_afresh(context: RunContext) -> LiveCatalogs:
 
 @dataclass
 class _CatalogScan:
-    """What has been seen so far."""
+    """State of one scan over all catalogs."""
 
     context: RunContext
     rows: Sequence[KnownTable]
@@ -114,8 +120,8 @@ class _CatalogScan:
             self._note("", f"{name}: {refused.found}")
 
     def names_left(self) -> list[KnownTable]:
-        """Names that the ledger knows and that are gone, or of catalogs that nobody can list."""
-        # By name and place: an old name may be another table's now.
+        """Returns known names that are gone, or whose catalog cannot be listed."""
+        # By name and location: another table may have an old name now.
         present = set(self.listed.entries)
         rows = {CatalogEntry(t.name, t.metadata_location): t for t in self.rows}
         return [
@@ -126,8 +132,8 @@ class _CatalogScan:
         ]
 
     def add_standing(self, loaded: Loaded) -> None:
-        """Adds the tables that stand; what is unreadable is so for all that it may be."""
-        # Two registrations may stand at one metadata file: what is unreadable is so for both.
+        """Adds listed tables; an unreadable one counts for all registrations that it may be."""
+        # Two registrations may share a metadata file; if it is unreadable, both are.
         at: dict[str, set[str]] = {}
         for table in self.rows:
             at.setdefault(table.metadata_location, set()).add(table.uuid)
@@ -145,12 +151,12 @@ class _CatalogScan:
                 self._note(uuid, f"{pointer.name}: {error.message}")
 
     def add_left(self, last_seen: Sequence[LastSeen]) -> None:
-        """Adds what tables were under names that they have left, where none goes on from it."""
+        """Adds last states under abandoned names, unless another table continues them."""
         standing_uuids = {state.uuid for state in self.states}
         let_go = [(row, answer) for row, answer in last_seen if row.status == LET_GO]
         places = {row.metadata_location for row, _ in let_go}
         ended = _ended(let_go, self.context.clock.now())
-        # By Iceberg's UUID: no table of another one can go on from it.
+        # By Iceberg's UUID: no table with another UUID can continue it.
         successors = grouped([*self.states, *ended], lambda state: state.table_uuid)
         for row, answer in last_seen:
             if isinstance(answer, TableMetadata):
@@ -169,14 +175,14 @@ class _CatalogScan:
             successors.append(last)
 
     def _note_missing(self, row: KnownTable, error: MetadataMissing) -> None:
-        """Notes a table that is there by no other name, and that was not let go."""
+        """Records a missing table that has no other name and whose drop was not finalized."""
         if _is_indexed(row):
             self.vanished.add(row.uuid)
         else:
             self._note(row.uuid, f"{row.name}: {error.message}")
 
     def _without_lost(self, state: TableMetadata) -> TableMetadata:
-        """A state without the snapshots of which an engine has deleted the manifest list."""
+        """Returns a state without the snapshots whose manifest list an engine has deleted."""
         lists = [s for s in state.snapshots.values() if s.manifest_list]
         sizes = load_concurrently(lambda s: self.context.store.size(s.manifest_list), lists)
         lost_ids = {s.snapshot_id for s, size in zip(lists, sizes, strict=True) if size is None}
@@ -189,17 +195,17 @@ class _CatalogScan:
 
 
 def _ended(let_go: Iterable[LastSeen], now: datetime) -> list[TableMetadata]:
-    """Those of tables that were let go, by the ledger, which their own metadata says so of."""
+    """Returns states of finalized drops, if the table's own metadata confirms the ledger."""
     return [state for state in metadata_of(s for _, s in let_go) if is_let_go(state, now)]
 
 
 def _is_indexed(row: KnownTable) -> bool:
-    """Gone for good, and read completely before: the index tells what it referred to."""
+    """Returns whether a table is gone and was completely read, so that the index has its files."""
     return row.status == "gone" and not row.incomplete
 
 
 def fresh_owners(registrations: RegistrationReader, world: LiveCatalogs) -> OwnerIndex:
-    """Owners by today's metadata and by everything the ledger remembers."""
+    """Returns owners of locations, by current metadata and by everything the ledger recorded."""
     now = [
         Ownership(claim_prefix(location), state.uuid)
         for state in world.states
@@ -209,7 +215,7 @@ def fresh_owners(registrations: RegistrationReader, world: LiveCatalogs) -> Owne
 
 
 def ledger_uuids(config: Config, world: LiveCatalogs) -> frozenset[str]:
-    """UUIDs of the file ledger's own tables."""
+    """Returns the UUIDs of the file ledger's own tables."""
     return frozenset(
         state.uuid
         for state in world.states

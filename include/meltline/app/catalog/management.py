@@ -1,8 +1,9 @@
-"""Which tables Meltline takes care of: attach and detach.
+"""Attaches tables to Meltline's management, and detaches them.
 
-Of a table that was never read, detaching it is also a person's word that it refers to no other
-table's files: purging, which such a table holds back everywhere, may go on. The word is for one
-metadata file, by its place and its bytes, and for nothing that stands there later.
+The commands `attach` and `detach` call it; observe and gates ask it which unreadable tables block
+purging. A table that was never read blocks purging everywhere. Detaching it records an operator's
+override: it references no file of another table, and purging may continue. The override is valid
+for one metadata file, by path and content hash, and for no later one.
 """
 
 import hashlib
@@ -46,10 +47,10 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class DetachedTable:
-    """What became of a table.
+    """Result of detaching a table.
 
     Attributes:
-        vouched: What a person's word covers from now on; None where the table was read before.
+        vouched: The file that the override covers from now on; None if the table was read before.
     """
 
     table: TableName
@@ -59,18 +60,18 @@ class DetachedTable:
 def attach(
     context: ReadContext, name: TableName, reason: str = "", *, despite_guard: bool = False
 ) -> None:
-    """Takes a table back into care; a word for it holds no longer, even if it stays unreadable.
+    """Manages a table again; an override for it ends, even if the table stays unreadable.
 
     Args:
-        context: Where it is.
+        context: Has its catalog.
         name: The table.
         reason: Why `gc.enabled=false` is overridden; it is recorded.
         despite_guard: Whether Meltline deletes in spite of the owner's `gc.enabled=false`.
 
     Raises:
         TableNotFound: The catalog has no such table.
-        MetadataUnreadable: It cannot be read, so it cannot be cared for; nor was there a word.
-        UsageInvalid: The owner's setting cannot be overridden, or there is no reason.
+        MetadataUnreadable: It cannot be read, so it cannot be managed, and had no override to end.
+        UsageInvalid: The owner's setting cannot be overridden, or the reason is missing.
     """
     was_detached = _end_words(context, name, GuardKind.DETACHED)
     was_vouched = context.control.decisions.forget_vouched(name)
@@ -95,18 +96,18 @@ def attach(
 def detach(
     context: ReadContext, names: Sequence[TableName], reason: str, *, dry_run: bool = False
 ) -> list[DetachedTable]:
-    """Leaves tables alone from now on; their references count as long as they can be read.
+    """Stops managing tables; their references count as long as they can be read.
 
     Args:
-        context: Where they are.
-        names: The tables; all are looked at before the first is touched.
-        reason: Why; a table that was never read completely demands one.
-        dry_run: Says what would be vouched for, and changes nothing.
+        context: Has their catalogs.
+        names: The tables; all are read before the first is changed.
+        reason: Why; required for a table that was never read completely.
+        dry_run: Reports what an override would cover, and changes nothing.
 
     Raises:
         TableNotFound: The catalog has no such table.
-        CatalogReadOnly: A table that can be read stands where nothing may be changed.
-        UsageInvalid: A table was never read completely, and there is no reason.
+        CatalogReadOnly: A readable table is in a catalog in which nothing may be changed.
+        UsageInvalid: A table was never read completely, and the reason is missing.
     """
     rows = context.control.registrations.all()
     entries = _entries(context.catalogs, list(dict.fromkeys(names)))
@@ -126,11 +127,11 @@ def _detach(
     try:
         at = at if dry_run else _opted_out(context.editors, context.store, pointer)
     except CatalogReadOnly:
-        if not never_read:  # else the word is what was asked for
+        if not never_read:  # else only the override was requested
             raise
     vouched = _vouch(context, pointer.name, at, reason) if never_read else None
     if not dry_run:
-        # Once it is attached again, the owner's `gc.enabled=false` and the totals count again.
+        # Once attached again, the owner's `gc.enabled=false` and the totals count again.
         _end_words(context, pointer.name, GuardKind.OVERRIDDEN, GuardKind.TRUSTED)
         if reason.strip():
             _record_detached(context, pointer.name, reason.strip())
@@ -142,7 +143,7 @@ def _detach(
 
 
 def _end_words(context: ReadContext, name: TableName, *kinds: GuardKind) -> bool:
-    """Forgets a table's records of some kinds; returns whether it had one."""
+    """Deletes a table's records of some kinds; returns whether it had one."""
     decisions = context.control.decisions
     uuids = {row.uuid for row in context.control.registrations.all() if row.name == name}
     records = [r for r in decisions.guards() if r.table_uuid in uuids and r.kind in kinds]
@@ -152,7 +153,7 @@ def _end_words(context: ReadContext, name: TableName, *kinds: GuardKind) -> bool
 
 
 def _record_detached(context: ReadContext, name: TableName, reason: str) -> None:
-    """Records the reason under each registration that has the name today."""
+    """Records the reason under each registration that has the name now."""
     decisions, now = context.control.decisions, context.clock.now()
     for row in context.control.registrations.all():
         if row.name == name and not row.is_ended:
@@ -164,7 +165,7 @@ def _record_detached(context: ReadContext, name: TableName, reason: str) -> None
 def _opted_out(
     editors: Mapping[str, CatalogEditor], store: ObjectReader, pointer: CatalogEntry
 ) -> str:
-    """Has the table say that it is left alone, where it can; returns where it stands then."""
+    """Sets the opt-out property on a table if possible; returns its new metadata location."""
     state = load_if_readable(store, pointer.name, pointer.metadata_location)
     if state is None or state.properties.get(ENABLED) == "false":
         return pointer.metadata_location
@@ -181,7 +182,7 @@ def _vouch(context: ReadContext, name: TableName, location: str, reason: str) ->
 
 
 def _fingerprint(store: ObjectReader, location: str) -> tuple[int | None, str]:
-    """A file's length and SHA-256; None and nothing where its bytes cannot be had."""
+    """Returns a file's length and SHA-256; None and "" if it cannot be read."""
     try:
         content = store.read(location)
     except (MeltlineError, OSError):
@@ -190,24 +191,24 @@ def _fingerprint(store: ObjectReader, location: str) -> tuple[int | None, str]:
 
 
 def described(vouched: VouchedFile) -> str:
-    """What a word covers, for people."""
+    """Describes what an override covers, for output."""
     size = "bytes unreadable" if vouched.size is None else f"{vouched.size} bytes"
     return f"{vouched.location}, {size}"
 
 
-# --- what holds purging back ----------------------------------------------------------------------
+# --- what blocks purging --------------------------------------------------------------------------
 
 
 def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> list[CatalogEntry]:
-    """Of tables that cannot be read completely, those that never were.
+    """Returns unreadable tables that were never read completely.
 
-    What cannot be read under a name may be another table than the one that was read there, or may
-    have come to refer to anything since. So it was read at the metadata file that was last seen
-    only, and only if every snapshot in it could be read.
+    An unreadable table may not be the one that was read under its name before, or may reference new
+    files by now. It counts as read only if the last observed metadata file is the current one, and
+    every snapshot in it could be read.
 
     Args:
-        rows: What the ledger knows.
-        unread: What catalogs have of such tables.
+        rows: Registrations in the ledger.
+        unread: Catalog entries of such tables.
     """
     standing = (row for row in rows if not row.is_ended)
     rows_by_name = grouped(standing, lambda row: row.name)
@@ -219,20 +220,21 @@ def never_read(rows: Iterable[KnownTable], unread: Iterable[CatalogEntry]) -> li
 def _was_read(pointer: CatalogEntry, rows: Sequence[KnownTable]) -> bool:
     place = location_key(pointer.metadata_location)
     is_known = any(location_key(row.metadata_location) == place for row in rows)
-    # What contradicts itself was read, and what it shares with whom is known.
+    # Contradictory metadata was read, and its sharing is known.
     return is_known and not any(row.incomplete and row.status != CONTRADICTORY for row in rows)
 
 
 def claim_unmanaged(
     context: ReadContext, answers: Mapping[CatalogEntry, object], now: datetime
 ) -> None:
-    """Records what tables of formats that cannot be managed own, where the site has chosen so.
+    """Records the locations of tables in unsupported formats, if the site has chosen so.
 
-    `unreadable: hold-group` has the lake purge on beside them: what lies there waits.
+    With `unreadable: hold-group` the rest of the lake is still purged; files at these locations
+    wait.
 
     Args:
-        context: Where it is recorded.
-        answers: Tables as they were loaded, or why one could not be.
+        context: Has the registrations, to which they are added.
+        answers: Loaded tables, or their errors.
         now: Wall clock.
     """
     if not context.config.holds_group:
@@ -274,9 +276,10 @@ def _unmanaged_row(
 def held_by_group(
     context: ReadContext, rows: Iterable[KnownTable], errors: Mapping[CatalogEntry, MeltlineError]
 ) -> set[CatalogEntry]:
-    """Tables of formats that cannot be managed that hold back what lies at their locations alone.
+    """Returns tables of unsupported formats that block only the files at their own locations.
 
-    All that their metadata states today must be recorded as theirs: then no plan touches it.
+    Every location that their current metadata states must be recorded as theirs: then no plan
+    includes files there.
     """
     if not context.config.holds_group:
         return set()
@@ -307,15 +310,15 @@ def holding_back(
     rows: Iterable[KnownTable],
     unread: Iterable[CatalogEntry],
 ) -> list[CatalogEntry]:
-    """Of tables that cannot be read completely, those that hold all purging back, by name.
+    """Returns the tables that block all purging, by name.
 
-    They were never read, and nobody vouches for them.
+    They were never read completely, and no override covers them.
 
     Args:
-        decisions: Where people's words stand.
-        store: Where the tables' metadata lies.
-        rows: What the ledger knows.
-        unread: What catalogs have of such tables.
+        decisions: Has the overrides.
+        store: Has the tables' metadata.
+        rows: Registrations in the ledger.
+        unread: Catalog entries of tables that cannot be read completely.
     """
     unknown = set(never_read(rows, unread))
     unknown -= vouched_for(decisions, store, unknown)
@@ -325,7 +328,7 @@ def holding_back(
 def vouched_for(
     decisions: VouchedReader, store: ObjectReader, entries: Iterable[CatalogEntry]
 ) -> set[CatalogEntry]:
-    """Those of the tables for which a person's word holds: file and bytes are what they were."""
+    """Returns the tables whose override is valid: same metadata location, same content."""
     words = {(row.table, row.location): row for row in decisions.vouched()}
     return {
         pointer
@@ -341,13 +344,13 @@ def detached_with_reason(
     rows: Iterable[KnownTable],
     unread: Sequence[CatalogEntry],
 ) -> Mapping[TableName, str]:
-    """Of tables that are left out, those that a person has detached with a reason, and the reason.
+    """Returns the unread tables that an operator detached with a reason, and the reasons.
 
     Args:
-        decisions: Where the reasons are.
-        store: Where the tables' metadata lies.
-        rows: What the ledger knows.
-        unread: What catalogs have of tables that are left out.
+        decisions: Has the reasons.
+        store: Has the tables' metadata.
+        rows: Registrations in the ledger.
+        unread: Catalog entries of tables that are left out.
     """
     given = {r.table_uuid: r.reason for r in decisions.guards() if r.kind is GuardKind.DETACHED}
     standing = (row for row in rows if not row.is_ended)

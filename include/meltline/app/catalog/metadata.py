@@ -1,4 +1,8 @@
-"""Loads metadata files: many at once, each failure its own table's."""
+"""Loads table metadata files concurrently; a failure affects only its own table.
+
+Everything that reads tables calls it. The planner may use remembered copies, gates and rechecks
+read the files.
+"""
 
 import json
 import zlib
@@ -22,31 +26,31 @@ from meltline.ports import (
 )
 
 _MOST_REMEMBERED = 32 * 1024 * 1024  # bytes; a larger file is read each time
-_LARGE = 4 * 1024 * 1024  # bytes; taken apart, a document is some ten times as large
+_LARGE = 4 * 1024 * 1024  # bytes; a parsed document takes some ten times as much memory
 _one_large = Lock()
-_LOOKS = 5  # at a table whose metadata file is gone before it is read
+_LOOKS = 5  # attempts, if a metadata file is gone before it is read
 
 Loaded = Mapping[CatalogEntry, TableMetadata | MeltlineError]
-"""Tables as they were loaded, or why one could not be had."""
+"""Loaded tables, or the error of each that failed."""
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 def load_state(store: ObjectReader, name: TableName, location: str) -> TableMetadata:
-    """One table, from one metadata file.
+    """Loads one table from one metadata file.
 
     Raises:
-        MetadataMissing: There is no such file.
+        MetadataMissing: The file does not exist.
         MetadataUnreadable: It does not follow the spec.
-        FormatUnsupported: It is of a format Meltline does not handle.
-        StoreRefused: The store would not give it.
+        FormatUnsupported: It is of a format that Meltline does not handle.
+        StoreRefused: The store refused the read.
     """
     return load_document(store, name, location)[0]
 
 
 def load_if_readable(store: ObjectReader, name: TableName, location: str) -> TableMetadata | None:
-    """One table, from one metadata file; None where it cannot be had."""
+    """Loads one table from one metadata file; None if that fails."""
     try:
         return load_state(store, name, location)
     except MeltlineError:
@@ -56,11 +60,11 @@ def load_if_readable(store: ObjectReader, name: TableName, location: str) -> Tab
 def load_document(
     store: ObjectReader, name: TableName, location: str, *, with_namesakes: bool = False
 ) -> tuple[TableMetadata, Mapping[str, Any]]:
-    """One table and the document that says so. Raises as `load_state` does.
+    """Loads one table and its metadata document. Raises as `load_state` does.
 
     Args:
-        store: Where it lies.
-        name: Under which name the catalog has it.
+        store: Has the file.
+        name: The table's name in its catalog.
         location: Its metadata file.
         with_namesakes: Whether two snapshots may have one id (`TableMetadata.namesakes`).
     """
@@ -75,9 +79,9 @@ def load_document(
 def load_unmanaged(
     store: ObjectReader, name: TableName, location: str
 ) -> tuple[str, tuple[str, ...]]:
-    """The UUID of a table of a format that cannot be managed, and the folders that it states.
+    """Reads the UUID and the stated folders of a table in an unsupported format.
 
-    Both are empty where the metadata file does not state them.
+    Both are empty if the metadata file does not state them.
     """
     document = parse_json(name, location, _read(store, name, location))
     if not isinstance(document, dict):
@@ -99,17 +103,17 @@ def _read(store: ObjectReader, name: TableName, location: str) -> bytes:
 
 
 def metadata_of(answers: Iterable[TableMetadata | MeltlineError]) -> list[TableMetadata]:
-    """The tables that could be had."""
+    """Returns the tables that were loaded."""
     return [state for state in answers if isinstance(state, TableMetadata)]
 
 
 def errors_of(loaded: Loaded) -> dict[CatalogEntry, MeltlineError]:
-    """Why the others could not be had."""
+    """Returns the errors of the tables that were not loaded."""
     return {at: answer for at, answer in loaded.items() if isinstance(answer, MeltlineError)}
 
 
 def load_states(store: ObjectReader, entries: Iterable[CatalogEntry]) -> Loaded:
-    """Every table's state, or why it could not be had. Two snapshots may have one id."""
+    """Loads every table, or returns its error. Two snapshots may have one id."""
     pointers = list(entries)
 
     def load(pointer: CatalogEntry) -> TableMetadata | MeltlineError:
@@ -125,15 +129,15 @@ def load_states(store: ObjectReader, entries: Iterable[CatalogEntry]) -> Loaded:
 def standing_states(
     catalogs: Mapping[str, Catalog], store: ObjectReader, entries: Iterable[CatalogEntry]
 ) -> Loaded:
-    """Every listed table's state: as it was listed, or a newer one where that is gone already."""
+    """Loads every listed table; a newer state if the listed metadata file is gone already."""
     return _followed(catalogs, store, load_states(store, entries))
 
 
 def _followed(catalogs: Mapping[str, Catalog], store: ObjectReader, loaded: Loaded) -> Loaded:
-    """Looks again, a few times, for tables that moved on between their listing and their reading.
+    """Retries tables that moved between their listing and their read, a few times.
 
-    Some engines delete a metadata file as soon as a commit or two have replaced it. Each answer
-    stands for the entry that was asked for.
+    Some engines delete a metadata file one or two commits after it was replaced. Each result
+    belongs to the entry that was requested.
     """
     states = dict(loaded)
     newest = {pointer: pointer for pointer in states}
@@ -153,7 +157,7 @@ def _followed(catalogs: Mapping[str, Catalog], store: ObjectReader, loaded: Load
 def _newer(
     catalogs: Mapping[str, Catalog], newest: Mapping[CatalogEntry, CatalogEntry]
 ) -> dict[CatalogEntry, CatalogEntry]:
-    """Those of some tables that are listed elsewhere than when they were read last, and where."""
+    """Returns the new entries of tables that moved since they were read last."""
     try:
         listings = {name: catalogs[name].listing() for name in {e.name.catalog for e in newest}}
     except CatalogUnlistable:
@@ -168,12 +172,12 @@ def remembered_states(
     observations: ObservationLedger,
     entries: Sequence[CatalogEntry],
 ) -> Loaded:
-    """Every table's state; where its metadata file has not moved, without reading any file.
+    """Loads every table; a metadata file that has not moved is not read again.
 
-    Iceberg never changes a metadata file, so what it said when it was first seen is remembered;
-    that what lies there is still the same object, by its size, time and ETag, is asked of the
-    store: a catalog that numbers its metadata files may use a path again. This serves the planner
-    alone: gates and re-proofs read the files.
+    Iceberg never changes a metadata file, so its content is cached in the ledger. A catalog that
+    numbers its metadata files may use a path again: so the store is asked whether the object is
+    still the same, by size, time and ETag. Only the planner uses this: gates and purge rechecks
+    read the files.
     """
     locations = [pointer.metadata_location for pointer in entries]
     documents = observations.documents(locations)
@@ -190,7 +194,8 @@ def remembered_states(
             state, raw = load_document(store, pointer.name, location, with_namesakes=True)
         except MeltlineError as refused:
             return refused
-        # As it was before it was read: where another took its place meanwhile, it is read again.
+        # Measured before the read: if the object was replaced in between, the next run reads it
+        # again.
         if stored and stored.bytes == state.metadata_bytes <= _MOST_REMEMBERED:
             content = zlib.compress(json.dumps(_needed_of(raw)).encode(), 1)
             fresh[location] = RememberedMetadata(location, stored.bytes, content, stored.version)
@@ -202,11 +207,11 @@ def remembered_states(
 
 
 def recalled(name: TableName, document: RememberedMetadata) -> TableMetadata | None:
-    """A table by what the ledger remembers; None where the ledger's copy has come to harm.
+    """Returns a table from the ledger's cached copy; None if that copy is damaged.
 
     Raises:
         MetadataUnreadable: It does not follow the spec.
-        FormatUnsupported: It is of a format Meltline does not handle.
+        FormatUnsupported: It is of a format that Meltline does not handle.
     """
     with _room_for(document.size):
         raw = _unpacked(document)
@@ -216,7 +221,7 @@ def recalled(name: TableName, document: RememberedMetadata) -> TableMetadata | N
 
 
 def ref_targets(document: RememberedMetadata) -> set[object]:
-    """The snapshots that the refs of a remembered table name, at a third of `recalled`'s cost."""
+    """Returns the snapshots that a cached table's refs name, at a third of `recalled`'s cost."""
     with _room_for(document.size):
         raw = _unpacked(document) or {}
         refs = (raw.get("refs") or {}).values()
@@ -239,5 +244,5 @@ def _needed_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 def load_concurrently(
     work: Callable[[Request], Answer], requests: Sequence[Request], threads: int | None = None
 ) -> list[Answer]:
-    """Runs small reads, in parallel where the store lets one wait; answers in the order asked."""
+    """Runs small reads, in parallel if the store is slow; keeps the order of requests."""
     return list(thread_map(work, requests, threads))

@@ -1,4 +1,7 @@
-"""New names of objects: where they may lead, and that they are free."""
+"""Validates new names of objects: they are in the right catalog, and free.
+
+Rename, undrop, clone and share call it before they change a catalog.
+"""
 
 from meltline.domain.errors import NameConflict, NamespaceNotFound, UsageInvalid
 from meltline.domain.iceberg.names import split_name
@@ -8,15 +11,15 @@ from meltline.ports import CatalogListing
 
 
 def target_name(name: ObjectName, text: str, done: str) -> ObjectName:
-    """The new name of an object, in its catalog.
+    """Parses the new name of an object, in the object's catalog.
 
     Args:
         name: The object.
         text: The new name, in full.
-        done: What is done to it, for the message: `renamed`, say.
+        done: The operation as a participle, for the message, such as `renamed`.
 
     Raises:
-        UsageInvalid: It is no such name.
+        UsageInvalid: The text is not a name that the object can have.
     """
 
     def bad(problem: str) -> UsageInvalid:
@@ -42,10 +45,10 @@ def target_name(name: ObjectName, text: str, done: str) -> ObjectName:
 
 
 def require_outer(target: ObjectName, listing: CatalogListing) -> None:
-    """Refuses a new name that leads into a namespace that is not there.
+    """Refuses a new name in a namespace that does not exist.
 
     Raises:
-        NamespaceNotFound: It is not.
+        NamespaceNotFound: The namespace does not exist.
     """
     outer = target.namespace if target.table else target.namespace[:-1]
     if outer and outer not in listing.namespaces:
@@ -60,10 +63,10 @@ def require_outer(target: ObjectName, listing: CatalogListing) -> None:
 
 
 def require_free(name: ObjectName, listing: CatalogListing) -> None:
-    """Refuses a name that something has.
+    """Refuses a name that is taken.
 
     Raises:
-        NameConflict: It is taken; says how to free it.
+        NameConflict: It is taken; the error says how to free it.
     """
     if is_there(name, listing):
         kind = name.kind
@@ -77,12 +80,12 @@ def require_free(name: ObjectName, listing: CatalogListing) -> None:
 
 
 def is_there(name: ObjectName, listing: CatalogListing) -> bool:
-    """Whether a catalog has an object of that name and kind."""
+    """Returns whether a catalog has an object with that name and kind."""
     if name.table:
         return listing.of(name.table_name) is not None
     return name.namespace in listing.namespaces
 
 
 def is_in(levels: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    """Whether a namespace is another one, or lies in it."""
+    """Returns whether a namespace is another one, or is inside it."""
     return levels[: len(outer)] == outer

@@ -1,8 +1,9 @@
-"""What still describes a snapshot that has expired, or the last state of a dropped table.
+"""Finds a metadata file that still describes an expired snapshot or a dropped table.
 
-A dropped table whose retention has ended stands among the dropped ones until the chain lets it go:
-its own metadata describes it. What an expiration took is described by the metadata file which that
-commit replaced, for as long as it waits in failsafe.
+`recover`, and the hints in errors, call it. A dropped table past its retention is still registered
+among the dropped ones until its drop is finalized: its own metadata describes it. An expired
+snapshot is described by the metadata file that the expiration replaced, as long as that file waits
+in failsafe.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -36,13 +37,13 @@ class Description:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a snapshot may be described.
+    """A possible source for the description of a snapshot.
 
     Attributes:
-        since: What orders several: when the table was as it is described.
+        since: Orders several sources: when the table was as it is described.
         uuid: The registration that it describes.
-        ids: The snapshots that may be had from there.
-        origin: The table as it stands among the dropped ones, or the plan that took them.
+        ids: The snapshots that it can describe.
+        origin: The table as it is registered among the dropped ones, or the plan that expired them.
     """
 
     since: datetime
@@ -52,16 +53,16 @@ class _Source:
 
 
 def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> Description:
-    """The newest description of a snapshot, of any table that has or had the name.
+    """Returns the newest description of a snapshot, of any table that has or had the name.
 
     Args:
-        context: Where it was.
-        name: Its name.
-        snapshot_id: Which snapshot; None for a dropped table's last, or the newest that expired.
+        context: Has its catalog.
+        name: The table's name.
+        snapshot_id: The snapshot; None for a dropped table's last, or the newest that expired.
 
     Raises:
         UsageInvalid: A table still has the snapshot, or can be undropped.
-        RecoveryImpossible: Nothing describes it any more, or nobody has looked since it went.
+        RecoveryImpossible: No metadata file describes it any more, or no run has observed its drop.
     """
     listing = context.catalogs[name.catalog].listing()
     all_dropped = dropped_tables(context, listing)
@@ -72,7 +73,7 @@ def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> 
     if snapshot_id is None:
         _require_noticed(name, lost)
     else:
-        is_free = listing.of(name) is None  # else no undrop can bring it back under its name
+        is_free = listing.of(name) is None  # else no undrop can restore it under its name
         _require_expired(context, name, dropped if is_free else (), snapshot_id)
     over = [table for table in dropped if not table.drop.is_restorable(context.clock.now())]
     expirations = list(_expirations(context.control.plans, uuids))
@@ -91,7 +92,7 @@ def describe(context: ReadContext, name: TableName, snapshot_id: int | None) -> 
 def _in_logs(
     context: ReadContext, rows: Iterable[KnownTable], name: TableName, snapshot_id: int
 ) -> Description | None:
-    """The newest description in tables' own metadata logs: that of a commit that vanished, say."""
+    """Returns the newest description in tables' metadata logs, as for a vanished commit."""
     for row in rows:
         seen = load_if_readable(context.store, name, row.metadata_location)
         for start in filter(None, (_standing_state(context, row), seen)):
@@ -118,7 +119,7 @@ def _nothing_describes(
 
 
 def last_state(context: ReadContext, table: DroppedTable) -> Description | None:
-    """What describes the last state of a dropped table; None where nothing does any more."""
+    """Returns the description of a dropped table's last state; None if none is left."""
     name = table.drop.object.table_name
     plans = _expirations(context.control.plans, {table.state.uuid})
     expirations = [source for source in plans if source.since >= table.drop.at]
@@ -138,7 +139,7 @@ def _newest_of(
     sources: Sequence[_Source],
     snapshot_id: int | None,
 ) -> Description | None:
-    # Of one moment, the table as it stands comes first: it is listed last.
+    # Of equal times, the registered table is preferred: it is listed last.
     for source in reversed(sorted(sources, key=lambda source: source.since)):
         if snapshot_id is not None and snapshot_id not in source.ids:
             continue
@@ -157,7 +158,7 @@ def _newest_of(
 def _described(
     state: TableMetadata, ids: Iterable[int], snapshot_id: int | None
 ) -> Snapshot | None:
-    """The snapshot that is wanted; else of several what main shows, or the newest."""
+    """Returns the requested snapshot; without one main's head, or the newest."""
     if snapshot_id is not None:
         return state.snapshots.get(snapshot_id)
     head = state.current_snapshot_id
@@ -169,7 +170,7 @@ def _described(
 
 
 def _standing(tables: Sequence[DroppedTable], expirations: Sequence[_Source]) -> Iterator[_Source]:
-    """Dropped tables as they stand: later than what was taken, unless that was their main."""
+    """Yields dropped tables as sources: later than their expirations, unless those took main."""
     for table in tables:
         state, since = table.state, [table.drop.at]
         if MAIN in state.refs:
@@ -188,9 +189,9 @@ def _expirations(plans: PlanReader, uuids: Iterable[str]) -> Iterator[_Source]:
 def _state_before(
     registrations: RegistrationReader, store: ObjectReader, name: TableName, plan: Plan
 ) -> TableMetadata | None:
-    """The table as it was before an expiration, if that metadata file is still there."""
+    """Returns the table before an expiration, if that metadata file still exists."""
     rows = [table for table in registrations.all() if table.uuid == plan.table_uuid]
-    lineage = {row.table_uuid for row in rows}  # a path used again may hold another table's
+    lineage = {row.table_uuid for row in rows}  # a reused path may have another table's
     for at in dict.fromkeys((plan.committed_base, plan.base_location)):
         state = load_if_readable(store, name, at) if at else None
         if state is not None and state.table_uuid in lineage:
@@ -204,7 +205,7 @@ def _lost(
     listing: CatalogListing,
     dropped: Iterable[DroppedTable],
 ) -> list[KnownTable]:
-    """Tables that had a name and stand nowhere: what was their last state is not known."""
+    """Returns tables that had a name and have none now: their last state is unknown."""
     stands = {
         row.uuid
         for row in rows
@@ -215,9 +216,9 @@ def _lost(
 
 
 def _require_noticed(name: TableName, lost: Sequence[KnownTable]) -> None:
-    """Refuses while the last state of a table that had the name is not known.
+    """Refuses while the last state of a table that had the name is unknown.
 
-    An older one would come back in its place, and nobody would be told.
+    Otherwise an older state would be restored instead, without a warning.
     """
     if not lost:
         return
@@ -238,7 +239,7 @@ def _require_noticed(name: TableName, lost: Sequence[KnownTable]) -> None:
 def _require_expired(
     context: ReadContext, name: TableName, dropped: Sequence[DroppedTable], snapshot_id: int
 ) -> None:
-    """Refuses a snapshot that there are better ways to."""
+    """Refuses a snapshot that can be had without `recover`."""
     now = context.clock.now()
     for table in dropped:
         if table.drop.is_restorable(now) and snapshot_id in table.state.snapshots:
@@ -254,7 +255,7 @@ def _require_expired(
 def standing_with(
     context: ReadContext, name: TableName, dropped: Iterable[DroppedTable], snapshot_id: int
 ) -> TableMetadata | None:
-    """What has or had a name, stands, and has a snapshot that `recover` then refuses."""
+    """Returns a current table with the snapshot, under any name; `recover` then refuses."""
     rows = context.control.registrations.all()
     uuids = _uuids_of(rows, name, dropped)
     for row in rows:
@@ -267,12 +268,12 @@ def standing_with(
 def _uuids_of(
     rows: Iterable[KnownTable], name: TableName, dropped: Iterable[DroppedTable]
 ) -> set[str]:
-    """Every registration that has or had a name, also under the name of a dropped table."""
+    """Returns every registration that has or had a name, also the dropped tables' names."""
     return {row.uuid for row in rows if row.name == name} | {t.state.uuid for t in dropped}
 
 
 def _standing_state(context: ReadContext, row: KnownTable) -> TableMetadata | None:
-    """A registration as it stands under a name; None where it does not, or cannot be read."""
+    """Returns a registration's current state; None if it has no name or cannot be read."""
     catalog = context.catalogs.get(row.name.catalog)
     if catalog is None or is_dropped_name(row.name.namespace):
         return None
@@ -297,10 +298,10 @@ def _has_not_expired(state: TableMetadata, snapshot_id: int, ways: str) -> Usage
 
 
 def look_for_files(context: ReadContext, description: Description) -> tuple[int, tuple[str, ...]]:
-    """How many of a snapshot's files are there, and which are not.
+    """Counts a snapshot's files that exist, and returns those that do not.
 
     Raises:
-        RecoveryImpossible: A manifest list or a manifest is gone: nobody knows what it named.
+        RecoveryImpossible: A manifest list or a manifest is gone, so its files are unknown.
     """
     veto = veto_for(context, description.state.uuid, description.snapshot, "recover")
     try:
@@ -322,12 +323,13 @@ def look_for_files(context: ReadContext, description: Description) -> tuple[int,
 def safe_until(
     context: ReadContext, table: DroppedTable, description: Description
 ) -> datetime | None:
-    """Until when no purge takes a file of a dropped table's last state.
+    """Returns until when no purge takes a file of a dropped table's last state.
 
-    While it stands, none of them waits yet. Afterwards they wait together with their list.
+    While the table is registered, none of them waits yet. Afterwards they wait together with their
+    list.
 
     Returns:
-        None where nobody can tell any more, or that time is over.
+        None if the time is unknown or over.
     """
     now = context.clock.now()
     if description.state is table.state:

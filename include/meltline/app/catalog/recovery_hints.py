@@ -1,4 +1,8 @@
-"""What brings something back that was dropped or archived: a refusal promises what is granted."""
+"""Builds the hints in errors that say how a dropped or archived object can be restored.
+
+A hint names a command only if that command would succeed, so this module checks what `recover` and
+`undrop` check. Name resolution and the commands call it.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -32,17 +36,17 @@ def newest(
     name: ObjectName,
     drops: Iterable[tuple[Drop, datetime]],
 ) -> Drop:
-    """The version that an undrop brings back: the one that was dropped last (TT-43).
+    """Returns the drop that an undrop restores: the last one (TT-43).
 
     Args:
-        context: Where it was.
-        listing: Its catalog's.
+        context: Has the clock, and what a hint needs.
+        listing: The listing of its catalog.
         name: The object.
         drops: Drops of the catalog, each with a time that orders drops of the same moment.
 
     Raises:
-        NotDropped: No object of that name and kind has been dropped.
-        OutsideRetention: Each has been, for longer than its retention (TT-45, TT-46).
+        NotDropped: No object with that name and kind has been dropped.
+        OutsideRetention: Each was dropped longer ago than its retention (TT-45, TT-46).
     """
     versions = sorted(
         ((drop.at, order, drop.batch, drop) for drop, order in drops if drop.object == name),
@@ -78,10 +82,10 @@ def refuse_dropped(
     *names: ObjectName,
     kind: ObjectKind | None = None,
 ) -> None:
-    """Says of a name that nothing has, whether something that had it has been dropped.
+    """Refuses a name that no object has any more because its object was dropped.
 
     Raises:
-        ObjectDropped: It has been; says how it comes back.
+        ObjectDropped: It was dropped; the error says how to restore it.
     """
     drops = [table.drop for table in dropped_tables(context, listing)]
     drops += [namespace.drop for namespace in dropped_namespaces(names[0].catalog, listing)]
@@ -104,7 +108,7 @@ def refuse_dropped(
 
 
 def recovery_of(subject: object) -> str:
-    """The command that brings back what no undrop does."""
+    """Returns the command that restores what no undrop can."""
     return f"`meltline recover {quote(subject)} --as NEW --reason WHY`"
 
 
@@ -119,13 +123,13 @@ def _beyond_retention(context: ReadContext, listing: CatalogListing, drop: Drop)
 
 
 def _last_of(context: ReadContext, table: DroppedTable) -> str:
-    """What `recover` makes of a dropped table's last state; empty where it would refuse."""
+    """Returns how to recover a dropped table's last state; empty if `recover` would refuse."""
     description = last_state(context, table)
     readers = (context.store, context.manifests)
     if description is None or not _lists_are_there(*readers, description.snapshot):
         return ""
     name, number = table.drop.object.table_name, description.snapshot.snapshot_id
-    # Who has recovered it under its own name, or cloned it back, has it: no command makes another.
+    # If it was recovered under its own name, or cloned, it exists: no command makes another.
     if state := standing_with(context, name, [table], number):
         return f"{state.name} still has its last state, snapshot {number}: {REACH}"
     until = safe_until(context, table, description)
@@ -136,7 +140,7 @@ def _last_of(context: ReadContext, table: DroppedTable) -> str:
 
 
 def _lists_are_there(store: ObjectReader, manifests: ManifestReader, snapshot: Snapshot) -> bool:
-    """Whether the files that `recover` cannot do without are there."""
+    """Returns whether the files that `recover` needs exist."""
     paths = list(snapshot.inline_manifests)
     if snapshot.manifest_list:
         try:
@@ -147,19 +151,19 @@ def _lists_are_there(store: ObjectReader, manifests: ManifestReader, snapshot: S
     return None not in load_concurrently(store.size, paths)
 
 
-# --- what is archived (AR-44) ---------------------------------------------------------------------
+# --- archived snapshots (AR-44) -------------------------------------------------------------------
 
 
 def archived_copies(
     archived: ArchivedReader, snapshot_id: int, uuid: str | None = None
 ) -> list[ArchivedSnapshot]:
-    """The copies in cold of a snapshot of one table, or of any table that had one of that id."""
+    """Returns the cold copies of a snapshot, of one table or of all with that snapshot id."""
     copies = archived.all(None if uuid is None else [uuid])
     return [copy for copy in copies if copy.snapshot_id == snapshot_id]
 
 
 def is_archived(copy: ArchivedSnapshot) -> SnapshotNotFound:
-    """The error for a snapshot that hot has no more, and cold has."""
+    """Returns the error for a snapshot that only cold still has."""
     name, number = copy.table, copy.snapshot_id
     return SnapshotNotFound(
         f"snapshot {number} of {name} is archived: hot has it no more",
@@ -174,10 +178,10 @@ def is_archived(copy: ArchivedSnapshot) -> SnapshotNotFound:
 
 @contextmanager
 def naming_archived(archived: ArchivedReader, uuid: str, snapshot_id: int | None) -> Iterator[None]:
-    """Has a snapshot that is not found, and is archived, be named as archived.
+    """Reports a snapshot that is not found as archived, if cold has it.
 
     Raises:
-        SnapshotNotFound: As the block raises it, or that it is archived.
+        SnapshotNotFound: As raised in the block, or because the snapshot is archived.
     """
     try:
         yield

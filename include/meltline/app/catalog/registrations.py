@@ -1,13 +1,15 @@
-"""Which registration of a table a metadata file is: an id of ours, and never Iceberg's UUID alone.
+"""Identifies the registration of a table: an id of ours, because copies share Iceberg's UUID.
 
-`rewrite_table_path` and `register_table` copy and move tables with their UUID, snapshot ids and
-names, to other files. So all state about a table hangs on the id of one registration, its entry.
-A name goes on with the entry it had, or takes over that of another name, only where the UUID is
-equal and the metadata file that was last seen is the current one or stands in its log. A table
-that is written to all day outgrows its log between two looks: under the same name, in the same
-folder, main's head of the last look proves the lineage as well, by its id and the location of its
-manifest list. A clone's head lies with its source: so do those of all copies of the clone.
-Anything else is a new registration (decision 028).
+Observe, gates and commands resolve each loaded table here. `rewrite_table_path` and
+`register_table` copy and move tables to other files with their UUID, snapshot ids and names. So all
+state about a table belongs to the id of one registration, its entry.
+
+A name keeps its registration, or takes over that of another name, only if the UUID is equal and the
+last observed metadata file is the current one or is in its log. A table that is written to all day
+outgrows its log between two observations. Under the same name and in the same folder, main's last
+observed head then proves the lineage as well, by its id and the location of its manifest list. A
+clone's head is in its source's folder, and so are the heads of all copies of the clone. Anything
+else is a new registration (decision 028).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,14 +38,14 @@ from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.ports import CatalogEntry, CatalogListing, KnownTable, ObjectReader
 
 UNOBSERVED = "unobserved"
-"""The status of a registration that a command has met before any observation."""
+"""The status of a registration that a command met before any observation."""
 
 LastSeen = tuple[KnownTable, TableMetadata | MeltlineError]
-"""A registration, and its metadata as it was last seen, or why that cannot be had."""
+"""A registration, and its last observed metadata, or the error of reading that."""
 
 
 def newest_of(state: TableMetadata) -> str:
-    """Main's head, as `KnownTable.newest` remembers it."""
+    """Returns main's head, in the form of `KnownTable.newest`."""
     if MAIN not in state.refs:
         return ""
     head = state.snapshots[state.refs[MAIN].snapshot_id]
@@ -51,7 +53,7 @@ def newest_of(state: TableMetadata) -> str:
 
 
 def goes_on(state: TableMetadata, row: KnownTable) -> bool:
-    """Whether a table is the registration that a row tells of, as it is now."""
+    """Returns whether a table continues the registration of a row."""
     if comes_of(state, row):
         return True
     same = state.table_uuid == row.table_uuid and state.name == row.name
@@ -60,31 +62,31 @@ def goes_on(state: TableMetadata, row: KnownTable) -> bool:
 
 
 def comes_of(state: TableMetadata, row: KnownTable) -> bool:
-    """Whether a table's log leads back to what a row tells of, and no snapshot says otherwise.
+    """Returns whether a table's log contains a row's metadata file, and no snapshot contradicts it.
 
-    Some tools rewrite a table's paths and leave its log: its snapshots lie elsewhere then, and it
-    is another registration.
+    Some tools rewrite a table's paths and keep its log. The snapshots are then at other paths, and
+    the table is another registration.
     """
     leads = state.leads_on(row.table_uuid, row.metadata_location)
     return leads and _has_newest(state, row) is not False
 
 
 def _has_newest(state: TableMetadata, row: KnownTable) -> bool | None:
-    """Whether a row's `newest` lies where it lay; None where the table does not have it."""
+    """Returns whether a row's `newest` is at the same path; None if the table does not have it."""
     snapshot_id, _, place = row.newest.partition(" ")
     snapshot = state.snapshots.get(int(snapshot_id)) if snapshot_id else None
     return None if snapshot is None else snapshot.files_key == place
 
 
 def _place_in_log(state: TableMetadata, row: KnownTable) -> int:
-    """How late in a table's log a row's metadata file stands; -1 where it does not."""
+    """Returns the position of a row's metadata file in a table's log; -1 if absent."""
     log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
     at = location_key(row.metadata_location)
     return max((place for place, path in enumerate(log) if path == at), default=-1)
 
 
 def is_still(state: TableMetadata, seen: TableMetadata) -> bool:
-    """Whether what stands under a name is the table that was seen there, or comes of it."""
+    """Returns whether the table under a name is the one that was read there, or continues it."""
     return goes_on(state, known_table(seen, "live", seen.last_updated))
 
 
@@ -95,15 +97,15 @@ def with_entries(
     open_in: ReadContext | None = None,
     filed: Collection[str] | None = None,
 ) -> list[TableMetadata]:
-    """Gives each table, as its catalog has it now, the id of its registration.
+    """Gives each current table the id of its registration.
 
     Args:
-        context: Where registrations are remembered.
-        states: Tables as they were loaded; a name twice is the same registration.
-        open_in: Stores ids of registrations that nobody has seen before; with None such an id
-            holds for this call alone.
-        filed: Ids that the file ledger knows snapshots of; None where the caller does not know.
-            A new registration gets none of them, whatever the control ledger has forgotten.
+        context: Has the registrations.
+        states: Loaded tables; a name twice is the same registration.
+        open_in: Stores ids of registrations that are new; with None such an id is valid for this
+            call alone.
+        filed: Ids whose snapshots the file ledger knows; None if the caller does not know. A new
+            registration gets none of them, whatever the control ledger has lost.
     """
     listed = list(states)
     for _ in range(3):  # others may open the same registrations at this moment
@@ -125,7 +127,7 @@ def with_entries(
 def load_standing(
     context: ReadSources, name: TableName, location: str, *, open_in: ReadContext | None = None
 ) -> TableMetadata:
-    """One table as its catalog has it now. Raises as `load_state` does."""
+    """Loads one table as its catalog has it now. Raises as `load_state` does."""
     entries = [CatalogEntry(name, location)]
     (state,) = _unambiguous(context, entries).values()
     if isinstance(state, MeltlineError):
@@ -136,7 +138,7 @@ def load_standing(
 def load_opened(
     context: ReadSources, entries: Sequence[CatalogEntry], *, open_in: ReadContext | None = None
 ) -> list[tuple[TableMetadata, Mapping[str, Any]]]:
-    """Tables as their catalog has them now, and their documents. Raises as `load_state` does."""
+    """Loads current tables and their documents. Raises as `load_state` does."""
     loaded = load_concurrently(
         lambda e: load_document(context.store, e.name, e.metadata_location), entries
     )
@@ -147,12 +149,12 @@ def load_opened(
 def load_tables(
     context: ReadSources, entries: Iterable[CatalogEntry], *, open_in: ReadContext | None = None
 ) -> Loaded:
-    """Every table's state as its catalog has it now, or why it could not be had."""
+    """Loads every table as its catalog has it now, or returns its error."""
     return identified(context, _unambiguous(context, entries), open_in=open_in)
 
 
 def _unambiguous(context: ReadSources, entries: Iterable[CatalogEntry]) -> Loaded:
-    """Every table's state, or an error where two of its snapshots have one id."""
+    """Loads every table; returns an error if two of its snapshots have one id."""
     loaded = standing_states(context.catalogs, context.store, entries)
     return {
         at: equal_ids(state) if isinstance(state, TableMetadata) and state.namesakes else state
@@ -167,7 +169,7 @@ def identified(
     open_in: ReadContext | None = None,
     filed: Collection[str] | None = None,
 ) -> Loaded:
-    """The same, each table with the id of its registration (see `with_entries`)."""
+    """Returns the loaded tables, each with the id of its registration (see `with_entries`)."""
     states = metadata_of(loaded.values())
     identified_states = iter(with_entries(context, states, open_in=open_in, filed=filed))
     return {
@@ -176,7 +178,7 @@ def identified(
 
 
 def load_last_seen(store: ObjectReader, rows: Sequence[KnownTable]) -> list[LastSeen]:
-    """What registrations were at the metadata files that the ledger remembers of them."""
+    """Loads registrations from the metadata files that the ledger recorded last."""
     entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
     loaded = load_states(store, entries)
     answers = [(row, loaded[at]) for row, at in zip(rows, entries, strict=True)]
@@ -187,7 +189,7 @@ def load_last_seen(store: ObjectReader, rows: Sequence[KnownTable]) -> list[Last
 
 
 def known_table(state: TableMetadata, status: str, now: datetime) -> KnownTable:
-    """What the control ledger is to remember of a table; nothing of it has been read yet."""
+    """Returns the row for the control ledger of a table whose files were not read yet."""
     return KnownTable(
         uuid=state.uuid,
         name=state.name,
@@ -204,9 +206,10 @@ def known_table(state: TableMetadata, status: str, now: datetime) -> KnownTable:
 def forerunners(
     rows: Iterable[KnownTable], states: Iterable[TableMetadata]
 ) -> Mapping[str, Sequence[str]]:
-    """Registrations whose last metadata file others name in their logs, and the ids of those.
+    """Maps registrations to others that have their last metadata file in their logs.
 
-    Such a file is not theirs alone: once they are gone, nobody else would delete it.
+    Such a file is not exclusively theirs: once they are gone, no other registration would delete
+    it.
     """
     lineages = grouped(states, lambda state: state.table_uuid)
     pairs = (
@@ -220,10 +223,10 @@ def forerunners(
 
 
 def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict[str, str]:
-    """Registrations that stand under no name, and the one that goes on from each, by their ids.
+    """Maps registrations without a name to the one that continues each, by their ids.
 
-    A table that was registered a second time before its first name went: it is no dropped one, and
-    what it let go of is the heir's to delete.
+    It is the case of a table that was registered a second time before its first name went. It is
+    not a dropped table, and the files that it released are the heir's to delete.
     """
     standing_uuids = {state.uuid for state in standing}
     ended = grouped((r for r in rows if r.uuid not in standing_uuids), lambda row: row.uuid)
@@ -237,12 +240,12 @@ def heirs(rows: Iterable[KnownTable], standing: Sequence[TableMetadata]) -> dict
 
 @dataclass
 class _Entries:
-    """Who is which registration.
+    """Assigns registration ids to tables.
 
     Attributes:
-        rows: What the ledger knows, by Iceberg's UUID.
-        used: Every id that was ever given, by either ledger.
-        ids: The id of each name, as far as it was found.
+        rows: Registrations in the ledger, by Iceberg's UUID.
+        used: Every id that either ledger ever assigned.
+        ids: The id of each name that was identified so far.
     """
 
     context: ReadSources
@@ -259,11 +262,11 @@ class _Entries:
         return cls(context, rows, {row.uuid for row in known_rows}.union(filed or ()))
 
     def with_ids(self, states: Iterable[TableMetadata]) -> Iterator[TableMetadata]:
-        """The states with their ids."""
+        """Yields the states with their ids."""
         return (replace(s, uuid=self.ids[s.table_uuid, s.name]) for s in states)
 
     def assign(self, states: Sequence[TableMetadata]) -> list[TableMetadata]:
-        """Finds the id of each state. Returns those that nobody has seen before."""
+        """Finds the id of each state. Returns those that are new."""
         distinct = sorted(
             {(s.table_uuid, s.name): s for s in states}.values(), key=lambda s: s.name
         )
@@ -279,17 +282,18 @@ class _Entries:
         return new
 
     def _own(self, state: TableMetadata) -> list[KnownTable]:
-        """What stood under the name before, where the table goes on from it."""
+        """Returns the registrations under the state's name that it continues."""
         rows = (row for row in self._rows(state) if not row.is_ended)
         return [row for row in rows if row.name == state.name and goes_on(state, row)]
 
     def _predecessors(
         self, state: TableMetadata, present: Collection[TableName]
     ) -> list[KnownTable]:
-        """Registrations that have left their names and that the table goes on from.
+        """Returns registrations that have left their names and that the table continues.
 
-        First that which left last by the table's log: a table that was set back is another
-        registration, and the log of the one that it was before names its metadata file as well.
+        The one that left last, by the table's log, comes first. A table that was reverted to an
+        older metadata file is another registration, and the log of the one before contains its
+        metadata file as well.
         """
 
         def nearness(row: KnownTable) -> tuple[int, bool, datetime]:
@@ -312,10 +316,10 @@ class _Entries:
         return self.rows.get(state.table_uuid, ())
 
     def _has_left(self, row: KnownTable, present: Collection[TableName]) -> bool:
-        """Whether a registration stands nowhere any more: only then another name may be it.
+        """Returns whether a registration has no name any more: only then another name may be it.
 
-        Under a name that is present it does not stand: it would have been taken by now. What
-        cannot be listed or read may stand there still.
+        It is not under a name that is present: it would have been assigned by now. It may still be
+        under one that cannot be listed or read.
         """
         rows = (peer for peer in self.rows[row.table_uuid] if peer.uuid == row.uuid)
         names = (peer for peer in rows if not peer.is_ended and peer.name not in present)
@@ -342,9 +346,9 @@ class _Entries:
         return self._listings[name]
 
     def _new_id(self, state: TableMetadata) -> str:
-        """Iceberg's UUID for the first registration that is seen with it, else one of its own.
+        """Returns Iceberg's UUID for the first registration with it, and a derived id for others.
 
-        That one is worked out, not drawn: two runs that see a registration first give it one id.
+        The id is derived, not random: two runs that observe a new registration give it one id.
         """
         uuid, number = state.table_uuid, 0
         while uuid in self.used:

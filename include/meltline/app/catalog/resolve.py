@@ -1,4 +1,8 @@
-"""From the names that people write to the objects that the catalogs hold."""
+"""Resolves names from the command line to objects in the catalogs.
+
+All commands call it. It also refuses names of dropped objects, of the archive and of Meltline's own
+ledger.
+"""
 
 from collections.abc import Iterable
 
@@ -29,11 +33,11 @@ from meltline.ports import Catalog
 
 
 def parse_table_name(text: str) -> TableName:
-    """A table's name as a person wrote it.
+    """Parses a table name as an operator typed it.
 
     Raises:
-        TableNotFound: It leaves out its catalog or its namespace.
-        UsageInvalid: It is no name.
+        TableNotFound: It lacks its catalog or its namespace.
+        UsageInvalid: It is not a name.
     """
     try:
         return parse_new_name(text)
@@ -44,7 +48,7 @@ def parse_table_name(text: str) -> TableName:
 
 
 def parse_new_name(text: str) -> TableName:
-    """The name that a person gives to a table that is not there yet. Raises UsageInvalid."""
+    """Parses the name of a table that is still to be created. Raises UsageInvalid."""
     try:
         return TableName.parse(text)
     except ValueError as error:
@@ -52,18 +56,18 @@ def parse_new_name(text: str) -> TableName:
 
 
 def find_object(context: ReadContext, text: str, kind: ObjectKind | None = None) -> ObjectName:
-    """The table, schema or database of a name.
+    """Resolves a name to a table, schema or database.
 
     Args:
-        context: Where to look.
-        text: The name; odd parts in backticks.
-        kind: Which it must be; None where the name can mean one thing alone.
+        context: Has the catalogs.
+        text: The name; unusual parts in backticks.
+        kind: The expected kind; None if the name is unambiguous.
 
     Raises:
-        UsageInvalid: It is no name, or could be two things and `kind` does not say which.
-        TableNotFound: There is no such table, or nothing of that name at all: it may be short.
-        ObjectDropped: There was one.
-        NamespaceNotFound: There is no such schema or database.
+        UsageInvalid: It is not a name, or is ambiguous and `kind` is missing.
+        TableNotFound: No such table, or no object at all has that name: it may be short.
+        ObjectDropped: The object was dropped.
+        NamespaceNotFound: No such schema or database exists.
     """
     parts = _parts(text)
     listing = catalog_of(context, parts[0], text).listing()
@@ -96,10 +100,10 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def catalog_of(context: ReadSources, name: str, text: str = "") -> Catalog:
-    """A configured catalog.
+    """Returns a configured catalog.
 
     Raises:
-        TableNotFound: There is none of that name.
+        TableNotFound: No configured catalog has that name.
         CatalogReadOnly: It is the cold one: users do not work in it (AR-34).
     """
     if name in context.catalogs:
@@ -122,22 +126,22 @@ def catalog_of(context: ReadSources, name: str, text: str = "") -> Catalog:
 
 
 def read_table(context: ReadSources, name: TableName) -> TableMetadata:
-    """Reads a table as its catalog has it now, and stores nothing, its registration neither.
+    """Reads a table as its catalog has it now, and stores nothing, not even its registration.
 
     Raises:
-        TableNotFound: There is none of that name; it may have been dropped.
-        MetadataUnreadable: It cannot be read.
+        TableNotFound: The catalog has no such table; it may have been dropped.
+        MetadataUnreadable: Its metadata cannot be read.
     """
     return load_standing(context, name, catalog_of(context, name.catalog).location(name))
 
 
 def load_table(context: ReadContext, name: TableName) -> TableMetadata:
-    """A table as its catalog has it now.
+    """Loads a table as its catalog has it now, and stores its registration.
 
     Raises:
-        TableNotFound: There is none of that name.
-        ObjectDropped: There was one.
-        MetadataUnreadable: It cannot be read.
+        TableNotFound: The catalog has no such table.
+        ObjectDropped: It was dropped.
+        MetadataUnreadable: Its metadata cannot be read.
     """
     catalog = catalog_of(context, name.catalog)
     try:
@@ -152,11 +156,11 @@ def load_table(context: ReadContext, name: TableName) -> TableMetadata:
 def require_changeable(
     context: ReadContext, name: ObjectName, *, dropped_too: bool = False
 ) -> Catalog:
-    """The catalog through which an object may be changed.
+    """Returns the catalog through which an object may be changed.
 
     Raises:
-        CatalogReadOnly: It is only observed, or is the ledger's own.
-        ObjectDropped: It has been dropped.
+        CatalogReadOnly: It is only observed, or the object is one of the ledger's own.
+        ObjectDropped: The object has been dropped.
     """
     catalog = catalog_of(context, name.catalog)
     if catalog.observe_only:
@@ -178,7 +182,7 @@ def require_changeable(
 
 
 def with_similar(error: TableNotFound, catalogs: Iterable[Catalog]) -> TableNotFound:
-    """The error of a name that leads nowhere, with what may have been meant by it."""
+    """Adds similar names to the error of a name that was not found."""
     text, _ = split_snapshot(error.object)
     names = [e.name for e in list_catalogs(catalogs).entries]
     if alike := similar(text, (name for name in names if not is_dropped_name(name.namespace))):

@@ -1,4 +1,7 @@
-"""The namespaces of shares: found by what they say, and left to the commands about shares."""
+"""Finds the namespaces of shares by their properties, and reserves them for the share commands.
+
+Commands that rename, drop or tag call it, so that no other command changes a share.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +15,7 @@ from meltline.ports import CatalogEditor, CatalogListing
 
 
 def shares_in(catalog: str, listing: CatalogListing) -> Iterator[Share]:
-    """A catalog's shares. What remembers a dropped one is none."""
+    """Yields a catalog's shares, without dropped ones."""
     for levels in listing.namespaces:
         share = share_at(ObjectName(catalog, levels), listing)
         if share is not None:
@@ -20,16 +23,16 @@ def shares_in(catalog: str, listing: CatalogListing) -> Iterator[Share]:
 
 
 def share_at(name: ObjectName, listing: CatalogListing) -> Share | None:
-    """The share that a namespace is; None of all else."""
+    """Returns the share that a namespace is, or None."""
     share = read_share(name.catalog, listing.namespaces.get(name.namespace, {}))
     return share if share is not None and share.place == name else None
 
 
 def refuse_share(name: ObjectName, listing: CatalogListing, verb: str) -> None:
-    """Refuses what would part a share from its name: others read it by that, and so do its tags.
+    """Refuses to rename or drop a share: readers and its tags refer to it by name.
 
     Raises:
-        UsageInvalid: It is a share.
+        UsageInvalid: The object is a share.
     """
     share = share_at(name, listing)
     if share is None:
@@ -48,9 +51,9 @@ def refuse_share(name: ObjectName, listing: CatalogListing, verb: str) -> None:
 def follow_source(
     editor: CatalogEditor, before: ObjectName, after: ObjectName, listing: CatalogListing
 ) -> None:
-    """Has the shares of what was given another name, or of a part of it, say the new one.
+    """Updates the shares of a renamed object, or of a part of it, with the new name.
 
-    A share that changes at this moment stays as it is: its next update says that its source is
+    A share that changes concurrently is left as it is: its next update reports that its source is
     gone.
     """
     for share in shares_in(before.catalog, listing):
@@ -65,7 +68,7 @@ def follow_source(
 
 
 def _renamed(source: ObjectName, before: ObjectName, after: ObjectName) -> ObjectName | None:
-    """What a share is of, once `before` is called `after`; None where that does not concern it."""
+    """Returns a share's source once `before` is called `after`; None if it is not affected."""
     if before.kind is ObjectKind.TABLE:
         return after if source == before else None
     depth = len(before.namespace)

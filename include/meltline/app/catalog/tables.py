@@ -1,4 +1,7 @@
-"""Tables as steps and commands look at them: state, the properties around it, the keep set."""
+"""Observed tables: metadata, inherited properties and retained snapshots.
+
+The planner, the gates and most commands read tables in this form.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,13 +39,18 @@ from meltline.ports import CatalogListing
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """A readable, complete table and the properties around it, nearest first.
+    """A readable, complete table and its inherited properties, most specific first.
 
-    `held` says whether a hold on it, or on a namespace of it, is in force by the wall clock: one
-    that has ended ends by itself at the next look. `drop` says, of a dropped one, since when.
-    `opted_out` says of one that is not managed that it would be, had nobody opted it out.
-    `owner_guard` is the property by which its owner forbids deletions; empty for none. `stated`
-    is what its catalog's policy store says of it; None of one that is not asked for.
+    Attributes:
+        state: Its metadata.
+        levels: Its properties, then those of its namespaces and of the account.
+        managed: Whether Meltline may change it.
+        held: Whether a hold on it, or on a namespace of it, is in force by the wall clock. A hold
+            that has ended no longer counts at the next observation.
+        drop: The record of its drop; None if it is not dropped.
+        opted_out: Whether it is unmanaged only because it was opted out.
+        owner_guard: The property by which its owner forbids deletions; empty if none does.
+        stated: The settings of its catalog's policy store; None if the store is not asked.
     """
 
     state: TableMetadata
@@ -57,7 +65,7 @@ class ObservedTable:
 
 @dataclass(frozen=True)
 class TableRetention:
-    """A table, its policy and its keep set."""
+    """A table, its policy and its retained snapshots."""
 
     table: ObservedTable
     retention: Retention
@@ -70,19 +78,19 @@ class TableRetention:
 
 
 def is_ledger(context: ReadSources, name: TableName) -> bool:
-    """Whether it is one of the file ledger's own tables."""
+    """Returns whether it is one of the file ledger's own tables."""
     config = context.config
     return name.catalog == config.hot and name.namespace == (config.ledger_namespace,)
 
 
 @dataclass(frozen=True)
 class Everywhere:
-    """Every table that can be read, in every catalog.
+    """All readable tables of all catalogs.
 
     Attributes:
-        listings: What each catalog has that can be listed.
-        states: The tables, but for the file ledger's own.
-        unreadable: Names of catalogs and tables that could not be looked into.
+        listings: The content of each catalog that can be listed.
+        states: The tables, without the file ledger's own.
+        unreadable: Names of catalogs and tables that could not be read.
     """
 
     listings: Mapping[str, CatalogListing]
@@ -91,7 +99,7 @@ class Everywhere:
 
 
 def look_everywhere(context: ReadContext) -> Everywhere:
-    """Reads each table's metadata; what fails is named."""
+    """Reads each table's metadata, and collects the names of unreadable tables."""
     listed = list_catalogs(context.catalogs.values())
     entries = [pointer for pointer in listed.entries if not is_ledger(context, pointer.name)]
     loaded = load_tables(context, entries)
@@ -107,13 +115,13 @@ def observed_tables(
     *,
     anew: bool = False,
 ) -> list[ObservedTable]:
-    """Puts tables together with what is around them, by their names.
+    """Combines tables with their inherited properties and policies; sorts them by name.
 
     Args:
-        context: Where they are.
+        context: Has their catalogs and policy stores.
         states: The tables.
-        listings: What their catalogs have.
-        anew: Whether policy stores are asked now, for who is about to act on it.
+        listings: The listings of their catalogs.
+        anew: Whether policy stores are asked now, because the caller is about to act on the answer.
     """
     guards = OwnerGuards.read(context.control.decisions)
     tables = [
@@ -129,14 +137,14 @@ def observed_tables(
 
 
 def _may_state(context: ReadSources, name: TableName) -> bool:
-    """Whether a policy store is asked about a table: of one that was dropped all is settled."""
+    """Returns whether a policy store is asked about a table: not for a dropped or own one."""
     return not is_ledger(context, name) and not is_dropped_name(name.namespace)
 
 
 def observed_table(
     context: ReadSources, state: TableMetadata, listing: CatalogListing, *, anew: bool = False
 ) -> ObservedTable:
-    """One table, likewise."""
+    """Does the same as `observed_tables`, for one table."""
     (table,) = observed_tables(context, [state], {state.name.catalog: listing}, anew=anew)
     return table
 
@@ -144,7 +152,7 @@ def observed_table(
 def _beside_its_properties(
     context: ReadSources, state: TableMetadata, listing: CatalogListing, owner_guard: str
 ) -> ObservedTable:
-    """A table with the properties of its namespaces and of the account."""
+    """Combines a table with the properties of its namespaces and of the account."""
     namespace = state.name.namespace
     around = levels_around(context, ObjectName(state.name.catalog, namespace), listing)
     before = levels_of(state.name, state.properties, listing.namespaces)
@@ -157,13 +165,13 @@ def _beside_its_properties(
         and state.name not in listing.hidden
         and not unmanaged_reason(context.config, state.name.catalog, listing)
         and (drop is not None or not dropped)
-        and not context.catalogs[state.name.catalog].hindrance  # asked last: it may take a while
+        and not context.catalogs[state.name.catalog].hindrance  # checked last: it may be slow
     )
     profile = context.config.account.profile
     enabled = is_enabled(levels, default=profile.auto_maintenance)
     now = context.clock.now()
     held = any(is_held(properties, now) for _, properties in levels)
-    ours = ours and not owner_guard  # what its owner forbids does not even become unreferenced
+    ours = ours and not owner_guard  # files that the owner protects do not even become unreferenced
     return ObservedTable(
         state,
         tuple(levels),
@@ -176,7 +184,7 @@ def _beside_its_properties(
 
 
 def levels_around(context: ReadSources, name: ObjectName, listing: CatalogListing) -> Levels:
-    """The properties of a namespace, of those around it, and of the account, nearest first."""
+    """Returns properties of a namespace, its outer ones and the account, most specific first."""
     depths = range(len(name.namespace), 0, -1)
     around = [ObjectName(name.catalog, name.namespace[:depth]) for depth in depths]
     levels = [(str(level), listing.namespaces.get(level.namespace, {})) for level in around]
@@ -185,7 +193,7 @@ def levels_around(context: ReadSources, name: ObjectName, listing: CatalogListin
 
 
 def remembered(policies: Mapping[str, Mapping[str, str]], levels: Levels, uuid: str) -> Remembered:
-    """What the ledger knows from earlier about the policies around a table."""
+    """Returns the earlier policies around a table that the ledger recorded."""
     own = policies.get(uuid, {})
     values = {name: policies[name] for name, _ in levels[1:] if name in policies}
     born = own.get(TRANSIENT)
@@ -195,7 +203,7 @@ def remembered(policies: Mapping[str, Mapping[str, str]], levels: Levels, uuid: 
 def retention_of(
     account: AccountPolicy, table: ObservedTable, policies: Mapping[str, Mapping[str, str]]
 ) -> Retention:
-    """A table's policy, with what the ledger's `policies` remember; of a dropped one, frozen."""
+    """Returns a table's policy, with the ledger's `policies`; a dropped table's is frozen."""
     if table.drop is not None:
         return table.drop.retention(account.reader_grace)
     remembered_policy = remembered(policies, table.levels, table.state.uuid)
@@ -204,7 +212,7 @@ def retention_of(
 
 
 def read_tables(context: ReadSources) -> list[ObservedTable]:
-    """Every readable table of every catalog that can be listed, without ingesting anything."""
+    """Reads every readable table of every catalog that can be listed, without ingesting it."""
     return listed_tables(
         context, {name: catalog.listing() for name, catalog in context.catalogs.items()}
     )
@@ -213,17 +221,17 @@ def read_tables(context: ReadSources) -> list[ObservedTable]:
 def listed_tables(
     context: ReadSources, listings: Mapping[str, CatalogListing]
 ) -> list[ObservedTable]:
-    """Every readable table of these listings, by the catalog's name, without ingesting anything."""
+    """Reads every readable table in the listings, by catalog name, without ingesting it."""
     entries = [pointer for listing in listings.values() for pointer in listing.entries]
     ours = load_tables(context, [e for e in entries if not is_ledger(context, e.name)])
     return observed_tables(context, metadata_of(ours.values()), listings)
 
 
 def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTable:
-    """The table of that name.
+    """Returns the table with that name.
 
     Raises:
-        TableNotFound: There is none that can be read.
+        TableNotFound: No readable table has that name.
     """
     for table in tables:
         if table.state.name == name:
@@ -238,7 +246,7 @@ def find_table(tables: Sequence[ObservedTable], name: TableName) -> ObservedTabl
 
 
 Foreseen = Mapping[str, frozenset[int]]
-"""Snapshots that a preview takes for archived, by table UUID: the run would have copied them."""
+"""Snapshots that a preview assumes archived, by table UUID: the run would have copied them."""
 
 
 def keep_sets(
@@ -247,7 +255,7 @@ def keep_sets(
     as_of: datetime,
     foreseen: Foreseen = MappingProxyType({}),
 ) -> list[TableRetention]:
-    """The keep set of each table."""
+    """Returns the retained snapshots of each table."""
     return [
         TableRetention(table, retention, keep_set(request))
         for request, retention, table in keep_requests(context, tables, as_of, foreseen)
@@ -260,12 +268,12 @@ def keep_requests(
     as_of: datetime,
     foreseen: Foreseen = MappingProxyType({}),
 ) -> Iterator[tuple[KeepRequest, Retention, ObservedTable]]:
-    """What each table's keep set depends on, by today's policies, leases and holds."""
+    """Yields what retention depends on: current policies, leases and holds of each table."""
     sightings = context.control.observations.sightings({table.state.uuid for table in tables})
     policies = context.control.policies.all()
     leases = context.control.leases.active(context.clock.now())
     leased = grouped(leases, lambda lease: lease.table_uuid)
-    # A dropped table is let go as a whole, so not while somebody reads it or wants it back.
+    # A drop is finalized as a whole, so not while a lease or a veto protects the table.
     busy = leased.keys() | {veto.table_uuid for veto in context.control.vetoes.all()}
     archived = archived_ids(context, tables)
     for table in tables:
@@ -294,16 +302,16 @@ def keep_requests(
 
 
 def cold_policy_of(context: ReadContext, table: ObservedTable) -> ColdPolicy:
-    """What of a table's history goes to cold; a dropped one's policy is that of its old place."""
+    """Returns the archive policy; a dropped table has that of its former namespace."""
     return cold_policy(context.config.account, table.levels)
 
 
 def to_hand_over(
     context: ReadContext, table: ObservedTable, request: KeepRequest
 ) -> Mapping[int, Validity]:
-    """The snapshots that nothing keeps any more and that the policy wants in cold.
+    """Returns the snapshots that nothing keeps any more and that the policy archives.
 
-    Whether they are there already does not come into it.
+    Snapshots that are already archived are included.
     """
     policy = cold_policy_of(context, table)
     if not (policy.is_on and table.managed):
@@ -316,7 +324,7 @@ def to_hand_over(
 def archived_ids(
     context: ReadContext, tables: Sequence[ObservedTable]
 ) -> Mapping[str, frozenset[int]]:
-    """Snapshots of which the ledger knows a verified copy in cold, by table UUID."""
+    """Returns snapshots with a verified copy in cold, according to the ledger, by table UUID."""
     uuids = {t.state.uuid for t in tables if cold_policy_of(context, t).is_on}
     copies = context.control.archived.all(sorted(uuids)) if uuids else ()
     by_table = grouped(copies, lambda copy: copy.table_uuid)
