@@ -1,1 +1,1 @@
-"""Observing tables into the ledgers."""
+"""Observation: reads all catalogs and indexes new snapshots in the ledgers."""

@@ -1,9 +1,9 @@
-"""Manifest lists whose bytes are no longer those that were read when they were recorded.
+"""Detects manifest lists whose content changed after they were indexed.
 
-Iceberg never changes a file. Where one has changed, something else has written there: a copy that
-was made anew, a backup, a tool. What the index knows of that snapshot may be wrong then. So its
-group is kept, by an incident that stands until the bytes are what was recorded, until no table
-has the snapshot any more, or until a person has the index made anew.
+Observe and the gate's proof call it. Iceberg never changes a file. A changed one was overwritten by
+something else: a new copy, a backup, a tool. The snapshot's index may then be wrong. So its
+sharing group is kept, by an incident. It ends when the content is as recorded again, when no table
+has the snapshot any more, or when an operator rebuilds the index.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ KIND = ListChanged.__name__
 def read_reachable_set(
     store: ObjectReader, manifest_list: str, inline_manifests: Iterable[str]
 ) -> ReachableSet:
-    """How a snapshot's reachable set is written down now.
+    """Reads the current digest of a snapshot's manifest list or inline manifests.
 
     Raises:
-        FileNotFoundError: The list, or an inline manifest, is not there.
-        StoreRefused: The store would not give it.
+        FileNotFoundError: The list, or an inline manifest, does not exist.
+        StoreRefused: The store refused the read.
     """
     if manifest_list:
         return ReachableSet.of_list(store.read(manifest_list))
@@ -48,15 +48,15 @@ def changed_lists(
     snapshots: Mapping[SnapshotKey, ProofSnapshot],
     names: Mapping[str, str],
 ) -> Mapping[SnapshotKey, ListChanged]:
-    """Holds lists against what is recorded of them, and raises an incident for each that differs.
+    """Compares lists with their records, and raises an incident for each that differs.
 
     Args:
-        index: What is recorded.
-        incidents: Where they are raised.
-        clock: By which they are dated.
-        read: Lists as they were read just now.
-        snapshots: Where each is written down.
-        names: Tables' names, for people, by registration.
+        index: Has the records.
+        incidents: Receives the incidents.
+        clock: Dates them.
+        read: The lists as they were read just now.
+        snapshots: The location of each list.
+        names: Tables' names, for messages, by registration.
     """
     recorded = index.reachable_sets(list(read))
     changed = {
@@ -91,15 +91,15 @@ def still_changed(
     *,
     ended: Collection[str],
 ) -> dict[str, str]:
-    """Looks again at lists that had changed. Returns why tables are kept, by registration.
+    """Checks changed lists again. Returns why tables are kept, by registration.
 
     Args:
-        incidents: Which lists had changed.
-        snapshots: How each was when it was read.
-        store: Where they lie.
-        states: Tables that can be read, and what they were under names that they have left.
-        ended: Registrations of which nothing is kept any more. What changed of one that was not
-            read today, as of a catalog that could not be listed, has changed still.
+        incidents: The open incidents.
+        snapshots: The records of when each list was read.
+        store: Has the lists.
+        states: Readable tables, and last states under names that tables have left.
+        ended: Registrations whose files are not kept any more. A table that was not read today,
+            such as one in a catalog that could not be listed, keeps its incident.
     """
     standing = standing_incidents(incidents, KIND)
     uuids = {incident.table_uuid for incident in standing}
@@ -117,7 +117,7 @@ def still_changed(
 
 
 def forget_changed_lists(incidents: IncidentLedger) -> None:
-    """Ends these incidents: the index is made anew, from what is written there now."""
+    """Ends these incidents, because the index is rebuilt from the current content."""
     end_incidents(incidents, standing_incidents(incidents, KIND), lambda incident: True)
 
 
@@ -131,7 +131,7 @@ def _snapshots(
 
 def _is_as_recorded(store: ObjectReader, snapshot: Snapshot, recorded: ReachableSet | None) -> bool:
     if recorded is None:
-        return True  # its index is made anew
+        return True  # its index is rebuilt
     try:
         now = read_reachable_set(store, snapshot.manifest_list, snapshot.inline_manifests)
     except (FileNotFoundError, MeltlineError):

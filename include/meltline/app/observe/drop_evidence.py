@@ -1,4 +1,7 @@
-"""Records which drops of chunks are in force, while main's history still shows it."""
+"""Records which drops of chunks are in force, while main's history still shows it.
+
+Observe calls it before snapshots can expire; chunk tracking calls it with its lock held.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -21,16 +24,16 @@ _LEASE = timedelta(minutes=2)
 def lock_chunks(
     context: ReadContext, table_uuid: str, wait: timedelta
 ) -> AbstractContextManager[Lock]:
-    """Of those who stamp, copy, flag and drop a table's chunks one goes on. Raises LockHeld."""
+    """Locks a table's chunks for stamps, copies, flags and drops. Raises LockHeld."""
     return context.control.locks.take(f"chunks {table_uuid}", context.who, wait=wait, lease=_LEASE)
 
 
 def record_drops_of_tables(context: RunContext, states: Sequence[TableMetadata]) -> None:
-    """Records of tables that are cut into chunks how their drops stand by main's history now.
+    """Records the status of the drops of all tables with chunks, by main's current history.
 
-    Where another run works on a table's chunks, or stamps them meanwhile, that run records it; the
-    gate of an expiration sees to it that nothing expires before (`drop_evidence_lost`). So it is
-    where the manifests of a drop cannot be read: that stops no other table.
+    A run that works on a table's chunks, or stamps them concurrently, records it instead. The gate
+    of an expiration ensures that nothing expires before (`drop_evidence_lost`). The same is true if
+    the manifests of a drop cannot be read: that does not stop other tables.
     """
     by_uuid = grouped(states, lambda state: state.uuid)
     for tracked in context.control.chunks.tracked(by_uuid):
@@ -44,7 +47,7 @@ def record_drops_of_tables(context: RunContext, states: Sequence[TableMetadata])
 
 
 def _where_it_stands(tracked: TrackedTable, same: Sequence[TableMetadata]) -> TableMetadata | None:
-    """The table among those that bear its id; None where nobody can tell which of them it is."""
+    """Returns the table with a registration's id; None if that is ambiguous."""
     named = [state for state in same if state.name == tracked.table] or same
     return named[0] if len(named) == 1 else None
 
@@ -55,13 +58,13 @@ def record_drops(
     state: TableMetadata,
     chunks: Mapping[str, Chunk],
 ) -> tuple[TrackedTable, Mapping[str, Chunk]]:
-    """Records how a table's drops stand by main's history now. Its chunks are locked.
+    """Records the status of a table's drops by main's current history. Its chunks are locked.
 
     Returns:
-        The table and its chunks as the ledger has them then.
+        The table and its chunks as the ledger has them afterwards.
 
     Raises:
-        CommitConflict: They were stamped meanwhile.
+        CommitConflict: They were stamped concurrently.
         MetadataUnreadable: The manifests of a drop cannot be read.
     """
     unrecorded = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)

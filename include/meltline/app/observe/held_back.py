@@ -1,4 +1,8 @@
-"""What nothing refers to and stays all the same: outside the roots, or perhaps needed elsewhere."""
+"""Withheld files: unreferenced, but kept because they are outside the roots or may be needed.
+
+The planners of expirations, purges and sweeps ask it which files to leave out. Gates check the same
+by code of their own.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -22,12 +26,12 @@ from meltline.ports import ManifestReader, ObjectReader, PlaceLedger, SideFileIn
 
 
 def outside_roots(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
-    """Those of some files that lie outside every root, or half seen, by their names alone."""
+    """Returns files outside every root, or in a half-seen location, by their paths alone."""
     return _confinement(context).named(paths)
 
 
 def leading_out(context: ReadContext, paths: Sequence[str]) -> Mapping[str, Why]:
-    """The same, those that lead there at this moment, and those that only commits have named."""
+    """Returns files outside every root, with links resolved now, and files outside every table."""
     strays = outside_tables_now(context, paths)
     return {**_confinement(context).refused(paths), **dict.fromkeys(strays, Why.OUTSIDE_TABLES)}
 
@@ -38,7 +42,7 @@ def _confinement(context: ReadContext) -> Confinement:
 
 
 def note_withheld(places: PlaceLedger, step: str, rows: Sequence[Withheld]) -> None:
-    """Remembers what a step's plans leave out, for `doctor` and for the run's summary."""
+    """Stores what a step's plans leave out, for `doctor` and for the run's summary."""
     before = [row for row in places.withheld() if row.step == step]
     if sorted(rows, key=order) != before:
         places.save_withheld(step, rows)
@@ -50,9 +54,9 @@ def needed_elsewhere(
     paths: Sequence[str],
     keys: Collection[str] = (),
 ) -> Mapping[str, str]:
-    """Those of some files that are, or may be, needed by another name: by path, that name.
+    """Returns files that are, or may be, needed under another name: by path, that name.
 
-    `keys` are keys of files that somebody has asked back.
+    `keys` are location keys of files under a purge veto.
     """
     if not paths:
         return {}
@@ -72,7 +76,7 @@ def needed_elsewhere(
 
 
 def _named_keys(side_files: SideFileIndex, observation: Observation) -> set[str]:
-    """Metadata and statistics files that some table names, or may name, as keys."""
+    """Returns keys of metadata and statistics files that a table references, or may reference."""
     tables = (*observation.tables, *observation.left_behind)
     keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
     unread = (f for f in side_files.known() if f.table_uuid not in observation.read)
@@ -82,10 +86,10 @@ def _named_keys(side_files: SideFileIndex, observation: Observation) -> set[str]
 def doubted_keys(
     store: ObjectReader, reader: ManifestReader, observation: Observation
 ) -> frozenset[str]:
-    """Location keys of all files that contradictory snapshots name, read from their lists.
+    """Returns location keys of all files that contradictory snapshots reference, from their lists.
 
     Raises:
-        MeltlineError: A list or manifest cannot be read any more; FileNotFoundError, it is gone.
+        MeltlineError: A list or manifest cannot be read any more; FileNotFoundError if it is gone.
     """
     manifests: dict[str, ManifestFile] = {}
     lists: set[str] = set()
@@ -110,15 +114,15 @@ def withheld(
     refused: Mapping[str, Why],
     needed: Mapping[str, str] | None = None,
 ) -> list[Withheld]:
-    """Files that stay, by table, reason and place.
+    """Groups withheld files by table, reason and folder.
 
     Args:
-        step: Which plans leave them out.
-        names: What the tables are called, by UUID.
-        owners: Whose prefix a file lies under.
-        files: Some files that nothing refers to by their own names.
-        refused: Why some of them may not go.
-        needed: By what other name something refers to some of them, or which other owner may.
+        step: The step whose plans leave them out.
+        names: Tables' names, by UUID.
+        owners: Owners of locations.
+        files: Files that are not referenced by their own names.
+        refused: Why some of them may not be deleted.
+        needed: The other name of a file that is referenced, or the other owner that may need it.
     """
     count, size = Counter[tuple[Why, str, str, str]](), Counter[tuple[Why, str, str, str]]()
     for file in files:
@@ -136,7 +140,7 @@ def withheld(
 
 
 def _place(owners: OwnerIndex, why: Why, path: str) -> str:
-    """The folder in which a file stays, as far as the reason is about folders."""
+    """Returns the folder under which a withheld file is reported."""
     if why is Why.OUTSIDE_TABLES:
         return data_set_of(path)
     is_owned = why in (Why.OUTSIDE, Why.FOREIGN, Why.NOT_AS_RECORDED)
@@ -144,14 +148,14 @@ def _place(owners: OwnerIndex, why: Why, path: str) -> str:
 
 
 def kept_back(context: ReadContext) -> list[str]:
-    """What the last plans left out, for the summary of a run: a line for each way out."""
+    """Returns what the last plans left out, for a run's summary: a line for each fix."""
     places = context.control.places
     by_fix = grouped(places.withheld(), lambda row: row.fix)
     return [*half_seen_notices(places), *(_notice(rows) for _, rows in sorted(by_fix.items()))]
 
 
 def contested_notes(context: ReadContext) -> list[str]:
-    """What the last purge left out since others may own it: that needs a person."""
+    """Returns what the last purge left out because of foreign owners: an operator must decide."""
     rows = [r for r in context.control.places.withheld() if r.why is Why.FOREIGN]
     return [f"{row.notice}; {row.fix}" for row in rows if row.step == "purge"]
 

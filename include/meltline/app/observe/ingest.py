@@ -1,4 +1,8 @@
-"""Ingest: unseen snapshots' manifest lists, unseen manifests, and whether they add up."""
+"""Ingests unseen snapshots: reads their manifest lists and manifests, and verifies the totals.
+
+Observe calls it. A manifest is read once: incrementally along main's linear history where possible,
+completely otherwise.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,11 +45,11 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class TableLine:
-    """A table that has moved, as far as its line may go on.
+    """A table with new commits, and the part of main's linear history that is to be read.
 
     Attributes:
-        tip: The newest snapshot that is known by its changes; None where the line may begin.
-        ahead: Main's history from the tip on, or all of it, oldest first.
+        tip: The newest snapshot that was read incrementally; None if the history begins here.
+        ahead: Main's history from the indexed head on, or all of it, oldest first.
     """
 
     state: TableMetadata
@@ -53,9 +57,10 @@ class TableLine:
     ahead: Sequence[Snapshot]
 
     def seen_before(self, indexed: Collection[SnapshotKey]) -> list[tuple[TableMetadata, Snapshot]]:
-        """Snapshots whose lists have to be read again for it: the tip, and what was read wholly.
+        """Returns indexed snapshots whose lists must be read again: the head, and fully read ones.
 
-        The latter happens where a list on the way could not be read for a while.
+        Fully read snapshots occur after the indexed head if a list between could not be read for a
+        while.
         """
         uuid = self.state.uuid
         return [
@@ -67,9 +72,9 @@ class TableLine:
     def steps(
         self, listed: Mapping[int, Sequence[ManifestFile]], owners: OwnerIndex
     ) -> Sequence[SnapshotDelta]:
-        """The snapshots that go on from the tip, as far as the table wrote their manifests itself.
+        """Returns the deltas after the indexed head, as far as the table wrote the manifests.
 
-        What a clone took over is read wholly, once for all tables that have it.
+        Manifests that a clone took over are read completely, once for all tables that have them.
         """
         tip = None if self.tip is None else self.tip.snapshot_id
         own = self.state.uuid
@@ -83,7 +88,7 @@ class TableLine:
     def totals(
         self, steps: Sequence[SnapshotDelta], outcomes: Mapping[str, ManifestOutcome]
     ) -> Mapping[int, tuple[int, int]]:
-        """Live files of each step's snapshot and their bytes, by what was read of its changes."""
+        """Returns live files and bytes after each delta, by the changes that were read."""
         files, size = (self.tip.live_files, self.tip.live_bytes) if self.tip else (0, 0)
         live_totals: dict[int, tuple[int, int]] = {}
         for step in steps:
@@ -102,10 +107,10 @@ def lines_that_moved(
     tips: Mapping[str, IndexedHead],
     indexed: Collection[SnapshotKey],
 ) -> dict[str, TableLine]:
-    """Lines that may begin or go on, by UUID.
+    """Returns the linear histories that can begin or continue, by UUID.
 
-    A table that stands under two names has two histories; one that was read wholly so far has
-    nothing to go on from.
+    A table under two names has two histories. A table that was only read in full so far has no
+    indexed head to continue from.
     """
     names = Counter(state.uuid for state in states)
     read_wholly = {key.table_uuid for key in indexed} - tips.keys()
@@ -128,7 +133,7 @@ def _after_tip(line: Sequence[Snapshot], tip: IndexedHead | None) -> Sequence[Sn
 def as_far_as_told(
     steps: Sequence[SnapshotDelta], outcomes: Mapping[str, ManifestOutcome]
 ) -> Sequence[SnapshotDelta]:
-    """The steps up to the first whose manifests do not tell its changes in a usable way."""
+    """Returns the deltas before the first whose manifests are ambiguous."""
     return list(
         takewhile(lambda step: not any(outcomes[m.path].ambiguity for m in step.manifests), steps)
     )
@@ -136,14 +141,14 @@ def as_far_as_told(
 
 @dataclass(frozen=True)
 class Ingested:
-    """What ingesting came to.
+    """Result of ingesting.
 
     Attributes:
-        recorded: Snapshots that are known now.
+        recorded: Snapshots that are indexed now.
         refused: Tables that could not be read completely, and why.
-        unread: Those of them of which a list or a manifest could not be read at all: what it names
-            is unknown. Of the others all was read, and contradicts itself.
-        unchecked: Snapshots with nothing to check their completeness against, as `table@id`.
+        unread: Those of the refused tables with an unreadable list or manifest: its files are
+            unknown. The others were read completely, and contradict themselves.
+        unchecked: Snapshots without totals to verify their completeness, as `table@id`.
     """
 
     recorded: frozenset[SnapshotKey]
@@ -154,15 +159,15 @@ class Ingested:
 
 @dataclass(frozen=True)
 class _Read:
-    """What came of reading the manifests of a look.
+    """Result of reading the manifests of one observation.
 
     Attributes:
-        outcomes: Of each manifest that was read, by its path. Where its changes could not be read,
-            that counts, also if it could be read wholly for another snapshot a moment later.
-        counts: ADDED, EXISTING and DELETED entries of all manifests that were read wholly, now or
-            long ago, by path.
-        totals: Live files and bytes of the snapshots that are known by their changes now, by
-            table and snapshot id, along each line.
+        outcomes: The outcome of each manifest that was read, by path. A failed incremental read
+            counts, even if a full read for another snapshot succeeded a moment later.
+        counts: ADDED, EXISTING and DELETED entries of all manifests that were ever read in full, by
+            path.
+        totals: Live files and bytes of the snapshots that were read incrementally now, by table and
+            snapshot id, along each linear history.
     """
 
     outcomes: Mapping[str, ManifestOutcome]
@@ -176,11 +181,11 @@ def ingest_snapshots(
     indexed: set[SnapshotKey],
     owners: OwnerIndex,
 ) -> Ingested:
-    """Reads what is unseen, once, and records the snapshots of which everything was readable."""
+    """Reads unseen snapshots once, and records those that were completely readable."""
     unseen = _unseen(states, indexed)
     if not unseen:
         return Ingested(frozenset(), {}, frozenset(), ())
-    # A line goes by what lists count: nobody believes that of tables whose manifests are trusted.
+    # Linear history relies on the counts of lists, and those of trusted tables may be wrong.
     trusted = trusted_tables(context.control.decisions, states)
     moved_uuids = {state.uuid for state, _ in unseen} - trusted
     lines = lines_that_moved(states, moved_uuids, context.files.snapshots.tips(), indexed)
@@ -188,7 +193,7 @@ def ingest_snapshots(
     listed, refused = read_lists(context.store, context.manifests, unseen)
     unread = set(refused)
     before = list(chain.from_iterable(line.seen_before(indexed) for line in lines.values()))
-    # Those are known, whether or not they can be read: only a line needs them.
+    # Those are indexed, whether or not they can be read: only a linear history needs them.
     listed_before, _ = read_lists(context.store, context.manifests, before)
     index, incidents = context.files.snapshots, context.control.incidents
     listed_before = refuse_changed(index, incidents, context.clock, listed_before, refused)
@@ -216,7 +221,7 @@ def _read_manifests(
     lines: Mapping[str, TableLine],
     owners: OwnerIndex,
 ) -> _Read:
-    """Reads the changes along each line, and all other new manifests wholly."""
+    """Reads the changes along each linear history, and all other new manifests in full."""
     steps = _steps(lines, (*listed, *before), owners)
     changed = _ingest(
         context,
@@ -241,7 +246,7 @@ def _read_manifests(
 def _steps(
     lines: Mapping[str, TableLine], listed: Iterable[ListedSnapshot], owners: OwnerIndex
 ) -> Mapping[str, Sequence[SnapshotDelta]]:
-    """What goes on along each line, by table."""
+    """Returns the deltas along each linear history, by table."""
     by_table: dict[str, dict[int, Sequence[ManifestFile]]] = {uuid: {} for uuid in lines}
     for reading in listed:
         if reading.state.uuid in lines:
@@ -252,7 +257,7 @@ def _steps(
 def _read_wholly(
     context: RunContext, listed: Sequence[ListedSnapshot], owners: OwnerIndex
 ) -> tuple[dict[str, ManifestOutcome], dict[str, tuple[int, int, int]]]:
-    """What came of those that were never read wholly, and the counts of all that are now."""
+    """Reads manifests that were never read in full; returns outcomes, and the counts of all."""
     by_path: dict[str, tuple[TableMetadata, ManifestFile]] = {}
     for reading in listed:
         for manifest in reading.manifests:
@@ -300,15 +305,15 @@ def _record(
     for reading, verdict in verdicts:
         if verdict.problem:
             refused.setdefault(reading.state.name, _unreadable(reading, outcomes, verdict.problem))
-            if not reading.manifests:  # nobody writes a list that ends after its header
+            if not reading.manifests:  # no writer ends a list after its header
                 unread.add(reading.state.name)
     records = list(_complete(verdicts, read.totals))
     _note_places(context.control.places, context.store, records, outcomes.values())
     new = _sharing(listed, outcomes, owners) - set(context.control.registrations.sharing())
     if new:
         context.control.registrations.add_sharing(sorted(new))
-    # Snapshots last: a kill before that makes the next run look for what is back, and for whose
-    # files they name, once more.
+    # Snapshots are recorded last. After a kill before that, the next run searches again for
+    # returned files and for the tables that share them.
     _take_back(context, records, outcomes.keys())
     context.files.snapshots.record(records)
     recorded = frozenset(SnapshotKey(r.table_uuid, r.snapshot_id) for r in records)
@@ -321,8 +326,8 @@ def _complete(
     verdicts: Iterable[tuple[ListedSnapshot, Verdict]],
     totals: Mapping[SnapshotKey, tuple[int, int]],
 ) -> Iterator[SnapshotRecord]:
-    """What may be recorded, the oldest first."""
-    broken: set[str] = set()  # lines with a snapshot that is not recorded: nothing goes on from it
+    """Yields the records of complete snapshots, oldest first."""
+    broken: set[str] = set()  # histories with a snapshot that is not recorded: they end before it
     for reading, verdict in verdicts:
         live = totals.get(reading.key)
         if live is None:
@@ -342,7 +347,7 @@ def _note_places(
     records: Sequence[SnapshotRecord],
     outcomes: Iterable[ManifestOutcome],
 ) -> None:
-    """Remembers where what is new refers to: by whatever name, those files are needed."""
+    """Records the folders of new files, because path aliases into these folders are checked."""
     paths = [record.manifest_list for record in records if record.manifest_list]
     paths += {manifest.path for record in records for manifest in record.manifests}
     new = places_in(paths, store.links_among)
@@ -352,11 +357,11 @@ def _note_places(
 def _verdicts(
     listed: Iterable[ListedSnapshot], read: _Read, trusted: Collection[str]
 ) -> list[tuple[ListedSnapshot, Verdict]]:
-    """Each snapshot, the oldest first, and whether it was read completely.
+    """Returns each snapshot, oldest first, with the verdict on its completeness.
 
     Args:
         listed: The snapshots.
-        read: What came of reading their manifests.
+        read: The result of reading their manifests.
         trusted: Tables whose totals and counts are known to be wrong, by UUID.
     """
     readings = sorted(listed, key=lambda reading: reading.snapshot.sequence_number)
@@ -375,7 +380,7 @@ def _verdict(
     totals: Mapping[tuple[TableName, int], Totals],
     trusted: Collection[str],
 ) -> Verdict:
-    """Whether a snapshot was read completely, as far as anything tells."""
+    """Returns whether a snapshot was read completely, as far as its totals and counts show."""
     if bad := _unread(reading, read.outcomes):
         return Verdict(checked=True, problem=bad.error)
     if reading.snapshot.snapshot_id in reading.state.namesakes:
@@ -394,7 +399,7 @@ def _verdict(
 def _unread(
     reading: ListedSnapshot, outcomes: Mapping[str, ManifestOutcome]
 ) -> ManifestOutcome | None:
-    """The first of a snapshot's manifests that could not be read."""
+    """Returns the first manifest of a snapshot that could not be read."""
     read = (outcomes.get(manifest.path) for manifest in reading.manifests)
     return next((outcome for outcome in read if outcome and outcome.error), None)
 
@@ -414,12 +419,12 @@ def _unreadable(
 def _take_back(
     context: RunContext, records: Sequence[SnapshotRecord], read: Collection[str]
 ) -> None:
-    """What waits in failsafe and is referred to again is taken back, before anything counts on it.
+    """Cancels departures of files that are referenced again, before anything depends on them.
 
-    Three ways back, and each costs what is new: a manifest that was just read names a file again;
-    a snapshot that had departed is in a table's metadata again, and so are its files; a new
-    snapshot names a manifest that no other snapshot had any more. When such a file leaves once
-    more, its failsafe counts from then.
+    A file can return in three ways, and the check of each costs only what is new. A manifest that
+    was just read references a file again. A departed snapshot is in a table's metadata again, with
+    its files. A new snapshot references a manifest that no other snapshot had any more. If such a
+    file becomes unreferenced once more, its failsafe starts then.
     """
     lists = [record.manifest_list for record in records if record.manifest_list]
     departed = frozenset({DepartureState.FAILSAFE, DepartureState.DELETED})
@@ -437,7 +442,7 @@ def _take_back(
         sorted(context.files.references.waiting_in(sorted(paths))),
         "it is referred to again",
     )
-    # Their lists last: from then on those snapshots are known, and nobody looks for their files.
+    # Manifest lists last: afterwards those snapshots are known, and their files are not searched.
     take_back(
         context.files.departures, AuditTrail.of(context), sorted(back), "its snapshot is back"
     )
@@ -446,7 +451,7 @@ def _take_back(
 def _sharing(
     listed: Sequence[ListedSnapshot], outcomes: Mapping[str, ManifestOutcome], owners: OwnerIndex
 ) -> set[tuple[str, str]]:
-    """Pairs of tables that share files: one names what lies with the other."""
+    """Returns pairs of tables that share files: one references files in the other's location."""
     paths = {manifest.path for reading in listed for manifest in reading.manifests}
     owners_of = {
         path: frozenset(owners.owners(path)).union(o.owners if (o := outcomes.get(path)) else ())
@@ -460,7 +465,7 @@ def _sharing(
 def _shared_with(
     reading: ListedSnapshot, owners_of: Mapping[str, frozenset[str]], owners: OwnerIndex
 ) -> set[tuple[str, str]]:
-    """Edges to the owners of everything the snapshot names, as far as it could be read."""
+    """Returns edges to the owners of all files of the snapshot, as far as it could be read."""
     uuid = reading.state.uuid
     owner_uuids = set(owners.owners(reading.snapshot.manifest_list))
     owner_uuids.update(*(owners_of[manifest.path] for manifest in reading.manifests))

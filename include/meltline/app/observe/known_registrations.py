@@ -1,9 +1,9 @@
-"""Tables as the registrations that both ledgers know, the control ledger and the file ledger.
+"""Identifies registrations by both ledgers: the control ledger and the file ledger.
 
-The file ledger knows of each registration where its snapshots' manifest lists lay when they were
-read. That tells apart what Iceberg's UUID and the log of metadata files do not: a table whose paths
-were rewritten in place under a log that goes on has become another one. And it tells who is who
-where the control ledger begins anew: copies may not swap their ids (decision 028).
+Observe and `init` call it. The file ledger knows the paths of each registration's manifest lists.
+They distinguish what Iceberg's UUID and the metadata log cannot: a table whose paths were rewritten
+in place is another registration, though its log continues. They also identify tables for a new
+control ledger: copies must not swap their ids (decision 028).
 """
 
 from collections import Counter
@@ -34,16 +34,16 @@ from meltline.ports import (
 )
 
 FORGOTTEN = "RegistrationForgotten"
-_PASSES = 5  # a table may be told apart from one registration, and be taken for another then
+_PASSES = 5  # a table that is not one registration may then match another
 
 
 def recognised(context: RunContext, loaded: Loaded, indexed: Collection[SnapshotKey]) -> Loaded:
-    """Every table with the id of its registration; those of new ones are stored.
+    """Returns every table with the id of its registration, and stores new registrations.
 
     Args:
         context: The ports.
-        loaded: What each catalog has, as it was loaded; none of the ledger's own.
-        indexed: Snapshots that the file ledger knows.
+        loaded: The content of each catalog, as it was loaded, without the ledger's own tables.
+        indexed: Snapshots in the file ledger.
     """
     _note_forgotten(context, take_up(context, metadata_of(loaded.values()), indexed))
     filed = {key.table_uuid for key in indexed}
@@ -57,9 +57,9 @@ def recognised(context: RunContext, loaded: Loaded, indexed: Collection[Snapshot
 
 
 def _note_forgotten(context: RunContext, keys: Iterable[SnapshotKey]) -> None:
-    """Names registrations that the file ledger knows and that no table was recognised as.
+    """Raises an incident for each registration in the file ledger that matches no table.
 
-    What was read of them stays referred to: nobody can tell whether they stand somewhere.
+    Its files stay referenced, because it may still exist under an unknown name.
     """
     counts = Counter(key.table_uuid for key in keys)
     incidents = context.control.incidents
@@ -72,7 +72,7 @@ def _note_forgotten(context: RunContext, keys: Iterable[SnapshotKey]) -> None:
 
 
 def forgotten(registrations: RegistrationReader, snapshots: IndexedSnapshots) -> set[str]:
-    """Registrations that the file ledger knows and the control ledger does not."""
+    """Returns registrations that the file ledger knows and the control ledger does not."""
     filed = {key.table_uuid for key in snapshots.known()}
     return filed - {row.uuid for row in registrations.all()}
 
@@ -93,7 +93,7 @@ def _incident(clock: Clock, uuid: str, snapshots: int) -> Incident:
 
 
 def take_up_all(context: RunContext) -> None:
-    """Does so for all tables that can be read now, for a control ledger that begins anew."""
+    """Does the same as `take_up`, with all readable tables, for a new control ledger."""
     entries = list_catalogs(context.catalogs.values()).entries  # others: by the next observation
     tables = [pointer for pointer in entries if not is_ledger(context, pointer.name)]
     indexed = context.files.snapshots.known()
@@ -103,14 +103,15 @@ def take_up_all(context: RunContext) -> None:
 def take_up(
     context: RunContext, states: Sequence[TableMetadata], indexed: Collection[SnapshotKey]
 ) -> list[SnapshotKey]:
-    """Gives registrations that only the file ledger knows back to the tables that they are.
+    """Assigns registrations that only the file ledger knows to the tables that match.
 
-    Of each such table every list lies where it was read, and its metadata is of that lineage: it
-    has the UUID that is the id, or names a metadata file that was seen of the registration. Where
-    two fit, that with most of the snapshots; whom nothing fits is a new registration.
+    A table matches if every manifest list is at the path where it was read, and its metadata
+    belongs to that lineage: its UUID is the id, or its log contains a metadata file of the
+    registration. If two match, the one with most of the snapshots wins. A table without a match is
+    a new registration.
 
     Returns:
-        Snapshots of registrations that no table is.
+        Snapshots of registrations that match no table.
     """
     rows = context.control.registrations.all()
     ids = {row.uuid for row in rows}
@@ -126,7 +127,7 @@ def take_up(
 
 
 def _strangers(states: Iterable[TableMetadata], rows: Iterable[KnownTable]) -> list[TableMetadata]:
-    """Tables that are no registration which the control ledger knows."""
+    """Returns tables that match no registration in the control ledger."""
     lineages = grouped(rows, lambda row: row.table_uuid)
     return [
         state
@@ -138,7 +139,7 @@ def _strangers(states: Iterable[TableMetadata], rows: Iterable[KnownTable]) -> l
 def _claims(
     files: FileLedger, strangers: Sequence[TableMetadata], unclaimed: Iterable[SnapshotKey]
 ) -> list[tuple[TableMetadata, str]]:
-    """Which stranger is which registration: each is one at most."""
+    """Assigns tables to registrations, one to one."""
     by_name = {state.name: state for state in strangers}
     agreeing = _agreeing(files.snapshots, strangers, unclaimed)
     seen = _seen_metadata(files.side_files) if agreeing else {}
@@ -161,7 +162,7 @@ def _agreeing(
     strangers: Sequence[TableMetadata],
     unclaimed: Iterable[SnapshotKey],
 ) -> Mapping[tuple[TableName, str], int]:
-    """How many snapshots a table has of a registration, where each lies where it was read."""
+    """Counts the snapshots of a table in a registration, if all are at the same paths."""
     pairs = [(number, state) for state in strangers for number in state.snapshots]
     having = grouped(pairs, lambda pair: pair[0])
     uuids = {key.table_uuid for key in unclaimed if key.snapshot_id in having}
@@ -178,7 +179,7 @@ def _agreeing(
 
 
 def _seen_metadata(side_files: SideFileIndex) -> Mapping[str, set[str]]:
-    """The metadata files that were seen of each registration."""
+    """Returns the observed metadata files of each registration."""
     seen: dict[str, set[str]] = {}
     for file in side_files.known():
         seen.setdefault(file.table_uuid, set()).add(location_key(file.path))
@@ -186,7 +187,7 @@ def _seen_metadata(side_files: SideFileIndex) -> Mapping[str, set[str]]:
 
 
 def _is_of(state: TableMetadata, uuid: str, seen: Mapping[str, set[str]]) -> bool:
-    """Whether metadata is of a registration's lineage: a clone has the lists of its source, too."""
+    """Returns whether metadata is in a registration's lineage: lists alone match clones too."""
     if uuid == state.table_uuid:
         return True
     log = {location_key(path) for path in (*state.metadata_log, state.metadata_location)}
@@ -194,17 +195,17 @@ def _is_of(state: TableMetadata, uuid: str, seen: Mapping[str, set[str]]) -> boo
 
 
 def _is_aside(state: TableMetadata, uuid: str) -> bool:
-    """False for the place of the dropped registration itself, which sorts before all else."""
+    """Returns False for the name of the dropped registration itself, which sorts first."""
     return state.name != dropped_place(uuid, state.name.catalog)
 
 
 def _told_apart(
     registrations: RegistrationLedger, snapshots: IndexedSnapshots, states: Iterable[TableMetadata]
 ) -> bool:
-    """Has the control ledger remember of registrations what shows that a table is none of them.
+    """Records in the control ledger which snapshots prove that a table is another registration.
 
     Returns:
-        Whether there was such a table: who is who is to be asked again.
+        Whether any table was affected: all must then be identified again.
     """
     tables = {state.uuid: state.snapshots for state in states}
     elsewhere = {

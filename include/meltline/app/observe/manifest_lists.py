@@ -1,4 +1,7 @@
-"""Reads manifest lists: each once, however many tables have it, and as it was when read before."""
+"""Reads manifest lists once each, and refuses those that changed since they were indexed.
+
+Only ingest calls it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +27,7 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class ListedSnapshot:
-    """A snapshot of a table, and the manifests that its list names."""
+    """A snapshot of a table, and the manifests in its list."""
 
     state: TableMetadata
     snapshot: Snapshot
@@ -33,12 +36,12 @@ class ListedSnapshot:
 
     @property
     def key(self) -> SnapshotKey:
-        """The snapshot, as the file ledger knows it."""
+        """The key of the snapshot in the file ledger."""
         return SnapshotKey(self.state.uuid, self.snapshot.snapshot_id)
 
     @property
     def record(self) -> SnapshotRecord:
-        """The snapshot as the file ledger keeps it."""
+        """Returns the snapshot's row for the file ledger."""
         snapshot = self.snapshot
         return SnapshotRecord(
             self.state.uuid,
@@ -58,7 +61,7 @@ def read_lists(
     manifests: ManifestReader,
     snapshots: Sequence[tuple[TableMetadata, Snapshot]],
 ) -> tuple[list[ListedSnapshot], dict[TableName, MeltlineError]]:
-    """Reads each reachable set once, however many tables have it; says which tables' cannot be."""
+    """Reads each manifest list once for all tables that have it; returns errors by table."""
     places = {snapshot.as_written: (state, snapshot) for state, snapshot in snapshots}
     read = load_concurrently(
         lambda pair: _read_list(store, manifests, *pair), list(places.values())
@@ -82,7 +85,7 @@ def refuse_changed(
     listed: Sequence[ListedSnapshot],
     refused: dict[TableName, MeltlineError],
 ) -> list[ListedSnapshot]:
-    """Those of lists that were read before that still say what they said then."""
+    """Returns the lists without those that changed since they were indexed."""
     places = {
         r.key: ProofSnapshot(*r.key, r.snapshot.manifest_list, r.snapshot.inline_manifests)
         for r in listed
@@ -116,7 +119,7 @@ def _read_list(
 def incomplete(
     state: TableMetadata, snapshot: Snapshot, path: str, problem: str
 ) -> MetadataUnreadable:
-    """Why a table is left alone of which a snapshot cannot be read, and what helps."""
+    """Returns the error of a table with a snapshot that cannot be read."""
     id = state.namesakes.get(snapshot.snapshot_id, snapshot.snapshot_id)
     return MetadataUnreadable(
         f"{state.name}: snapshot {id} cannot be read completely: {problem}",
@@ -128,7 +131,7 @@ def incomplete(
 
 
 def contradictory(state: TableMetadata, snapshot: Snapshot, problem: str) -> MetadataUnreadable:
-    """Why a table is left alone of which a snapshot counts otherwise than its manifests hold."""
+    """Returns the error of a table with a snapshot whose counts contradict its manifests."""
     return MetadataUnreadable(
         f"{state.name}: snapshot {snapshot.snapshot_id} contradicts itself: {problem}",
         object=snapshot.manifest_list,

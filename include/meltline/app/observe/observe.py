@@ -1,14 +1,16 @@
-"""Observe: list every catalog, load one metadata object per table, ingest what is new.
+"""Observes all catalogs: loads one metadata file per table, and ingests new snapshots.
 
-Completeness is checked on the way; whatever cannot be read, or does not
-add up, keeps its table and its group out, and what was last known of it stays referenced.
+Each step that plans starts with an observation. Completeness is checked on the way. A table that is
+unreadable or contradicts itself is left out with its sharing group, and its last known references
+stay.
 
-A table that was renamed goes on under its new name. A second registration that had commits of its
-own does not, nor does a table that another tool dropped: either may be registered again, so what
-its last metadata refers to stays, and a hold that lies on it holds.
+A renamed table continues under its new name. A second registration with commits of its own does
+not, nor does a table that another tool dropped. Either may be registered again: so the references
+of its last metadata stay, and so does a hold on it.
 
-A refresh reads what came since those snapshots. Where one is gone, it has to read everything again.
-Trino names them in the summary of the storage table's snapshot.
+A materialized view's source snapshots are leased, because an incremental refresh reads what
+followed them; if one is gone, the refresh has to read everything again. Trino names them in the
+summary of the storage table's snapshot.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,29 +67,30 @@ from meltline.ports import CatalogEntry, CatalogListing, KnownTable, Lease, Leas
 
 @dataclass(frozen=True)
 class Observation:
-    """What all catalogs held at one moment, as far as it could be read.
+    """The content of all catalogs at one moment, as far as it could be read.
 
     Attributes:
         at: Wall clock.
-        tables: The readable, complete ones.
-        skipped: Why each unreadable one was left out, by name.
-        blocked: Why nothing of a table may depart or be purged, by UUID; whole groups.
-        purge_blocked: Why nothing may be deleted anywhere, empty when something may.
-        indexed: Every snapshot the file ledger knows and that has not departed.
-        live: Those that a table, as last read, still has.
-        owners: Whose prefix a file lies under.
+        tables: The readable, complete tables.
+        skipped: Errors of the tables that were left out, by name.
+        blocked: Why no file of a table may depart or be purged, by UUID; whole groups.
+        purge_blocked: Why nothing may be deleted anywhere; empty if deletion is allowed.
+        indexed: Every snapshot in the file ledger that has not departed.
+        live: Indexed snapshots that a table, as last read, still has.
+        owners: Owners of locations.
         groups: Tables that share files.
         ledger_uuids: The ledger's own tables: never planned.
-        let_go: Dropped tables whose registration was taken away, by UUID: nothing of them is kept,
-            and they own their files still.
+        let_go: Dropped tables whose drop is finalized, by UUID. Nothing keeps their files, but they
+            still own them.
         unchecked: Snapshots whose completeness could not be checked, as `table@id`.
-        listings: What each catalog that could be listed holds.
-        left_behind: Last states of names that tables have left and that none goes on from.
-        read: Tables whose references are all known as they are today, by UUID.
-        obstacles: What keeps snapshots of a table from being expired, by UUID.
-        detached: Those of `skipped` that a person has detached, and the reason.
-        doubted: Those of `skipped` that were read wholly and contradict themselves. The index does
-            not know their snapshots that do.
+        listings: The content of each catalog that could be listed.
+        left_behind: Last states under names that tables have left and that no other state
+            continues.
+        read: Tables whose current references are all known, by UUID.
+        obstacles: Why a table's snapshots cannot be expired, by UUID.
+        detached: Skipped tables that an operator has detached, and the reasons.
+        doubted: Skipped tables that were read in full and contradict themselves. The index lacks
+            their contradictory snapshots.
     """
 
     at: datetime
@@ -112,28 +115,28 @@ class Observation:
 
     @cached_property
     def held(self) -> frozenset[str]:
-        """Tables under a hold, by UUID; one that was dropped under it is held all the same."""
+        """Tables under a hold, by UUID, including those that were dropped under one."""
         return frozenset(t.state.uuid for t in (*self.tables, *self.left_behind) if t.held)
 
     @cached_property
     def dead(self) -> list[SnapshotKey]:
-        """Known snapshots that no table has any more: expired by us or by another tool."""
+        """Indexed snapshots that no table has any more: expired by us or by another tool."""
         return sorted(self.indexed - self.live, key=lambda k: (k.table_uuid, k.snapshot_id))
 
 
 def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation:
-    """Looks at everything once. Safe to repeat; a second look right away records nothing.
+    """Observes all catalogs once. Safe to repeat: a second observation right away records nothing.
 
     Args:
-        context: Where to look.
+        context: The ports.
         concluded: Plans whose commits were proven just now, and are not recorded as applied yet.
     """
     context.progress("observe: listing catalogs")
     now, registrations = context.clock.now(), context.control.registrations
-    # Before any metadata is read: else a snapshot that another run expires meanwhile would look as
-    # if it had come back, and its files would be taken back.
+    # Before any metadata is read. Otherwise a snapshot that another run expires concurrently would
+    # look as if it had returned, and departures of its files would be cancelled.
     indexed = context.files.snapshots.known()
-    if indexed and not context.control.places.all():  # of a control ledger that began anew
+    if indexed and not context.control.places.all():  # for a new control ledger
         context.control.places.add(context.files.references.places())
     catalogs = list_catalogs(context.catalogs.values())
     context.progress(f"observe: loading the metadata of {len(catalogs.entries)} tables")
@@ -178,7 +181,7 @@ def observe(context: RunContext, concluded: Collection[str] = ()) -> Observation
 def _loaded(
     context: RunContext, entries: Sequence[CatalogEntry], indexed: Collection[SnapshotKey]
 ) -> Loaded:
-    """Every table, each as the registration it is; the ledger's own are none of them."""
+    """Loads every table with its registration, except the ledger's own tables."""
     observations = context.control.observations
     loaded = remembered_states(context.catalogs, context.store, observations, entries)
     own = {pointer: loaded[pointer] for pointer in entries if is_ledger(context, pointer.name)}
@@ -187,7 +190,7 @@ def _loaded(
 
 
 def _unloaded(loaded: Loaded) -> dict[TableName, MeltlineError]:
-    """Why tables could not be loaded, by name."""
+    """Returns the errors of tables that could not be loaded, by name."""
     return {
         pointer.name: error for pointer, error in loaded.items() if isinstance(error, MeltlineError)
     }
@@ -207,7 +210,7 @@ def _observation(
     concluded: Collection[str],
     doubted: tuple[TableMetadata, ...],
 ) -> Observation:
-    """Holds what was read against what is known of tables that were not."""
+    """Combines what was read with what the ledgers know of tables that were not read."""
     tables, listings = context.control.registrations.all(), catalogs.listings
     let_go = let_go_tables(tables)
     groups = Groups(context.control.registrations.sharing())
@@ -224,7 +227,7 @@ def _observation(
     unread = [pointer for pointer in catalogs.entries if pointer.name in skipped]
     confined = held_by_group(context, tables, {p: skipped[p.name] for p in unread})
     free = [pointer for pointer in unread if pointer not in confined]
-    # Of tables that were not read today (unreadable, unlisted) all that is known stays.
+    # For tables that were not read today (unreadable, unlisted) everything known stays.
     read_uuids = {state.uuid for state in readable} | let_go.keys() | stale.fully_read
     fully_read = read_uuids - reasons.keys()
     observed = tuple(observed_tables(context, readable, listings))
@@ -256,7 +259,7 @@ def _observation(
 
 
 def _unstated(tables: Iterable[ObservedTable]) -> dict[str, str]:
-    """Why it is not known how long tables keep what is superseded, by UUID."""
+    """Returns why a table's policy is unknown, by UUID: its policy store failed."""
     return {
         table.state.uuid: f"{table.stated.message} ({table.stated.found}): {table.stated.next}"
         for table in tables
@@ -267,7 +270,7 @@ def _unstated(tables: Iterable[ObservedTable]) -> dict[str, str]:
 def _live(
     indexed: set[SnapshotKey], states: Sequence[TableMetadata], fully_read: Collection[str]
 ) -> frozenset[SnapshotKey]:
-    """Known snapshots that metadata has, or may have where a table was not read in full."""
+    """Returns indexed snapshots in current metadata, or of tables that were not read in full."""
     in_metadata = {SnapshotKey(s.uuid, snapshot_id) for s in states for snapshot_id in s.snapshots}
     unsure = (key for key in indexed if key.table_uuid not in fully_read)
     return frozenset(indexed & in_metadata).union(unsure)
@@ -276,7 +279,7 @@ def _live(
 def _not_read(
     tables: Sequence[KnownTable], skipped: Mapping[TableName, MeltlineError]
 ) -> dict[str, str]:
-    """Why tables could not be read, by UUID."""
+    """Returns why tables could not be read, by UUID."""
     return {
         table.uuid: f"{table.name}: {skipped[table.name].message}"
         for table in tables
@@ -305,7 +308,7 @@ def _purge_blocked(
 
 
 def _ways_on(unread: Sequence[TableName], unmanaged: Sequence[TableName]) -> str:
-    """What a person does; of tables whose formats cannot be managed no file can be restored."""
+    """Says what an operator can do; an unsupported format has no file to restore."""
     if not unmanaged:
         return (
             "`meltline doctor` names the files: restore them, or `meltline detach "
@@ -321,14 +324,14 @@ def _ways_on(unread: Sequence[TableName], unmanaged: Sequence[TableName]) -> str
 
 
 def registrations(observation: Observation) -> Mapping[str, list[ObservedTable]]:
-    """The tables of each UUID: more than one when a metadata file was registered twice."""
+    """Groups tables by UUID: several if a metadata file was registered twice."""
     return grouped(observation.tables, lambda table: table.state.uuid)
 
 
 def rebuild(context: RunContext) -> None:
-    """Forgets the index of every table that can be read; the next observation reads it again.
+    """Deletes the index of every readable table; the next observation reads it again.
 
-    Of registrations that nobody knows any more it is forgotten as well.
+    The index of registrations that the control ledger does not know is deleted as well.
     """
     readable = {
         table.uuid for table in context.control.registrations.all() if table.status == "live"
@@ -344,12 +347,12 @@ _UNLISTED = CatalogListing((), {})
 
 @dataclass(frozen=True)
 class LeftBehind:
-    """What is known of names that tables have left, as far as it bears on tables that stand.
+    """Names that tables have left, as far as they affect current tables.
 
     Attributes:
-        tables: Their last states, where no present name leads on from them.
-        fully_read: UUIDs of tables that stand nowhere and of which every last state could be read.
-        unclear: Why it cannot be told what a name referred to, by UUID.
+        tables: Their last states, unless a current name continues them.
+        fully_read: UUIDs of tables without a name whose last states could all be read.
+        unclear: Why the references under a name are unknown, by UUID.
     """
 
     tables: tuple[ObservedTable, ...]
@@ -363,16 +366,16 @@ def left_behind(
     listings: Mapping[str, CatalogListing],
     groups: Groups,
 ) -> LeftBehind:
-    """Reads again what tables referred to under the names they have left.
+    """Reads the references of tables under the names that they have left.
 
-    Of tables that share files with no other, and left in full, nothing is read: nothing of theirs
-    is planned. Where metadata is missing, the index alone tells what it referred to.
+    A table that shares no files and has left all its names is not read: nothing of it is planned.
+    If metadata is missing, the index alone has the references.
 
     Args:
         context: The ports.
-        readable: The tables that stand and can be read.
-        listings: What each catalog holds; none for one that could not be listed.
-        groups: Which tables share files.
+        readable: The current, readable tables.
+        listings: The content of each catalog; without those that could not be listed.
+        groups: Tables that share files.
     """
     standing = {state.uuid for state in readable}
     rows = context.control.registrations.all()
@@ -398,16 +401,16 @@ def left_behind(
 
 
 def _has_left(row: KnownTable, listings: Mapping[str, CatalogListing]) -> bool:
-    """Whether a table has left a name, or may have: its catalog could not be listed."""
+    """Returns whether a table has left a name, or may have: its catalog could not be listed."""
     return row.status == "gone" or row.name.catalog not in listings
 
 
 def _ended(
     answers: Iterable[LastSeen], after: Sequence[TableMetadata]
 ) -> Collection[TableMetadata]:
-    """Last states that no other goes on from, each metadata file once."""
+    """Returns last states that no other state continues, each metadata file once."""
     states = metadata_of(state for _, state in answers)
-    later = grouped(after, lambda state: state.table_uuid)  # only one of the same can go on
+    later = grouped(after, lambda state: state.table_uuid)  # only an equal UUID can continue it
     return {
         state.metadata_location: state
         for state in states
@@ -416,7 +419,7 @@ def _ended(
 
 
 def _fully_read(answers: Iterable[LastSeen]) -> frozenset[str]:
-    """Registrations that have left each of their names and could be read there, by UUID."""
+    """Returns registrations that left all their names and were completely readable, by UUID."""
     uuids, doubtful = set(), set()
     for row, answer in answers:
         uuids.add(row.uuid)
@@ -426,7 +429,7 @@ def _fully_read(answers: Iterable[LastSeen]) -> frozenset[str]:
 
 
 def _unclear(answers: Iterable[LastSeen]) -> Mapping[str, str]:
-    """Why it cannot be told what a name referred to; of what is missing the index tells."""
+    """Returns why references under a name are unknown; for missing metadata the index has them."""
     return {
         row.uuid: f"{row.name} ({row.status}): {answer.message}"
         for row, answer in answers
@@ -436,7 +439,7 @@ def _unclear(answers: Iterable[LastSeen]) -> Mapping[str, str]:
 
 _SOURCES = "dependsOnTables"
 _LASTS = timedelta(days=7)
-"""How long a snapshot stays after the view was last seen to need it."""
+"""Lease duration of a source snapshot, since the view was last seen to need it."""
 
 
 def lease_sources(leases: LeaseLedger, states: Sequence[TableMetadata], now: datetime) -> None:

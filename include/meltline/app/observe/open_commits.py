@@ -1,7 +1,8 @@
-"""Expirations that are not to be made, and those of which nobody knows yet what came of them.
+"""Obstacles to expiration: unproven commits, flawed metadata, and settings that prevent proof.
 
-A ref that came while one was made over REST may be lost until the next run has put it back
-(decision 048). Until then its files look as if nothing referred to them.
+Observe, doctor and the planner call it. A ref that was created while an expiration was committed
+over REST may be lost until the next run has restored it (decision 048). Until then its files look
+unreferenced.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,13 +22,13 @@ def unproven_commits(
     states: Sequence[TableMetadata],
     concluded: Collection[str] = (),
 ) -> dict[str, str]:
-    """Why nothing of tables departs or is purged until a commit of theirs is proven, by UUID.
+    """Returns why tables are blocked until an expiration of theirs is proven, by UUID.
 
     Args:
-        plans: Those that were begun.
-        catalogs: Tell of which catalogs a commit has to be proven.
-        states: The tables as they stand; of one that was not read all is kept in any case.
-        concluded: Plans whose commit was proven just now, and not recorded yet.
+        plans: Has the plans that were begun.
+        catalogs: Say whose commits need proof.
+        states: The current tables; a table that was not read is blocked in any case.
+        concluded: Plans whose commit was proven just now, and is not recorded yet.
     """
     standing = {state.uuid: state for state in states}
     return {
@@ -47,12 +48,12 @@ _MEND = (
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What keeps snapshots of a table from being expired.
+    """A reason why a table's snapshots cannot be expired.
 
     Attributes:
-        code: As `doctor` names it.
-        reason: Why, in words.
-        fix: What the owner can do.
+        code: The code of the finding in `doctor`.
+        reason: The reason, for output.
+        fix: The remedy for the owner.
     """
 
     code: str
@@ -66,14 +67,14 @@ class Obstacle:
 def obstacles(
     catalogs: Mapping[str, CatalogConfig], states: Sequence[TableMetadata]
 ) -> dict[str, Obstacle]:
-    """Returns what keeps snapshots of tables from being expired, by UUID."""
+    """Returns why tables' snapshots cannot be expired, by UUID."""
     return {state.uuid: found for state in states for found in _obstacles(catalogs, state)}
 
 
 def _obstacles(catalogs: Mapping[str, CatalogConfig], state: TableMetadata) -> Iterator[Obstacle]:
     catalog = catalogs.get(state.name.catalog)
     if catalog is not None and catalog.server_commits and (why := deletes_soon(state.properties)):
-        # What a commit came to might never be known.
+        # The outcome of a commit might never be known.
         yield Obstacle("old_metadata_deleted", why, KEEP_VERSIONS)
     if state.flaws:
         yield Obstacle(
@@ -90,7 +91,7 @@ def _needs_proof(plan: Plan, catalogs: Mapping[str, CatalogConfig]) -> bool:
 
 
 def _is_untouched(plan: Plan, state: TableMetadata | None) -> bool:
-    """Whether a table has all that was to go: a commit is made wholly or not at all."""
+    """Returns whether a table still has all planned snapshots and refs: commits are atomic."""
     if state is None:
         return False
     return state.snapshots.keys() >= set(plan.snapshots) and state.refs.keys() >= set(plan.refs)

@@ -1,4 +1,7 @@
-"""Finds drops of chunks by our own commits, and those that the ledger has not recorded yet."""
+"""Finds commits of our chunk drops, including those that the ledger has not recorded yet.
+
+Chunk tracking, replication and rollups call it, so that our own drops are never replicated.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,10 +19,10 @@ from meltline.ports import ChunkFileReader, PlanReader
 
 
 def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan | None:
-    """The plan of ours that a commit carried out; None where it is none, or did anything else.
+    """Returns the plan that a commit carried out; None if the commit did anything else.
 
-    What the commit says of itself is not enough: it removed exactly what the plan had, for the
-    plan's digest says so, and it added no data.
+    The commit's own statement is not enough. It must have removed exactly the plan's files, by the
+    plan's digest, and must have added no data.
     """
     try:
         id = change.summary.get(DROP_PLAN, "")
@@ -34,18 +37,18 @@ def own_drop(plans: PlanReader, change: SnapshotChange, table_uuid: str) -> Plan
 
 
 def planned(file: ChunkFile, owner: str) -> PlannedFile:
-    """A file of a chunk as an item of a plan."""
+    """Converts a chunk's file to an item of a plan."""
     return PlannedFile(file.path, file.kind, file.bytes, owner)
 
 
 @dataclass(frozen=True)
 class UnrecordedDrops:
-    """Looks for drops between the last walk over a table's commits and one state of it.
+    """Finds drops after the last recorded walk over a table's commits.
 
     A run may die, or main be replaced, after a drop is committed and before it is recorded.
 
     Attributes:
-        table: As the ledger has it, with its chunks.
+        table: The table as the ledger has it, with its chunks.
     """
 
     files: ChunkFileReader
@@ -54,10 +57,10 @@ class UnrecordedDrops:
     chunks: Mapping[str, Chunk]
 
     def on(self, state: TableMetadata, line: MainLine) -> Iterator[Chunk]:
-        """Chunks with those that a state's commits show, then with those of which nobody can tell.
+        """Yields chunks with drops that a state's commits show, then those whose drop is unknown.
 
-        Each has the drop as its newest. Nobody can tell of a plan that was begun, where main does
-        not come from its base any more and no snapshot is left that would be its commit.
+        Each has the drop as its newest. The drop of a plan is unknown if the plan was begun, main
+        does not descend from its base any more, and no snapshot is left that could be its commit.
 
         Raises:
             MetadataUnreadable: A manifest cannot be read.
@@ -77,7 +80,7 @@ class UnrecordedDrops:
                 yield from self._of(plan, ChunkDrop(UNKNOWN_DROP, 0, None, DropStatus.UNKNOWN))
 
     def beside(self, state: TableMetadata) -> dict[str, Chunk]:
-        """The chunks with drops that no walk over a state's main line will meet.
+        """Returns chunks with drops that no walk over a state's main history will meet.
 
         Raises:
             MetadataUnreadable: A manifest cannot be read.

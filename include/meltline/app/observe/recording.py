@@ -1,4 +1,7 @@
-"""What the ledgers remember of tables: what they own and name, and when they were last seen."""
+"""Records observed tables in the ledgers: ownership, side files, observations, registrations.
+
+Observe calls it after tables were read; later runs compare the catalogs with these records.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +37,7 @@ Sightings = dict[int, SnapshotObservation]
 def record_ownership(
     registrations: RegistrationLedger, states: Sequence[TableMetadata], now: datetime
 ) -> None:
-    """What tables own, and with it what those owned whose metadata files their logs name."""
+    """Records tables' locations, and those of registrations whose metadata they continue."""
     ownerships = {
         Ownership(claim_prefix(location), state.uuid)
         for state in states
@@ -52,7 +55,7 @@ def record_ownership(
 def record_past_ownership(context: RunContext, states: Iterable[TableMetadata]) -> None:
     """Records locations that tables had between two observations, by their metadata logs.
 
-    A location that contains a whole root was set by mistake, and is left out.
+    A location that contains a whole root was set by mistake, and is ignored.
     """
     logged = {
         CatalogEntry(state.name, path): state for state in states for path in state.metadata_log
@@ -79,7 +82,7 @@ def _add_ownerships(
 
 
 def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
-    """The files that a metadata file names directly, itself included; 0 bytes where unknown."""
+    """Yields the files that table metadata references directly, and its own; 0 bytes if unknown."""
     yield SideFile(state.uuid, state.metadata_location, FileKind.METADATA, state.metadata_bytes)
     for path in state.metadata_log:
         yield SideFile(state.uuid, path, FileKind.METADATA, 0)
@@ -88,7 +91,7 @@ def side_files_of(state: TableMetadata) -> Iterable[SideFile]:
 
 
 def record_side_files(context: RunContext, states: Iterable[TableMetadata], now: datetime) -> None:
-    """Remembers statistics and metadata files: nothing lists them once a table forgets them."""
+    """Records statistics and metadata files: nothing lists them once a table forgets them."""
     new = _unseen(context.files.side_files.known(), states)
     if not new:
         return
@@ -102,13 +105,13 @@ def record_side_files(context: RunContext, states: Iterable[TableMetadata], now:
     paths = [file.path for file in files]
     context.control.places.add(places_in(paths, store.links_among))
     context.files.side_files.record(files, now)
-    # One that had departed is named again: an older metadata file was registered, say.
+    # A departed one can be referenced again, for example if an older metadata file is registered.
     why = "a table's metadata names it again"
     take_back(context.files.departures, AuditTrail.of(context), paths, why)
 
 
 def _unseen(seen: Iterable[SideFile], states: Iterable[TableMetadata]) -> list[SideFile]:
-    """Files that tables name, each once, without those that were seen of that table before."""
+    """Returns new files that tables reference, each once per table."""
     keys = {(file.table_uuid, location_key(file.path)) for file in seen}
     new: dict[tuple[str, str], SideFile] = {}
     for state in states:
@@ -120,7 +123,7 @@ def _unseen(seen: Iterable[SideFile], states: Iterable[TableMetadata]) -> list[S
 def record_sightings(
     control: ControlLedger, states: Iterable[TableMetadata], now: datetime
 ) -> None:
-    """Notes snapshots on side branches, and since when a snapshot is on no branch at all."""
+    """Records snapshots on side branches, and since when a snapshot is on no branch at all."""
     before = control.observations.sightings()
     looks = {
         (table.uuid, table.name): table.observed_at
@@ -140,7 +143,7 @@ def record_sightings(
 
 
 def _joined(earlier: Sightings, new: Mapping[int, SnapshotObservation]) -> Sightings:
-    """What two registrations of one table say of its snapshots."""
+    """Merges the observations of two registrations of one table."""
     both = {sid: new[sid].joined(earlier[sid]) for sid in earlier.keys() & new.keys()}
     return {**earlier, **new, **both}
 
@@ -159,20 +162,20 @@ def record_registrations(
     skipped: Mapping[TableName, MeltlineError],
     unread: Collection[TableName],
 ) -> None:
-    """Remembers how each registration stands: those that were read, and those no longer there.
+    """Records the status of each registration: those that were read, and those that are gone.
 
     Args:
-        registrations: Where that is remembered.
+        registrations: The ledger of registrations.
         states: The tables that could be loaded.
-        listings: What each catalog holds that could be listed; of the others nothing changes.
+        listings: The content of each catalog that could be listed; for others nothing changes.
         now: Wall clock.
-        skipped: Why tables could not be read completely.
-        unread: Those of them of which something could not be read at all.
+        skipped: Errors of tables that could not be read completely.
+        unread: Skipped tables with a list or manifest that could not be read at all.
     """
     previous = registrations.all()
     seen = {(table.uuid, table.name): table for table in previous}
-    # Once everything was read, what a table shares is known; until then it may need any file. So
-    # may one with a new snapshot that nobody could read: `add_files` names files of any table.
+    # Once a table was read completely, its sharing is known; until then it may need any file. So
+    # may one with a new unreadable snapshot: `add_files` references files of any table.
     complete = {key for key, table in seen.items() if not table.incomplete}
     rows = {}
     for state in states:
@@ -190,7 +193,7 @@ def record_registrations(
 
 
 def _is_missed(table: KnownTable, listings: Mapping[str, CatalogListing]) -> bool:
-    """Whether a registration should be under its name; one that was let go stands nowhere."""
+    """Returns whether a registration should be under its name; not if its drop is finalized."""
     listing = listings.get(table.name.catalog)
     return listing is not None and (table.status != LET_GO or listing.of(table.name) is not None)
 
@@ -198,10 +201,10 @@ def _is_missed(table: KnownTable, listings: Mapping[str, CatalogListing]) -> boo
 def _missed(
     table: KnownTable, error: MeltlineError | None, states: Iterable[TableMetadata], now: datetime
 ) -> KnownTable:
-    """The row of a registration that was not read under its name.
+    """Returns the row of a registration that was not read under its name.
 
-    It cannot be read; or nothing, or another table, stands there, and it has left. Then its row
-    follows the table to its new name: metadata logs are cut one day.
+    The table cannot be read, or it left the name, which is free now or has another table. In that
+    case its row follows the table to its new name, because metadata logs are truncated.
     """
     if error and table.status != "gone":
         return _skipped(UNREADABLE, table, error, table)
@@ -215,6 +218,6 @@ def _missed(
 def _skipped(
     status: str, table: KnownTable, error: MeltlineError, seen: KnownTable | None
 ) -> KnownTable:
-    """The row of a table with something wrong: it says when it was last seen as a whole."""
+    """Returns the row of an incomplete table, with the time of its last complete observation."""
     observed_at = seen.observed_at if seen else table.observed_at
     return replace(table, status=status, observed_at=observed_at, error=error.message)

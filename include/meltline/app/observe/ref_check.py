@@ -1,8 +1,9 @@
-"""The look after an expiration: what each ref shows is what it showed before our commit (PX-4).
+"""Post-expiration check: each ref still resolves to the snapshot that it had before our commit.
 
-The commit is a compare-and-set that removes what was planned, and nothing else. That a catalog, or
-what stands before it, has done just that is not taken on trust: the metadata that came next is
-read, and held against the one that it replaced.
+`expire` calls it after its commits, and observe for open incidents. The commit is a
+compare-and-swap that removes what was planned, and nothing else. Whether a catalog, or a proxy
+before it, has done exactly that is verified: the metadata after the commit is read, and compared
+with the one before (PX-4).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,10 +28,10 @@ _NEXT = (
 
 
 def changed_heads(context: RunContext, plans: Sequence[Plan]) -> Mapping[str, HeadChanged]:
-    """Plans after whose commit a ref shows something else, each with its error, by its id.
+    """Returns an error for each plan whose commit changed what a ref resolves to, by plan id.
 
-    Each ref is an incident that stands until it leads back to that. Where metadata cannot be
-    read nothing is said: the observation that follows names it, and keeps the table.
+    Each ref is an incident until it resolves to its snapshot again. If metadata cannot be read,
+    nothing is reported: the next observation reports it, and keeps the table.
     """
     changes = load_concurrently(
         lambda plan: list(_look(context.catalogs, context.store, plan)), plans
@@ -45,9 +46,9 @@ def changed_heads(context: RunContext, plans: Sequence[Plan]) -> Mapping[str, He
 def still_changed_heads(
     incidents: IncidentLedger, states: Sequence[TableMetadata], *, ended: Collection[str]
 ) -> dict[str, str]:
-    """Why tables are kept whose refs show something else since our commit, by registration.
+    """Returns why tables with changed refs are kept, by registration.
 
-    An incident is over once the ref leads back to what it showed, or the table was let go.
+    An incident is over once the ref descends from its former snapshot, or the drop is finalized.
     """
     standing = standing_incidents(incidents, KIND)
     uuids = {incident.table_uuid for incident in standing}
@@ -56,7 +57,7 @@ def still_changed_heads(
 
 
 def _led_to(state: TableMetadata) -> Iterator[str]:
-    """The incidents of what a table's refs lead back to: those would be over."""
+    """Yields the ids of incidents that the current refs of a table would end."""
     for name, ref in state.refs.items():
         for snapshot in state.ancestry(ref.snapshot_id):
             yield _id(state.uuid, name, snapshot)
@@ -65,7 +66,7 @@ def _led_to(state: TableMetadata) -> Iterator[str]:
 def _look(
     catalogs: Mapping[str, Catalog], store: ObjectReader, plan: Plan
 ) -> Iterator[tuple[str, Snapshot, str]]:
-    """Each ref that shows something else, what it showed, and what it shows."""
+    """Yields each ref that changed, its snapshot before, and what it resolves to now."""
     if not plan.committed_base or not (plan.snapshots or plan.refs):
         return
     try:
@@ -88,10 +89,11 @@ def _moved(
 
 
 def _is_ours(plan: Plan, before: TableMetadata, after: TableMetadata) -> bool:
-    """Whether what came next took away what was planned and added nothing.
+    """Returns whether the next metadata removed what was planned and added nothing.
 
-    A run that was killed before its commit leaves the table to others: theirs may move any ref.
-    No commit of ours takes a snapshot from under a ref: Iceberg refuses one (RemoveSnapshots).
+    A run that was killed before its commit leaves the table to others, whose commits may move any
+    ref. No commit of ours removes a snapshot that a ref points at: Iceberg refuses that
+    (RemoveSnapshots).
     """
     if any(r.snapshot_id in plan.snapshots for n, r in before.refs.items() if n not in plan.refs):
         return False
@@ -100,7 +102,7 @@ def _is_ours(plan: Plan, before: TableMetadata, after: TableMetadata) -> bool:
 
 
 def _next(catalogs: Mapping[str, Catalog], store: ObjectReader, plan: Plan) -> TableMetadata | None:
-    """The table right after the commit; None where that is not told any more."""
+    """Returns the table right after the commit; None if the log does not have it any more."""
     current = catalogs[plan.table.catalog].location(plan.table)
     state = load_state(store, plan.table, current)
     line = [*state.metadata_log, current]
@@ -113,13 +115,13 @@ def _next(catalogs: Mapping[str, Catalog], store: ObjectReader, plan: Plan) -> T
 
 
 def _shown_by(state: TableMetadata, name: str) -> str:
-    """What a ref of a table shows."""
+    """Describes the snapshot that a table's ref resolves to."""
     snapshot = state.snapshots.get(state.refs[name].snapshot_id) if name in state.refs else None
     return "nothing" if snapshot is None else _shown(snapshot)
 
 
 def _shown(snapshot: Snapshot) -> str:
-    """What a ref to a snapshot shows: which, and with how many rows."""
+    """Describes a snapshot for the comparison: its id, its row count and its path."""
     rows = snapshot.summary.get(_ROWS, "unknown")
     return f"{snapshot.snapshot_id} of {rows} rows at {snapshot.files_key}"
 

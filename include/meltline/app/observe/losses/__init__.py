@@ -1,1 +1,1 @@
-"""What a table has lost since it was last seen: commits that vanished, and files that broke."""
+"""Losses of tables since the last observation: vanished commits and torn files."""

@@ -1,4 +1,7 @@
-"""Findings of `doctor --deep`: every head whose metadata files are missing or shorter than told."""
+"""Findings of `doctor --deep`: heads whose metadata files are missing or too short.
+
+It is apart from the other findings because it reads every table's manifests.
+"""
 
 from collections.abc import Iterable
 
@@ -12,7 +15,7 @@ from meltline.app.services import ReadContext
 
 
 def deep_findings(context: ReadContext) -> Iterable[Finding]:
-    """Looks at the files of every head of every table, without a JVM."""
+    """Checks the files of every head of every table, without a JVM."""
     if not context.control.database.is_prepared():
         return
     entries = list_catalogs(context.catalogs.values()).entries

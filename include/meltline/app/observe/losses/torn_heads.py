@@ -1,8 +1,8 @@
-"""Heads that broke after they were read: a manifest list or manifest is gone, or shorter.
+"""Detects torn heads: a manifest list or manifest is gone, or shorter than it was.
 
-The index knows what such a head refers to, so nothing of ours would fail; but no engine can read
-the table. A run looks at the heads that moved since the last one, and at a seventh of the others;
-`meltline doctor --deep` looks at all. It costs the read of a list and a size for each manifest.
+The index still has the files of such a head, so no step of ours would fail; but no engine can read
+the table. A run checks the heads that moved since the last one, and a seventh of the others.
+`meltline doctor --deep` checks all. A check costs a read of the list and a size for each manifest.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class HeadFiles:
     """Compares the metadata files of heads with the store.
 
     Attributes:
-        lengths: How long manifest lists were when they were read, as far as it is known.
+        lengths: Recorded lengths of manifest lists.
     """
 
     store: ObjectReader
@@ -39,7 +39,7 @@ class HeadFiles:
     lengths: Mapping[SnapshotKey, int] = field(default_factory=dict)
 
     def torn(self, uuid: str, snapshot: Snapshot) -> list[str]:
-        """Which files of a snapshot are missing or shorter, in words; empty where none is."""
+        """Describes the missing or too short files of a snapshot; empty if there are none."""
         try:
             sizes = self._sizes(SnapshotKey(uuid, snapshot.snapshot_id), snapshot)
         except MeltlineError as unreadable:
@@ -54,7 +54,7 @@ class HeadFiles:
         ]
 
     def _sizes(self, key: SnapshotKey, snapshot: Snapshot) -> dict[str, int]:
-        """The least size of each file; of manifests that are named inline nothing tells it."""
+        """Returns the least size of each file; 0 for inline manifests, whose size is unknown."""
         at, length = snapshot.manifest_list, self.lengths.get(key, 0)
         if not at:
             return dict.fromkeys(snapshot.inline_manifests, 0)
@@ -69,11 +69,11 @@ class HeadFiles:
 
 @dataclass(frozen=True)
 class TornHead:
-    """A head of a branch with files that are missing or shorter than they were.
+    """A head of a branch with missing or torn files.
 
     Attributes:
-        files: Which, in words.
-        next: The last good metadata file, and the command that leads back there.
+        files: Descriptions of the missing or torn files.
+        next: The last good metadata file, and the command that restores it.
     """
 
     state: TableMetadata
@@ -84,18 +84,18 @@ class TornHead:
 
     @property
     def object(self) -> str:
-        """The snapshot, by its table's name."""
+        """Names the snapshot, with its table."""
         return f"{self.state.name}@{self.snapshot.snapshot_id}"
 
     @property
     def message(self) -> str:
-        """What broke."""
+        """Describes the damage."""
         more = f", and {len(self.files) - _SHOWN} more" if len(self.files) > _SHOWN else ""
         return f"the head of {self.branch} cannot be read: {'; '.join(self.files[:_SHOWN])}{more}"
 
 
 def torn_heads(files: HeadFiles, states: Sequence[TableMetadata]) -> list[TornHead]:
-    """Every branch of some tables whose head has missing or torn files."""
+    """Returns every branch of some tables whose head has missing or torn files."""
     heads = [pair for state in states for pair in _heads(state)]
     distinct = {tuple(snapshot.as_written): (state, snapshot) for state, _, snapshot in heads}
     broken = load_concurrently(lambda pair: files.torn(pair[0].uuid, pair[1]), [*distinct.values()])
@@ -114,7 +114,7 @@ def _heads(state: TableMetadata) -> Iterator[tuple[TableMetadata, str, Snapshot]
 
 
 def _way_back(files: HeadFiles, state: TableMetadata, branch: str) -> str:
-    """The newest metadata file in which the branch was whole, and how it comes back."""
+    """Finds the newest metadata file in which the branch was intact, and how to restore it."""
     tried = {state.heads[branch]}
     for at in reversed(state.metadata_log):
         earlier = load_if_readable(files.store, state.name, at)
@@ -139,16 +139,16 @@ def _way_back(files: HeadFiles, state: TableMetadata, branch: str) -> str:
 def note_torn(
     context: RunContext, states: Iterable[TableMetadata], before: Iterable[KnownTable]
 ) -> bool:
-    """Looks at the heads whose turn it is. Returns whether an incident was raised.
+    """Checks the heads that are due. Returns whether an incident was raised.
 
     Args:
         context: The ports.
-        states: Every table that can be read.
-        before: Registrations as the last observation left them.
+        states: Every readable table.
+        before: Registrations as the last observation recorded them.
     """
     seen = {(row.uuid, row.name): row.metadata_location for row in before}
     now = context.clock.now()
-    # What is seen for the first time has just been read.
+    # New tables have just been read.
     old = [state for state in states if (state.uuid, state.name) in seen]
     due = [
         state
@@ -164,9 +164,9 @@ def note_torn(
 
 
 def is_due(uuid: str, now: datetime) -> bool:
-    """Whether it is a table's night: one of each seven, and another one each week.
+    """Returns whether a table is due tonight: one night of seven, shifted by one each week.
 
-    So where runs come once a week it is not the same tables' turn each time.
+    With weekly runs, different tables are then due each time.
     """
     day = now.toordinal()
     return (crc32(uuid.encode()) + day + day // _NIGHTS) % _NIGHTS == 0
@@ -175,9 +175,9 @@ def is_due(uuid: str, now: datetime) -> bool:
 def still_torn(
     context: RunContext, states: Sequence[TableMetadata], *, ended: Collection[str]
 ) -> dict[str, str]:
-    """Looks again at heads that were torn. Returns why tables are kept, by registration.
+    """Checks torn heads again. Returns why tables are kept, by registration.
 
-    An incident is over once the files are whole, or no branch has the snapshot as its head.
+    An incident is over once the files are intact, or no branch has the snapshot as its head.
     """
     standing = standing_incidents(context.control.incidents, KIND)
     uuids = {incident.table_uuid for incident in standing}

@@ -1,9 +1,9 @@
-"""Commits that vanish: a branch's head is gone, and no commit has moved or removed the branch.
+"""Detects vanished commits: a branch's head is gone, but no commit moved or removed the branch.
 
-Two engines that replace a table at once can do that, and so does a catalog that sets its pointer
-back. Iceberg itself never takes a snapshot from under a branch: first a commit moves the branch
-(rollback, fast-forward, replace) or removes it, then another one expires the snapshot. So the
-metadata files between the last observation and this one tell which it was.
+Two engines that replace a table concurrently can cause it, and so can a catalog that reverts its
+pointer. Iceberg itself never removes a snapshot while a branch points at it. First a commit moves
+the branch (rollback, fast-forward, replace) or removes it, then another one expires the snapshot.
+So the metadata files since the last observation show which of them happened.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,17 +40,17 @@ KIND = "CommitVanished"
 
 @dataclass(frozen=True)
 class MovedTable:
-    """A table that moved since the last observation, as that one left it.
+    """A table that moved since the last observation, as it was then.
 
     Attributes:
-        document: Its metadata then; None where the ledger never remembered it.
+        document: Its metadata then; None if the ledger never cached it.
     """
 
     row: KnownTable
     document: RememberedMetadata | None
 
     def state(self, store: ObjectReader) -> TableMetadata | None:
-        """The table then; None where nothing tells it any more."""
+        """Returns the table as it was; None if that is not known any more."""
         with suppress(MeltlineError):
             if self.document and (state := recalled(self.row.name, self.document)):
                 return replace(state, uuid=self.row.uuid)
@@ -59,14 +59,14 @@ class MovedTable:
         return replace(state, uuid=self.row.uuid) if state and is_its else None
 
     def keeps_its_heads(self, state: TableMetadata) -> bool:
-        """Whether the table still has each snapshot that a ref named."""
+        """Returns whether the table still has each snapshot that a ref pointed at."""
         if self.document is None:
             return False
         return ref_targets(self.document) - {None, -1} <= state.snapshots.keys()
 
 
 def moved_tables(context: RunContext, entries: Iterable[CatalogEntry]) -> list[MovedTable]:
-    """Tables that moved; the ledger remembers them until an observation replaces what it knows."""
+    """Returns tables that moved, from the ledger, before an observation overwrites its record."""
     current = {pointer.name: pointer.metadata_location for pointer in entries}
     rows = [row for row in context.control.registrations.all() if _has_moved(row, current)]
     documents = context.control.observations.documents([row.metadata_location for row in rows])
@@ -74,7 +74,7 @@ def moved_tables(context: RunContext, entries: Iterable[CatalogEntry]) -> list[M
 
 
 def _has_moved(row: KnownTable, current: Mapping[TableName, str]) -> bool:
-    """Whether another metadata file is current; dropped tables are emptied on purpose."""
+    """Returns whether another metadata file is current; dropped tables are emptied on purpose."""
     now = current.get(row.name, row.metadata_location)
     is_aside = row.is_ended or is_dropped_name(row.name.namespace)
     return now != row.metadata_location and not is_aside
@@ -83,12 +83,12 @@ def _has_moved(row: KnownTable, current: Mapping[TableName, str]) -> bool:
 def note_vanished(
     context: RunContext, before: Iterable[MovedTable], states: Sequence[TableMetadata]
 ) -> None:
-    """Raises an incident for each head that has vanished from its table.
+    """Raises an incident for each head that vanished from its table.
 
     Args:
         context: The ports.
-        before: Tables that moved since they were last seen.
-        states: Every table that can be read, as it is.
+        before: Tables that moved since the last observation.
+        states: Every readable table, as it is now.
     """
     now = {(state.name, state.table_uuid): state for state in states}
     pairs = [
@@ -117,11 +117,11 @@ def still_vanished(
     *,
     ended: Iterable[str],
 ) -> dict[str, str]:
-    """Why tables are kept of which a commit has vanished, by registration.
+    """Returns why tables with vanished commits are kept, by registration.
 
-    An incident is over once a table of the same lineage has the snapshot again, once it was
-    recovered, once its manifest list is gone, or once the registration was let go. One that has
-    left its name is retained among the dropped tables for its retention, and is over with that.
+    An incident is over in four cases: a table of the same lineage has the snapshot again, it was
+    recovered, its manifest list is gone, or the registration's drop is finalized. A table that left
+    its name stays among the dropped tables for its retention, and its incident ends with that.
     """
     incidents, now = context.control.incidents, context.clock.now()
     standing = standing_incidents(incidents, KIND)
@@ -140,20 +140,20 @@ def still_vanished(
 
 
 def _is_over(state: TableMetadata, now: datetime) -> bool:
-    """Whether it is a dropped table whose retention has ended."""
+    """Returns whether it is a dropped table whose retention has ended."""
     is_aside = is_dropped_name(state.name.namespace)
     drop = read_drop(state.name.catalog, state.properties) if is_aside else None
     return drop is not None and not drop.is_restorable(now)
 
 
 def end_vanished(context: ReadContext, uuid: str, snapshot: Snapshot) -> None:
-    """Ends the incident of a snapshot that a person has recovered."""
+    """Ends the incident of a snapshot that an operator has recovered."""
     standing = standing_incidents(context.control.incidents, KIND)
     end_incidents(context.control.incidents, standing, lambda i: i.id == _id(uuid, snapshot))
 
 
 def _present(states: Iterable[TableMetadata], lineages: Mapping[str, str]) -> set[str]:
-    """The incidents that some snapshots which stand would end, by id."""
+    """Returns the ids of incidents that current snapshots would end."""
     heirs: dict[str, list[str]] = {}
     for uuid, table_uuid in lineages.items():
         heirs.setdefault(table_uuid, []).append(uuid)
@@ -172,9 +172,9 @@ def _present(states: Iterable[TableMetadata], lineages: Mapping[str, str]) -> se
 def _vanished(
     store: ObjectReader, moved: MovedTable, state: TableMetadata
 ) -> Iterator[tuple[TableMetadata, Snapshot]]:
-    """Heads that a table had when it was last seen, and that it lost without a commit of its own.
+    """Yields heads that a table lost since the last observation without a commit of its own.
 
-    Where the log of metadata files was cut in between, nobody can tell, and nothing is said: a
+    If the metadata log was truncated in between, the cause is unknown, and nothing is reported: a
     busy table outgrows its log every day.
     """
     seen = None if moved.keeps_its_heads(state) else moved.state(store)
@@ -187,14 +187,14 @@ def _vanished(
     states = [_at(store, path, seen, state) for path in line]
     base, steps = states[0], [step for step in states if step is not None]
     for snapshot_id in sorted(missing):
-        # What the common past did not have yet was committed on the line that was left.
+        # A head that the common base lacks was committed on the abandoned history.
         is_left = base is None or snapshot_id not in base.snapshots
         if is_left or any(_loses(*step, snapshot_id) for step in pairwise(steps)):
             yield seen, seen.snapshots[snapshot_id]
 
 
 def _line(seen: TableMetadata, state: TableMetadata) -> list[str]:
-    """The metadata files from the newest one that both states go back to; empty without one."""
+    """Returns metadata files from the newest common one of both states; empty if none is common."""
     line = [*state.metadata_log, state.metadata_location]
     earlier = {location_key(path) for path in (*seen.metadata_log, seen.metadata_location)}
     shared = [place for place, path in enumerate(line) if location_key(path) in earlier]
@@ -204,20 +204,20 @@ def _line(seen: TableMetadata, state: TableMetadata) -> list[str]:
 def _at(
     store: ObjectReader, path: str, seen: TableMetadata, state: TableMetadata
 ) -> TableMetadata | None:
-    """A table at one of its metadata files; None where that cannot be read."""
+    """Returns a table at one of its metadata files; None if that cannot be read."""
     at_hand = (each for each in (seen, state) if each.metadata_location == path)
     return next(at_hand, None) or load_if_readable(store, state.name, path)
 
 
 def _loses(before: TableMetadata, after: TableMetadata, head: int) -> bool:
-    """Whether one commit takes a snapshot from under a branch that goes on."""
+    """Returns whether a commit removes the head of a branch and keeps the branch."""
     branches = [name for name, snapshot_id in before.heads.items() if snapshot_id == head]
     stay = any(name == MAIN or name in after.refs for name in branches)
     return stay and head in before.snapshots and head not in after.snapshots
 
 
 def _is_lost(store: ObjectReader, incident: Incident) -> bool:
-    """Whether another tool has deleted what a snapshot's files are known by."""
+    """Returns whether another tool has deleted a snapshot's manifest list or inline manifests."""
     *_, place = incident.id.split(" ", 3)
     try:
         return any(store.size(path) is None for path in place.split("\n"))
