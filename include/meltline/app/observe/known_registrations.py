@@ -1,8 +1,8 @@
 """Identifies registrations by both ledgers: the control ledger and the file ledger.
 
 Observe and `init` call it. The file ledger knows the paths of each registration's manifest lists.
-They distinguish what Iceberg's UUID and the metadata log cannot: a table whose paths were rewritten
-in place is another registration, though its log continues. They also identify tables for a new
+They distinguish what Iceberg's UUID and the metadata log cannot: a table whose paths a tool
+has rewritten is another registration, though its log continues. They also identify tables for a new
 control ledger: copies must not swap their ids (decision 028).
 """
 

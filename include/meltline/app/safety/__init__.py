@@ -1,1 +1,1 @@
-"""Permission to destroy: stop, arming, clock, epoch, vetoes, locks, and the audit of decisions."""
+"""Safety of destructive steps: stop, arming, clocks, epochs, vetoes, locks and audit."""

@@ -1,8 +1,8 @@
-"""Armed: whether anything may be destroyed in the hot catalog.
+"""Checks whether the hot catalog is armed, so that a run may destroy anything in it.
 
-Each step that destroys asks ledger and catalog, so that a task that is tried again asks again, and
-the ledger once more before each batch. Both must have the same person's word, for the warehouse as
-it is configured now.
+Every destructive step asks ledger and catalog, so a retried task asks again; the ledger is also
+asked before each batch. Both must have the same arming record, for the warehouse as it is
+configured now.
 """
 
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from meltline.domain.safe_text import quote
 from meltline.ports import Catalog, CatalogListing, ObjectReader, SwitchLedger
 
 ARMED = "meltline.armed"
-"""The namespace property that has the word, beside the epoch."""
+"""The namespace property with the arming record, beside the epoch."""
 
 
 @dataclass(frozen=True)
 class ArmingCheck:
-    """Whether anything may be destroyed, asked anew each time.
+    """Checks arming; nothing is cached.
 
     Attributes:
-        catalog: The hot one.
-        once: Why the run at hand may destroy all the same; empty where nobody has said so.
+        catalog: The hot catalog.
+        once: Why the current run may destroy in spite of it; empty without such an override.
     """
 
     config: Config
@@ -35,39 +35,39 @@ class ArmingCheck:
 
     @classmethod
     def of(cls, context: ReadContext) -> "ArmingCheck":
-        """For what a step or command is about to do."""
+        """Builds the check for a step or command."""
         hot = context.catalogs[context.config.hot]
         return cls(context.config, context.control.switch, hot, context.store, context.once)
 
     @property
     def warehouse(self) -> str:
-        """Where the hot catalog's tables lie."""
+        """The location of the hot catalog's tables."""
         return self.config.catalogs[self.config.hot].warehouse.rstrip("/")
 
     @property
     def is_sandbox(self) -> bool:
-        """Whether the mark of a sandbox arms the catalog, without `meltline arm`."""
+        """Whether a sandbox mark arms the catalog, without `meltline arm`."""
         return is_sandbox(self.config, self.store)
 
     def require(self, listing: CatalogListing | None = None) -> None:
-        """Refuses what would destroy.
+        """Refuses a destructive operation in a catalog that is not armed.
 
         Args:
-            listing: As `refusal` takes it.
+            listing: See `refusal`.
 
         Raises:
-            NotArmed: Nobody has armed the catalog, or not as it is now.
-            CatalogUnlistable: The catalog does not say.
+            NotArmed: The catalog is not armed, or not as it is configured now.
+            CatalogUnlistable: The catalog does not answer.
         """
         if (refused := self.refusal(listing)) is not None:
             raise refused
 
     def refusal(self, listing: CatalogListing | None = None) -> NotArmed | None:
-        """Why nothing may be destroyed; None where it may. Raises CatalogUnlistable.
+        """Returns why nothing may be destroyed; None if it is allowed. Raises CatalogUnlistable.
 
         Args:
-            listing: What the catalog had when the step began, for those who have asked it. The
-                ledger, which whoever disarms tells first, is asked in any case.
+            listing: The catalog's listing from the beginning of the step, if the caller has one.
+                The ledger, which a disarm changes first, is asked in any case.
         """
         if self.once or self.is_sandbox:
             return None
@@ -97,19 +97,19 @@ SANDBOX_MARK = ".meltline-sandbox"
 
 
 def sandbox_mark(config: Config) -> str:
-    """Where the mark of the hot warehouse lies, or would; empty where there is no such place."""
+    """Returns the path of the sandbox mark in the hot warehouse; empty if it has no location."""
     warehouse = config.catalogs[config.hot].warehouse.rstrip("/")
     return f"{warehouse}/{SANDBOX_MARK}" if warehouse else ""
 
 
 def is_marked(config: Config, store: ObjectReader) -> bool:
-    """Whether the hot warehouse bears the mark."""
+    """Returns whether the hot warehouse has the sandbox mark."""
     mark = sandbox_mark(config)
     return bool(mark) and store.size(mark) is not None
 
 
 def is_sandbox(config: Config, store: ObjectReader) -> bool:
-    """Whether configuration and warehouse both say that this is a sandbox."""
+    """Returns whether both configuration and warehouse declare a sandbox."""
     return config.sandbox and is_marked(config, store)
 
 
@@ -117,7 +117,7 @@ def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
     """Allows a simulated clock only in a configured and marked sandbox (docs/configure.md).
 
     Raises:
-        NotASandbox: The configuration or the warehouse does not say that it is one.
+        NotASandbox: The configuration or the warehouse does not declare one.
     """
     marked = is_marked(config, store)
     if not (config.sandbox and marked):
@@ -131,7 +131,7 @@ def require_sandbox(config: Config, store: ObjectReader, purpose: str) -> None:
 
 
 def _way_into_sandbox(config: Config, *, marked: bool) -> str:
-    """What is missing for a simulated clock, in the order in which it can be done."""
+    """Returns the missing steps towards a simulated clock, in order."""
     steps = [] if config.sandbox else [f"write `sandbox: true` in {config.path.name}"]
     if not marked:
         steps.append(

@@ -1,4 +1,7 @@
-"""The history of decisions: who set, dropped, held, approved what, when and why (PX-13)."""
+"""Writes and reads the audit log: who set, dropped, held or approved what, when and why (PX-13).
+
+Commands and steps call it for every decision.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,15 +24,15 @@ class AuditTrail:
 
     @classmethod
     def of(cls, context: ReadContext) -> "AuditTrail":
-        """The trail of a command or a step."""
+        """Returns the trail of a command or a step."""
         return cls(context.control.audit, context.who, context.clock)
 
     def add(self, action: str, subject: str, reason: str = "", detail: str = "") -> None:
-        """Records that something was done now."""
+        """Records one action, now."""
         self.add_all([(action, subject, reason, detail)])
 
     def add_all(self, entries: Iterable[tuple[str, str, str, str]]) -> None:
-        """Records several things, each an action, a subject, a reason and a detail."""
+        """Records several actions, each with its subject, reason and detail."""
         now = self.clock.now()
         self.log.add(*(AuditEntry(now, self.actor, *entry) for entry in entries))
 
@@ -47,13 +50,13 @@ APPROVE = "approve"
 def decisions(
     context: ReadContext, of: str = "", since: datetime | None = None
 ) -> Sequence[AuditEntry]:
-    """Decisions, oldest first.
+    """Returns decisions, oldest first.
 
     Args:
-        context: Where they are kept.
-        of: An object, however its name is quoted: a table with its snapshots and the plans about
-            it, or a namespace with all that is in it. Empty is everything.
-        since: From when.
+        context: Has the audit log.
+        of: An object, however its name is quoted: a table with its snapshots and plans, or a
+            namespace with its content. Empty means everything.
+        since: The earliest time.
     """
     entries = context.control.audit.entries(since=since)
     if not of:
@@ -63,7 +66,7 @@ def decisions(
 
 
 def _subject(control: ControlLedger, record: AuditEntry) -> str:
-    """What a decision is about; of a plan that was approved, its table."""
+    """Returns the subject of a decision; for an approved plan its table."""
     if record.action != APPROVE:
         return record.object
     try:

@@ -1,7 +1,7 @@
-"""Tells which tables in cold belong to this installation, and refuses those of another one.
+"""Identifies the tables in cold that belong to this installation, and refuses all others.
 
-Replication, drops, the archive and whatever reads them ask here. A copied lake has the same table
-UUIDs as its original: the mark of a table in cold names the installation that writes it.
+Replication, drops, the archive and everything that reads them call it. A copied lake has the same
+table UUIDs as its original: a mark in each cold table names the installation that writes it.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ColdOwner:
 
     @cached_property
     def installation(self) -> OwnInstallation:
-        """By the epochs that the control ledger has confirmed."""
+        """The installation, by the epochs that the control ledger has confirmed."""
         return OwnInstallation([epoch for epoch in self.epochs.since(0) if epoch.confirmed])
 
     @property
@@ -36,17 +36,17 @@ class ColdOwner:
         return {INSTALLATION: mark} if mark else {}
 
     def owns(self, state: TableMetadata) -> bool:
-        """Whether a table in cold has the mark of this installation."""
+        """Returns whether a table in cold has the mark of this installation."""
         if self.installation.has_written(mark_of(state)):
             return True
-        self.__dict__.pop("installation", None)  # a run may have begun an epoch since it was read
+        self.__dict__.pop("installation", None)  # a run may have begun an epoch since the read
         return self.installation.has_written(mark_of(state))
 
     def require(self, state: TableMetadata) -> None:
         """Refuses a table in cold that is not this installation's.
 
         Raises:
-            LedgerOutOfStep: It belongs to another installation, or nobody knows to which.
+            LedgerOutOfStep: It belongs to another installation, or its installation is unknown.
         """
         if not self.owns(state):
             raise mark_of(state).refusal(str(state.name), self.installation.mark)

@@ -1,9 +1,10 @@
-"""Raises the epoch: the catalog learns that something was decided, or is about to be destroyed.
+"""Raises the epoch: records in the catalog that a decision was made, or files will be destroyed.
 
-The ledger notes the new epoch, the catalog is set to it, for a destruction the storage roots are
-marked with it, and the ledger confirms it. What holds back,
-such as a stop, is stored before that, and what allows, such as an approval, after it. So whatever
-backup of the ledger comes back: either it has what holds back, or it does not know the epoch.
+Decisions and destructive steps call it. The ledger notes the new epoch, the catalog is set to it,
+and the ledger confirms it; before a destruction, the storage roots are marked with it too. A
+decision that restricts, such as a stop, is stored before that; one that permits, such as an
+approval, is stored after it. A restored backup of the ledger therefore either has the restriction,
+or does not know the catalog's epoch and is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +22,9 @@ from meltline.ports import CatalogListing
 from meltline.retries import until_done
 
 STOPPED = "meltline.stopped"
-"""The namespace property that says who has stopped everything, for a ledger that is adopted."""
+"""The namespace property that names who has stopped everything, for a ledger that is adopted."""
 
-_ATTEMPTS = 20  # of all that decide something at the same time
+_ATTEMPTS = 20  # enough for all concurrent decisions
 
 
 def raise_epoch(
@@ -34,20 +35,20 @@ def raise_epoch(
     *,
     marks_roots: bool = False,
 ) -> None:
-    """Begins an epoch: one compare-and-set of the hot catalog, and of each storage root.
+    """Begins an epoch with one compare-and-swap of the hot catalog, and of each storage root.
 
     Args:
-        context: Where the ledger and the catalog are.
-        why: What is decided, or about to be destroyed.
+        context: Has the ledger and the catalog.
+        why: The decision, or the destruction that follows.
         updates: Properties of the ledger's namespace that are set in the same step.
-        removals: Such as are removed.
-        marks_roots: Whether something is to be destroyed: the storage roots are marked then.
+        removals: Properties that are removed in it.
+        marks_roots: Whether files will be destroyed: the storage roots are then marked.
 
     Raises:
-        LedgerOutOfStep: The ledger is not the one that the catalog or a storage root belongs to.
+        LedgerOutOfStep: The catalog or a storage root belongs to another ledger.
         CatalogUnlistable: The catalog does not answer.
-        CatalogReadOnly: It cannot be changed.
-        CommitConflict: Others raised it first each time.
+        CatalogReadOnly: The catalog cannot be changed.
+        CommitConflict: Concurrent commands raised the epoch first in every attempt.
     """
     confirmed = [epoch for epoch in context.control.epochs.since() if epoch.confirmed]
     newest = max(confirmed, key=lambda epoch: epoch.number, default=None)
@@ -66,7 +67,7 @@ def raise_epoch(
             base = _caught_up(context)
             return None
         if newest_confirmed(context.control.epochs.since()) > epoch.number:
-            base = epoch.written  # what cannot compare and set may have lost a newer one to it
+            base = epoch.written  # without compare-and-swap, a newer one may have been lost
             return None
         if marks_roots:
             mark_roots(context, epoch)
@@ -88,10 +89,10 @@ def _restless(context: ReadContext) -> CommitConflict:
 
 
 def _caught_up(context: ReadContext) -> str | None:
-    """What the catalog says now. An epoch that was never confirmed is: a process has died.
+    """Returns the catalog's current epoch, and confirms it if a process died before it could.
 
-    It is compared in the catalog's own words: what the ledger keeps of an epoch is for people, and
-    a catalog that spells it otherwise could never be set again.
+    The comparison uses the catalog's own text. The ledger's text of an epoch is for display, and a
+    catalog that spells it differently could never be set again.
     """
     config = context.config
     listing = context.catalogs[config.hot].listing()
@@ -102,7 +103,7 @@ def _caught_up(context: ReadContext) -> str | None:
 
 
 def _next_epoch(context: ReadContext, why: str, above: int = 0) -> Epoch:
-    """An epoch that the ledger has noted, above all that it knows of and this number."""
+    """Notes a new epoch in the ledger, with a number above `above` and all known ones."""
     numbers = [epoch.number for epoch in context.control.epochs.since()]
     number, now = max([above, *numbers]) + 1, context.clock.now()
     epoch = Epoch(number, uuid4().hex, why, context.who, now)
@@ -116,7 +117,7 @@ def _set_properties(
     removals: Sequence[str],
     expected: Mapping[str, str | None],
 ) -> None:
-    """Sets properties of the ledger's namespace. What a driver says of it is put in our words."""
+    """Sets properties of the ledger's namespace, and translates driver errors."""
     config = context.config
     try:
         context.editors[config.hot].set_namespace_properties(
@@ -135,18 +136,18 @@ def _set_properties(
 
 
 def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation: int) -> None:
-    """Has the catalog and the storage roots belong to this ledger; nothing is armed then.
+    """Assigns the catalog and the storage roots to this ledger; nothing is armed afterwards.
 
     Another installation in the same catalog or roots is refused from then on.
 
     Args:
-        context: Where they are.
-        properties: The properties of the ledger's namespace as a person has seen them.
+        context: Has the catalog and the roots.
+        properties: The properties of the ledger's namespace, as the operator saw them.
         generation: The new generation, higher than either had.
 
     Raises:
-        CommitConflict: Something else stands there by now; nothing was adopted.
-        SetupMissing: The catalog has not kept what it answered yes to; nothing was adopted.
+        CommitConflict: The properties have changed since; nothing was adopted.
+        SetupMissing: The catalog did not keep a change that it acknowledged; nothing was adopted.
     """
     above = number_in(properties.get(EPOCH, ""))
     epoch = _next_epoch(context, f"{ADOPTED} {generation}", above)
@@ -159,7 +160,7 @@ def adopt_epoch(context: ReadContext, properties: Mapping[str, str], generation:
 
 
 def _require_kept(context: ReadContext, generation: int) -> None:
-    """Looks again: a ledger whose generation the catalog does not have refuses everything."""
+    """Verifies the generation in the catalog: without it the ledger would refuse everything."""
     config = context.config
     listing = context.catalogs[config.hot].listing()
     kept = listing.namespaces.get((config.ledger_namespace,), {})
@@ -176,12 +177,12 @@ def _require_kept(context: ReadContext, generation: int) -> None:
 
 @dataclass
 class RunEpoch:
-    """The epoch that a run begins before it destroys anything; one for all of its steps.
+    """The epoch that a run begins before it first destroys anything; one for all of its steps.
 
-    Whatever destroys asks here before each batch: this is where an unarmed catalog refuses.
+    Destructive steps call it before each batch: here an unarmed catalog is refused.
 
     Attributes:
-        listing: What the step knows the hot catalog to have; None where that is to be asked anew.
+        listing: The step's listing of the hot catalog; None to list it each time.
     """
 
     context: ReadContext
@@ -189,11 +190,11 @@ class RunEpoch:
     _is_raised: bool = False
 
     def require(self) -> None:
-        """Raises it, unless this run has.
+        """Raises the epoch, unless this run has done so.
 
         Raises:
             NotArmed: The catalog is not armed, or not any more.
-            MeltlineError: As `raise_epoch` does; nothing may go then.
+            MeltlineError: As `raise_epoch` does; nothing may be deleted then.
         """
         self.require_armed()
         require_own_roots(self.context)
@@ -208,5 +209,5 @@ class RunEpoch:
         self._is_raised = True
 
     def require_armed(self) -> None:
-        """Only asks. Raises as `ArmingCheck.require` does."""
+        """Checks arming only. Raises as `ArmingCheck.require` does."""
         ArmingCheck.of(self.context).require(self.listing() if self.listing else None)

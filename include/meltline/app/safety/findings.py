@@ -1,11 +1,11 @@
-"""What `doctor` tells of."""
+"""Findings of `doctor`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know. Level is `error`, `warning` or `info`."""
+    """One finding. Its level is `error`, `warning` or `info`."""
 
     level: str
     code: str

@@ -1,4 +1,7 @@
-"""Incidents: each stands until what it tells of is as it should be."""
+"""Incidents: open until the condition that they report is resolved.
+
+The checks of observe and purge raise them, and end them with these functions.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -6,14 +9,14 @@ from meltline.ports import Incident, IncidentLedger
 
 
 def standing_incidents(incidents: IncidentLedger, kind: str) -> list[Incident]:
-    """Those of one kind that have not ended."""
+    """Returns the open incidents of one kind."""
     return [incident for incident in incidents.all() if incident.kind == kind]
 
 
 def end_incidents(
     incidents: IncidentLedger, standing: Sequence[Incident], is_over: Callable[[Incident], bool]
 ) -> dict[str, str]:
-    """Ends those that are over. Returns why the tables of the others are kept, by registration."""
+    """Ends resolved incidents. Returns why the tables of the others are kept, by registration."""
     over = {incident.id for incident in standing if is_over(incident)}
     if over:
         incidents.end(sorted(over))

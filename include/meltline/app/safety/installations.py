@@ -1,8 +1,8 @@
-"""Finds other installations of Meltline that manage the same warehouse.
+"""Detects other installations of Meltline that manage the same warehouse.
 
-Each storage root has a mark: the epoch of the run that last destroyed something. A ledger that
-does not know that epoch is of a copied installation, or of one that was restored. In the hot
-catalog, each namespace with a generation belongs to an installation.
+Preconditions, epochs and `init` call it. Each storage root has a mark: the epoch of the run that
+last destroyed something. A ledger that does not know that epoch belongs to a copied or restored
+installation. In the hot catalog, each namespace with a generation belongs to an installation.
 """
 
 import platform
@@ -18,16 +18,16 @@ from meltline.retries import until_done
 
 _MARK = ".meltline-installation"
 _SUPERSEDED = "meltline.superseded-by"
-_ATTEMPTS = 20  # of all runs of one installation that begin at the same time
+_ATTEMPTS = 20  # enough for all runs of one installation that begin concurrently
 
 
 @dataclass(frozen=True)
 class Installation:
-    """An installation of which our ledger knows nothing.
+    """An installation that our ledger does not know.
 
     Attributes:
         place: The storage root or namespace that names it.
-        note: Its last epoch there; empty where it has had none.
+        note: Its last epoch there; empty if it had none.
     """
 
     place: str
@@ -35,7 +35,7 @@ class Installation:
 
     @property
     def refusal(self) -> LedgerOutOfStep:
-        """The error for whatever would destroy something beside it."""
+        """Returns the error for a destructive step in its warehouse."""
         return LedgerOutOfStep(
             "another installation manages this warehouse",
             object=self.place,
@@ -47,22 +47,22 @@ class Installation:
 
 
 def require_alone(context: ReadContext, listing: CatalogListing | None = None) -> None:
-    """Refuses where another installation manages the catalog or one of the storage roots.
+    """Refuses if another installation manages the catalog or one of the storage roots.
 
     Args:
         context: The configuration, the ledger and the store.
-        listing: What the hot catalog had a while ago, for those who have asked it anyway.
+        listing: An earlier listing of the hot catalog, if the caller has one.
 
     Raises:
-        LedgerOutOfStep: Which installation.
-        StoreRefused: A root does not say.
+        LedgerOutOfStep: Another installation manages it; the error names that one.
+        StoreRefused: The mark of a root cannot be read.
     """
     for installation in other_installations(context, listing):
         raise installation.refusal
 
 
 def require_own_roots(context: ReadContext) -> None:
-    """Refuses where another installation has marked a storage root. Raises as `require_alone`."""
+    """Refuses if another installation has marked a storage root. Raises as `require_alone`."""
     for installation in _in_roots(context):
         raise installation.refusal
 
@@ -106,16 +106,16 @@ def _knows(context: ReadContext, stated: str) -> bool:
 
 
 def require_typed(context: ReadContext, typed: str) -> None:
-    """Refuses to take over from another installation until a person has typed its ids.
+    """Refuses to replace another installation unless an operator has typed its ids.
 
-    It has several where places know of different epochs, as after a run that was killed.
+    It has several ids if catalog and roots have different epochs, as after a run that was killed.
 
     Args:
         context: The configuration, the ledger and the store.
         typed: The ids, separated by commas.
 
     Raises:
-        UsageInvalid: The ids of that installation, and what it did last.
+        UsageInvalid: An id is missing; the error has the ids and the last activity.
     """
     installations = list(other_installations(context))
     ids = sorted({installation.note.id for installation in installations})
@@ -131,15 +131,15 @@ def require_typed(context: ReadContext, typed: str) -> None:
 
 
 def take_over(context: ReadContext, epoch: Epoch, removals: Sequence[str]) -> None:
-    """Makes this ledger the only one of its warehouse: every other is refused from then on.
+    """Makes this ledger the only one of its warehouse: all others are refused from then on.
 
     Args:
-        context: Where the catalog and the roots are.
-        epoch: The epoch that was noted for it; the roots are marked with it.
-        removals: Properties that other ledgers' namespaces lose beside their epoch.
+        context: Has the catalog and the roots.
+        epoch: The noted epoch; the roots are marked with it.
+        removals: Properties that other ledgers' namespaces lose besides their epoch.
 
     Raises:
-        CommitConflict: The other installation is at work at this moment.
+        CommitConflict: The other installation changed something concurrently.
         StoreRefused: A root cannot be read or written.
     """
     hot = context.config.hot
@@ -157,11 +157,11 @@ def take_over(context: ReadContext, epoch: Epoch, removals: Sequence[str]) -> No
 
 
 def mark_roots(context: ReadContext, epoch: Epoch) -> None:
-    """Marks each storage root with an epoch, unless a later one of this ledger stands there.
+    """Marks each storage root with an epoch, unless it has a later one of this ledger.
 
     Raises:
         LedgerOutOfStep: Another installation has marked it.
-        CommitConflict: Other runs marked it first each time.
+        CommitConflict: Concurrent runs marked it first in every attempt.
         StoreRefused: It cannot be read or written.
     """
     for root in context.config.roots:

@@ -1,10 +1,10 @@
-"""Owner guards: tables whose owners forbid that their files are deleted.
+"""Owner guards: tables whose owners forbid deleting their files.
 
-`gc.enabled=false` is the format's only statement that others may need a table's files. Meltline
-sets it too, on tables that share files, and records that in the control ledger. A setting without
-such a record is the owner's: the table is only observed, until a person overrides it (decision
-052). The same records say whose manifests a person trusts although the totals contradict them
-(decision 004).
+All reads of tables check them; `attach` and clones set them. `gc.enabled=false` is the format's
+only statement that others may need a table's files. Meltline sets it too, on tables that share
+files, and records that in the control ledger. A setting without such a record is the owner's: the
+table is only observed, unless an operator overrides it (decision 052). The same records have the
+tables whose manifests an operator trusts although their totals are contradictory (decision 004).
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -27,11 +27,11 @@ from meltline.ports import CONTRADICTORY, Decisions, GuardKind, GuardReader, Gua
 
 @dataclass(frozen=True)
 class OwnerGuards:
-    """What the control ledger knows of guards, by registration.
+    """The guards in the control ledger, by registration.
 
     Attributes:
-        recorded: Those on which Meltline has set `gc.enabled=false`.
-        overridden: Those whose owner's setting a person has overridden.
+        recorded: Registrations on which Meltline has set `gc.enabled=false`.
+        overridden: Registrations whose owner's setting an operator has overridden.
     """
 
     recorded: Collection[str]
@@ -46,22 +46,22 @@ class OwnerGuards:
         return cls(of_kind[GuardKind.SET], of_kind[GuardKind.OVERRIDDEN])
 
     def of(self, state: TableMetadata) -> str:
-        """The property by which the owner forbids deletions; empty where nothing does."""
+        """Returns the property by which the owner forbids deletions; empty if none does."""
         setting = owner_guard(state.properties, recorded=state.uuid in self.recorded)
         return "" if setting == GC and state.uuid in self.overridden else setting
 
     def among(self, states: Iterable[TableMetadata]) -> frozenset[str]:
-        """Those of some tables whose owner forbids deletions, by UUID."""
+        """Returns the UUIDs of tables whose owner forbids deletions."""
         return frozenset(state.uuid for state in states if self.of(state))
 
 
 def trusted_tables(guards: GuardReader, states: Iterable[TableMetadata] = ()) -> frozenset[str]:
-    """Tables whose manifests a person trusts, whatever their totals say, by UUID.
+    """Returns the UUIDs of tables whose manifests an operator trusts in spite of their totals.
 
     Args:
-        guards: Where that is recorded.
-        states: Tables as they are now: a share of a trusted table is trusted with it as long as it
-            has lists of that table alone.
+        guards: Has the records.
+        states: Current tables. A share of a trusted table is trusted too, as long as all its lists
+            are also that table's.
     """
     trusted = frozenset(r.table_uuid for r in guards.guards() if r.kind is GuardKind.TRUSTED)
     by_uuid = grouped(states if trusted else (), lambda state: state.uuid)
@@ -75,13 +75,13 @@ def trusted_tables(guards: GuardReader, states: Iterable[TableMetadata] = ()) ->
 
 
 def _lists(state: TableMetadata) -> Iterator[tuple[str, ...]]:
-    """Where a table's reachable sets are written down."""
+    """Yields the reachable sets of a table, as they are written down."""
     return (snapshot.as_written for snapshot in state.snapshots.values())
 
 
 @dataclass(frozen=True)
 class GuardLog:
-    """Records what happens to the guards of registrations."""
+    """Records events of registrations' guards."""
 
     decisions: Decisions
     clock: Clock
@@ -89,7 +89,7 @@ class GuardLog:
 
     @classmethod
     def of(cls, context: ReadContext) -> "GuardLog":
-        """The log of a command or run."""
+        """Returns the log of a command or run."""
         return cls(context.control.decisions, context.clock, context.who)
 
     def sets(self, table_uuid: str) -> None:
@@ -98,21 +98,21 @@ class GuardLog:
         self.save(table_uuid, GuardKind.SET, "it shares files")
 
     def save(self, table_uuid: str, kind: GuardKind, reason: str) -> None:
-        """Records anything else."""
+        """Records any other event."""
         record = GuardRecord(table_uuid, kind, self.who, reason, self.clock.now())
         self.decisions.save_guard(record)
 
 
 def trust(context: ReadContext, name: TableName, reason: str) -> None:
-    """Has the totals of a table's snapshots count for nothing; its manifests are still read twice.
+    """Ignores the totals of a table's snapshots; its manifests are still read twice.
 
     Args:
-        context: Where that is recorded.
-        name: A table that a run has found to contradict itself.
+        context: Has the records.
+        name: A table that a run has found contradictory.
         reason: Why its manifests are right.
 
     Raises:
-        UsageInvalid: There is no reason, or no run has found a contradiction.
+        UsageInvalid: The reason is missing, or no run has found a contradiction.
         MeltlineError: The epoch cannot be raised.
     """
     found = [row for row in context.control.registrations.all() if row.name == name]
@@ -132,10 +132,10 @@ def trust(context: ReadContext, name: TableName, reason: str) -> None:
 
 
 def override(context: ReadContext, state: TableMetadata, reason: str) -> None:
-    """Has Meltline delete in spite of a table's `gc.enabled=false`; one registration alone.
+    """Overrides the owner's `gc.enabled=false` for one registration, so that its files are deleted.
 
     Raises:
-        UsageInvalid: There is no reason, or the owner forbids it to Meltline itself.
+        UsageInvalid: The reason is missing, or the owner forbids it to Meltline itself.
         MeltlineError: The epoch cannot be raised.
     """
     name = state.name

@@ -1,4 +1,7 @@
-"""What must hold before anything is destroyed: no stop, a trusted clock, the right ledger."""
+"""Preconditions of every destructive step: no stop, trusted clocks, the right ledger.
+
+Steps check them at their start and before each batch. Each check raises its own error.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -20,10 +23,10 @@ _PROBE = ".meltline-clock"
 
 
 def require_prepared(context: ReadContext) -> None:
-    """Refuses before `meltline init` has been run.
+    """Refuses to run before `meltline init`.
 
     Raises:
-        SetupMissing: There is no control ledger, or one of another version.
+        SetupMissing: The control ledger is missing, or has another version.
     """
     if not context.control.database.is_prepared():
         raise SetupMissing(
@@ -39,7 +42,7 @@ def require_go(ledger: SwitchLedger) -> None:
     """Refuses while `meltline stop` is in force. Checked before each commit and delete batch.
 
     Raises:
-        Stopped: Somebody holds everything back.
+        Stopped: An operator has stopped everything.
     """
     switch = ledger.stopped()
     if switch is not None:
@@ -53,21 +56,21 @@ def require_go(ledger: SwitchLedger) -> None:
 
 
 def require_generation(context: ReadContext, listing: CatalogListing | None = None) -> None:
-    """Refuses when ledger, catalog and storage roots do not belong together (docs/safety.md).
+    """Refuses if ledger, catalog and storage roots do not belong together (docs/safety.md).
 
     Raises:
-        LedgerOutOfStep: The ledger was lost, an old backup of it came back, or another
-            installation manages the warehouse.
+        LedgerOutOfStep: The ledger was lost, is an old backup, or another installation manages the
+            warehouse.
     """
     standing_epoch(context, listing)
     require_alone(context, listing)
 
 
 def require_datable(context: ReadContext) -> None:
-    """Refuses to look at anything where what is seen would be dated wrongly, or in a wrong ledger.
+    """Refuses to observe if the observations would be dated wrongly or stored in a wrong ledger.
 
     Raises:
-        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+        LedgerOutOfStep: The ledger was lost, or is an old backup.
         ClockRefused: The clock is behind the ledger.
     """
     require_generation(context)
@@ -75,17 +78,17 @@ def require_datable(context: ReadContext) -> None:
 
 
 def standing_epoch(context: ReadContext, listing: CatalogListing | None = None) -> Epoch | None:
-    """The epoch at which the catalog stands, which the ledger knows; None before the first one.
+    """Returns the catalog's epoch, which the ledger must know; None before the first one.
 
-    A catalog that was set and not confirmed is taken for set: the process died in between.
+    An epoch that was set and not confirmed counts as set: the process died in between.
 
     Args:
-        context: Where both are.
-        listing: What the hot catalog had a while ago, for those who have asked it anyway. Where it
-            does not fit, the catalog is asked again.
+        context: Has ledger and catalog.
+        listing: An earlier listing of the hot catalog, if the caller has one. If it does not match,
+            the catalog is listed again.
 
     Raises:
-        LedgerOutOfStep: The ledger was lost, or an old backup of it came back.
+        LedgerOutOfStep: The ledger was lost, or is an old backup.
     """
     config = context.config
     since = newest_confirmed(context.control.epochs.since())
@@ -122,24 +125,24 @@ def _require_same_generation(context: ReadContext, properties: Mapping[str, str]
 
 
 def require_clock(context: ReadContext, behind: timedelta = timedelta(0)) -> None:
-    """Refuses a clock that lies: behind the ledger, or off the store's or the database's.
+    """Refuses a wrong clock: behind the ledger, or different from the store's or the database's.
 
     Args:
-        context: Where the clocks are.
-        behind: By how much it may be behind the ledger.
+        context: Has the clocks.
+        behind: The tolerance against the ledger.
 
     Raises:
-        ClockRefused: Which clock disagrees, and by how much.
+        ClockRefused: A clock disagrees; the error says which, and by how much.
     """
     require_not_behind(context, behind)
     require_other_clocks(context)
 
 
 def require_not_behind(context: ReadContext, behind: timedelta = CLOCK_TOLERANCE) -> None:
-    """Refuses a clock that is behind the ledger: what it would record were over too early.
+    """Refuses a clock behind the ledger: retention of what it records would end too early.
 
     Raises:
-        ClockRefused: It is, by more than that.
+        ClockRefused: It is behind by more than the tolerance.
     """
     now, newest = context.clock.now(), context.control.database.newest_time()
     if newest is None or now >= newest - behind:
@@ -158,13 +161,13 @@ def require_not_behind(context: ReadContext, behind: timedelta = CLOCK_TOLERANCE
 
 
 def present(context: ReadContext) -> datetime:
-    """Now, and never before what the ledger has seen: from it on what departs has to wait."""
+    """Returns the current time, or the ledger's newest if later: failsafe starts from it."""
     now, newest = context.clock.now(), context.control.database.newest_time()
     return now if newest is None else max(now, newest)
 
 
 def require_other_clocks(context: ReadContext) -> None:
-    """Refuses a clock that is off the store's or the database's. Raises ClockRefused."""
+    """Refuses a clock that differs from the store's or the database's. Raises ClockRefused."""
     if context.clock.simulated:
         return
     clocks = {"the database": context.control.database.now()}
@@ -176,25 +179,25 @@ def require_other_clocks(context: ReadContext) -> None:
 
 
 def keeps_our_time(context: ReadContext) -> bool:
-    """Whether the store's clock is ours: not that of a sandbox whose time is of another day."""
+    """Returns whether the store's clock agrees with ours; a simulated one may differ by days."""
     store_now = _store_now(context)
     return store_now is not None and abs(store_now - context.clock.now()) <= CLOCK_TOLERANCE
 
 
 def _store_now(context: ReadContext) -> datetime | None:
-    """The store's own time, by an object that is written; None where there is no place for one."""
+    """Returns the store's time, from an object written there; None without a warehouse location."""
     warehouse = context.config.catalogs[context.config.hot].warehouse
     return write_probe(context.writer, context.remover, warehouse)
 
 
 def write_probe(writer: ObjectWriter, remover: ObjectRemover, warehouse: str) -> datetime | None:
-    """Writes an object to a warehouse and takes it away again.
+    """Writes an object to a warehouse and deletes it again.
 
     Returns:
-        When it was written, by the store; None where the warehouse is the catalog's own matter.
+        The store's time of the write; None if the catalog alone knows the warehouse.
 
     Raises:
-        StoreRefused: It cannot be written.
+        StoreRefused: The object cannot be written.
     """
     if not warehouse:
         return None

@@ -1,9 +1,9 @@
-"""Files that are wanted back: taken from purging before the file ledger can say so.
+"""Purge vetoes: protect the files of a snapshot from purging before the file ledger is updated.
 
 Hold, rollback, branch, undrop and recover start no JVM, and only Spark writes the file ledger. So
-they take the lock of the table's group, leave a word in the control ledger for the snapshot whose
-files they want, and refuse where a purge has claimed one. Planning a purge, its gate and its last
-proof obey that word; the next step that plans a purge turns it into cancelled departures.
+they lock the table's sharing group, record a veto for the snapshot in the control ledger, and
+refuse if a purge has claimed one of its files. Purge planning, its gate and its recheck obey the
+veto; the next step that plans a purge turns it into cancelled departures.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,12 +28,12 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class WantedFiles:
-    """What may not be purged because somebody wants it.
+    """Files that purge vetoes protect.
 
     Attributes:
-        keys: Locations, in the form in which they are compared.
-        blind: Why the files of some snapshot are not known, by its table's UUID: nothing of that
-            table's group may be purged.
+        keys: Location keys of the files.
+        blind: Why the files of a snapshot are unknown, by its table's UUID: no file of
+            its sharing group may be purged.
     """
 
     keys: frozenset[str]
@@ -41,11 +41,11 @@ class WantedFiles:
 
 
 def files_of(store: ObjectReader, manifests: ManifestReader, veto: PurgeVeto) -> set[str]:
-    """Everything that a snapshot names, as written; read from its own files.
+    """Returns all paths that a snapshot references, as written, from its own files.
 
     Raises:
         MetadataUnreadable: Its manifest list or a manifest cannot be read.
-        FileNotFoundError: One of them is not there.
+        FileNotFoundError: One of them does not exist.
         StoreRefused: The store does not answer.
     """
     refs: Sequence[ManifestFile] = [ManifestFile(path, 0) for path in veto.inline_manifests]
@@ -61,7 +61,7 @@ def files_of(store: ObjectReader, manifests: ManifestReader, veto: PurgeVeto) ->
 def wanted_files(
     store: ObjectReader, manifests: ManifestReader, rows: Sequence[PurgeVeto]
 ) -> WantedFiles:
-    """What these words protect."""
+    """Returns the files that some vetoes protect."""
     keys: set[str] = set()
     blind: dict[str, str] = {}
     for row in rows:
@@ -79,10 +79,10 @@ def settle_wanted_back(
     departures: DepartureLog,
     trail: AuditTrail,
 ) -> WantedFiles:
-    """Cancels the departures of what is wanted back, and forgets the words that are done.
+    """Turns vetoes into cancelled departures, and removes the vetoes that are done.
 
     Returns:
-        What could not be settled: it stays protected as it is.
+        The files of vetoes that could not be processed: they stay protected.
     """
     unsettled: list[PurgeVeto] = []
     for row in vetoes.all():
@@ -90,7 +90,7 @@ def settle_wanted_back(
             paths = sorted(files_of(store, manifests, row))
         except FileNotFoundError:
             if row.manifest_list and store.size(row.manifest_list) is None:
-                # Without its list nobody can tell, or ever use, what the snapshot named.
+                # Without its list, the snapshot's files are unknown, and it can never be used.
                 _forget(vetoes, trail, row, "its manifest list is gone")
             else:
                 unsettled.append(row)
@@ -112,7 +112,7 @@ def _forget(vetoes: VetoLedger, trail: AuditTrail, row: PurgeVeto, why: str) -> 
 
 @contextmanager
 def group_locks(context: ReadContext, uuids: Collection[str], purpose: str) -> Iterator[None]:
-    """Holds the locks of the groups of some tables: no lifecycle change meanwhile (PX-9).
+    """Takes the locks of the sharing groups of some tables against lifecycle changes (PX-9).
 
     Raises:
         LockHeld: A run works on one of them and did not end within `limits.lock-wait`.
@@ -127,7 +127,7 @@ def group_locks(context: ReadContext, uuids: Collection[str], purpose: str) -> I
 
 
 def veto_for(context: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -> PurgeVeto:
-    """A snapshot in the form in which its files are named; recorded nowhere."""
+    """Builds a veto for a snapshot, without recording it."""
     return PurgeVeto(
         id="",
         table_uuid=uuid,
@@ -144,10 +144,10 @@ def veto_for(context: ReadContext, uuid: str, snapshot: Snapshot, reason: str) -
 def snapshot_kept(
     context: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
 ) -> Iterator[None]:
-    """Keeps a snapshot's files from being purged, from now on until a step has settled it.
+    """Protects a snapshot's files from purging until a step has processed the veto.
 
-    The word comes first and the look at the claims after it: a purge claims first and looks at
-    the words after that. So one of the two always sees the other, whoever holds the lock.
+    The veto is written first and the claims are read after it; a purge claims first and reads the
+    vetoes after that. So one of the two always sees the other, regardless of locks.
 
     Raises:
         LockHeld: A run works on the table.
@@ -168,11 +168,11 @@ def snapshot_kept(
 def snapshot_unclaimed(
     context: ReadContext, uuid: str, snapshot: Snapshot, purpose: str
 ) -> Iterator[None]:
-    """No run works on a table meanwhile, and no purge has begun to delete files of a snapshot.
+    """Locks a table's group, and refuses if a purge has begun to delete files of a snapshot.
 
-    For a snapshot that the table has and keeps: a purge that claims its files after this look
-    finds it there, so it needs no word. One that stayed behind would make gates refuse when the
-    snapshot leaves before a run has settled it.
+    It is for a snapshot that the table has and keeps. A purge that claims its files later finds the
+    snapshot in the table, so no veto is needed. A leftover veto would make gates refuse if the
+    snapshot leaves before a run has processed it.
 
     Raises:
         LockHeld: A run works on the table.
@@ -194,7 +194,7 @@ def _refuse_claimed_of(context: ReadContext, row: PurgeVeto) -> None:
 
 
 def claimed_of(context: ReadContext, uuids: Collection[str]) -> list[str]:
-    """Files of some tables, or of those that share files with them, that a purge has claimed."""
+    """Returns claimed files of some tables, and of tables that share files with them."""
     groups = Groups(context.control.registrations.sharing())
     members = groups.together(uuids)
     claimed = context.control.claims.paths()
@@ -203,7 +203,7 @@ def claimed_of(context: ReadContext, uuids: Collection[str]) -> list[str]:
 
 
 def refuse_claimed(paths: Sequence[str], purpose: str) -> None:
-    """Raises FilesClaimed, naming the files, where there are any."""
+    """Raises FilesClaimed, with the files, if there are any."""
     if not paths:
         return
     names = ", ".join(sorted(paths)[:_SHOWN])

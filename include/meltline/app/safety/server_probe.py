@@ -1,11 +1,12 @@
-"""Probe: finds out whether tables behind a server can be managed, and has the catalog keep that.
+"""Probes a catalog server: finds out whether its tables can be managed, and stores the verdict.
 
-A server may delete a dropped table's files minutes after the drop. So the verdict stays open until
-a second check finds them: `doctor --probe-catalog` or the first run after it is due makes it.
+`doctor --probe-catalog` and runs call it. A server may delete a dropped table's files minutes after
+the drop. So the verdict stays open until a second check finds them: the command, or the first run
+after it is due, makes it.
 
-The verdict stands in the catalog itself, as a property of the ledger's namespace, with what the
-server said of itself then. Behind the same name may stand another server tomorrow, or another
-release of it: nothing of its tables expires until it is probed too (decision 048).
+The verdict is stored in the catalog itself, as a property of the ledger's namespace, with the
+server's description at that time. Another server, or another release, may answer under the same
+name tomorrow: nothing of its tables expires until it is probed too (decision 048).
 """
 
 import json
@@ -22,7 +23,7 @@ from meltline.domain.units import format_instant, parse_instant
 from meltline.ports import CatalogListing, ProbedFact
 
 PROBED = "meltline.probed"
-"""The namespace property that has the verdict."""
+"""The namespace property with the verdict."""
 
 
 SECOND_CHECK_AFTER = timedelta(minutes=10)
@@ -31,15 +32,15 @@ _TEXTS = ("reason", "server", "at", "dropped", "checked")
 
 @dataclass(frozen=True)
 class ServerVerdict:
-    """What a probe came to.
+    """Verdict of a probe.
 
     Attributes:
-        reason: Why its tables are not managed; empty where they are.
-        server: What the server said of itself, as `CatalogListing.server`.
-        at: When, in UTC.
-        half_seen: Where its tables may lie, if it shows only a part of them.
+        reason: Why its tables are not managed; empty if they are.
+        server: The server's description, as `CatalogListing.server`.
+        at: The time of the probe, in UTC.
+        half_seen: Possible locations of its tables, if it shows only a part of them.
         dropped: The metadata file of a scratch table that the probe dropped; empty once the second
-            check has looked for it.
+            check has searched for it.
         checked: When a second check found such a file untouched, in UTC; empty before the first.
     """
 
@@ -57,17 +58,17 @@ class ServerVerdict:
 
     @property
     def due(self) -> datetime:
-        """When the second check is due: servers delete in the background, within minutes."""
+        """The due time of the second check: servers delete in the background, within minutes."""
         return parse_instant(self.at) + SECOND_CHECK_AFTER
 
     @property
     def written(self) -> str:
-        """As the catalog keeps it."""
+        """The text that the catalog stores."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def read(cls, text: str) -> "ServerVerdict | None":
-        """What `written` was; None where it is anything else."""
+        """Parses `written`; None if it is invalid."""
         try:
             fields = json.loads(text)
             half_seen = tuple(map(str, fields.get("half_seen", ())))
@@ -82,27 +83,27 @@ HALF_SEEN = "it shows one of its own branches only, and nobody can tell what the
 
 
 def half_seen_by(config: Config, listing: CatalogListing) -> tuple[str, ...]:
-    """Where a catalog shows only a part: by its own word, or by what a probe once came to.
+    """Returns the half-seen locations of a catalog, from its listing or from an earlier probe.
 
-    What is behind the same name now may be another server; its places are not safe by that.
+    Another server may answer under the same name now; that does not make the locations safe.
     """
     verdict = verdict_of(config, listing)
     return listing.half_seen or (verdict.half_seen if verdict else ())
 
 
 def verdict_of(config: Config, listing: CatalogListing) -> ServerVerdict | None:
-    """The verdict that a catalog keeps; None where its server was never probed."""
+    """Returns the verdict that a catalog stores; None if its server was never probed."""
     properties: Mapping[str, str] = listing.namespaces.get((config.ledger_namespace,), {})
     return ServerVerdict.read(properties.get(PROBED, ""))
 
 
 def unmanaged_reason(config: Config, name: str, listing: CatalogListing) -> str:
-    """Why nothing of a catalog's tables expires or is let go; empty where it does.
+    """Returns why nothing of a catalog's tables expires or is finalized; empty if they are managed.
 
     Args:
-        config: Names the catalog's type, and the namespace of the ledger.
+        config: Has the catalog's type, and the ledger's namespace.
         name: The catalog.
-        listing: What it has.
+        listing: Its listing.
     """
     catalog: CatalogConfig = config.catalogs[name]
     if not catalog.server_commits:
@@ -120,7 +121,7 @@ def unmanaged_reason(config: Config, name: str, listing: CatalogListing) -> str:
 
 
 def is_probe_open(config: Config, listing: CatalogListing) -> bool:
-    """Whether a catalog is not managed for no other reason than a second check to come."""
+    """Returns whether a pending second check is the only reason not to manage a catalog."""
     verdict = verdict_of(config, listing)
     is_same = verdict is not None and verdict.server == listing.server
     return verdict is not None and is_same and verdict.is_open and not listing.half_seen
@@ -134,9 +135,9 @@ class Probed:
     """The result of a probe.
 
     Attributes:
-        catalog: Whose server was probed.
-        facts: Questions and answers; none where the second check alone was made.
-        verdict: What the catalog keeps of it.
+        catalog: The catalog whose server was probed.
+        facts: Questions and answers; empty if only the second check was made.
+        verdict: The verdict that the catalog stores.
     """
 
     catalog: str
@@ -145,12 +146,12 @@ class Probed:
 
     @property
     def waits_until(self) -> str:
-        """When the second check is due; empty where none is needed before tables are managed."""
+        """The due time of the second check; empty if none is needed before tables are managed."""
         return format_instant(self.verdict.due) if self.verdict.is_open else ""
 
     @property
     def sentence(self) -> str:
-        """The consequence, for a person."""
+        """Describes the consequence, for output."""
         if self.verdict.reason:
             return f"its tables are read, never changed: {self.verdict.reason}"
         if self.verdict.is_open:
@@ -162,14 +163,14 @@ class Probed:
 
 
 def probe_catalog(context: ReadContext, name: str) -> Probed:
-    """Tries the server of a catalog out, and stores the verdict in the ledger's namespace.
+    """Probes the server of a catalog, and stores the verdict in the ledger's namespace.
 
-    It makes a scratch namespace with a table, and takes both away again. Where a second check is
-    open it makes that one, or says when it is due.
+    It creates a scratch namespace with a table, and drops both again. If a second check is open, it
+    makes that one, or reports when it is due.
 
     Raises:
-        UsageInvalid: There is no such catalog, no server writes its metadata, or nothing may be
-            made in it.
+        UsageInvalid: The catalog does not exist, has no server that writes metadata, or nothing may
+            be created in it.
     """
     _require_probeable(context, name)
     former = verdict_of(context.config, context.catalogs[name].listing())
@@ -180,7 +181,7 @@ def probe_catalog(context: ReadContext, name: str) -> Probed:
         return Probed(name, (), former)
     try:
         decided = _second_check(context, name, former) if former.dropped else former
-    except MeltlineError:  # it cannot be told: a new scratch table tells more than the old one
+    except MeltlineError:  # inconclusive: a new scratch table is a better test than the old one
         decided = former
     if former.dropped and decided != former:
         return Probed(name, (), decided)
@@ -188,7 +189,7 @@ def probe_catalog(context: ReadContext, name: str) -> Probed:
 
 
 def probe_notices(context: ReadContext, listings: Mapping[str, CatalogListing]) -> Sequence[str]:
-    """Why the tables of the hot catalog are only read, where its probe is the reason."""
+    """Returns why the tables of the hot catalog are only read, if its probe is the reason."""
     hot = context.config.hot
     listing = listings.get(hot)
     if listing is None or listing.half_seen or verdict_of(context.config, listing) is None:
@@ -200,10 +201,10 @@ def probe_notices(context: ReadContext, listings: Mapping[str, CatalogListing]) 
 def second_check(
     context: ReadContext, listings: Mapping[str, CatalogListing]
 ) -> Sequence[str] | None:
-    """Makes the second check of the hot catalog's server where one is due.
+    """Makes the second check of the hot catalog's server if it is due.
 
     Returns:
-        Notices, if it could not be told; None where nothing was due.
+        Notices if it was inconclusive; None if nothing was due.
     """
     hot = context.config.hot
     listing = listings.get(hot)
@@ -221,7 +222,7 @@ def second_check(
 
 
 def _first_check(context: ReadContext, name: str, checked: str) -> Probed:
-    """Asks everything; `checked` is when this server was last found to leave dropped files."""
+    """Runs the whole probe; `checked` is when this server was last found to keep dropped files."""
     probe = context.probes[name]
     facts = probe.facts()
     missing = [fact for fact in facts if fact.is_needed and not fact.is_so]
@@ -235,7 +236,7 @@ def _first_check(context: ReadContext, name: str, checked: str) -> Probed:
 
 
 def _second_check(context: ReadContext, name: str, verdict: ServerVerdict) -> ServerVerdict:
-    """Decides an open verdict. Raises MeltlineError where it cannot be told."""
+    """Decides an open verdict. Raises MeltlineError if that is not possible."""
     is_deleted = context.probes[name].deleted_since(verdict.dropped)
     now = format_instant(context.clock.now())
     reason = (

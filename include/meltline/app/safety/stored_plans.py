@@ -1,8 +1,8 @@
-"""Plans as they are stored: once by their content, however often they are refused (I-7).
+"""Stores plans: one for each content, however often it is refused (I-7).
 
-A plan that was refused, and that a later run makes again with the very same content, is the same
-plan: it is judged anew for that run, and counted. One whose table was planned since without it is
-over: what it was refused for is mended, or another plan took its place.
+Planners and steps call it. If a later run makes a refused plan again with the same content, it is
+the same plan: it is evaluated again for that run, and counted. If the table was planned since
+without it, the refused plan is closed: its cause is fixed, or another plan replaced it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,25 +27,25 @@ from meltline.ports import (
 )
 
 PREVIEW = "of a dry run: nothing of it is carried out"
-"""The note of a plan that was only to be looked at."""
+"""The note of a plan that is for preview only."""
 _Content = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
 class PlannedFiles:
-    """A plan and what it is about to do to each file."""
+    """A plan and its action on each file."""
 
     plan: Plan
     files: tuple[PlannedFile, ...]
 
 
 def store_plans(context: RunContext, plans: Sequence[PlannedFiles]) -> list[PlannedFiles]:
-    """Stores items first, then the headers (the crash protocol); a retry finds both.
+    """Stores the items first, then the headers (the crash protocol); a retry finds both.
 
-    The header says which batch of the run the plan is in, so that a task finds its own again.
+    The header has the plan's batch in the run, so that a task finds its own plans again.
 
     Args:
-        context: Where they are stored, and how batches are packed.
+        context: Has the ledgers and the batch limits.
         plans: New plans, all of one run and kind.
     """
     if not plans:
@@ -64,9 +64,9 @@ def store_plans(context: RunContext, plans: Sequence[PlannedFiles]) -> list[Plan
 
 
 def store_previews(context: RunContext, plans: Sequence[PlannedFiles]) -> list[PlannedFiles]:
-    """Stores plans of a dry run, so that they can be looked at: they are over from the beginning.
+    """Stores plans of a dry run for inspection: they are closed from the beginning.
 
-    They bear another run's name than its own, or a run of that name would find them for its own.
+    Their run id differs from their own run's, or a run with that id would apply them.
     """
     previews = [PlannedFiles(_preview(planned.plan), planned.files) for planned in plans]
     if previews:
@@ -82,7 +82,7 @@ def _preview(plan: Plan) -> Plan:
 
 
 def _placed(context: RunContext, plans: Sequence[Plan], run: Sequence[Plan]) -> list[Plan]:
-    """New plans of a run in their batches, beside those of their kind that it has already."""
+    """Assigns new plans of a run to batches, beside the run's existing ones of their kind."""
     groups = Groups(context.control.registrations.sharing())
     earlier = [plan for plan in run if plan.kind is plans[0].kind]
     return in_batches(plans, earlier, groups, context.config.batches)
@@ -99,7 +99,7 @@ def _as_stored(before: Mapping[_Content, Plan], plan: Plan) -> Plan:
 def _refused(
     ledger: PlanReader, items: PlannedItems, contents: Collection[_Content]
 ) -> Mapping[_Content, Plan]:
-    """Refused plans of earlier runs with such content, whose stored items are sound."""
+    """Returns refused plans of earlier runs with such content, whose stored items are valid."""
     stored = ledger.find(states=[PlanState.REFUSED]) if contents else []
     by_content = {_content(plan): plan for plan in reversed(stored) if _content(plan) in contents}
     files = items.of([plan.id for plan in by_content.values()]) if by_content else {}
@@ -116,13 +116,13 @@ def end_refused(
     planned: Sequence[PlannedFiles],
     is_settled: Callable[[Plan], bool],
 ) -> None:
-    """Ends refused plans of tables that have been planned since, without them.
+    """Closes refused plans of tables that have been planned since, without them.
 
     Args:
-        ledger: Where plans are stored.
-        kind: What was planned.
-        planned: Everything that this run has planned of that kind.
-        is_settled: Whether a plan's table was planned, or is none any more.
+        ledger: Has the plans.
+        kind: The kind that was planned.
+        planned: All plans of the kind in this run.
+        is_settled: Whether a plan's table was planned, or is not registered any more.
     """
     ids: Collection[str] = {planned_files.plan.id for planned_files in planned}
     tables = {planned_files.plan.table_uuid for planned_files in planned}
@@ -131,11 +131,11 @@ def end_refused(
         for plan in ledger.find(states=[PlanState.REFUSED])
         if plan.kind is kind and plan.id not in ids and is_settled(plan)
     ]
-    ledger.move_all(moves)  # one that another run plans again meanwhile goes on
+    ledger.move_all(moves)  # a plan that another run makes again concurrently stays open
 
 
 def is_over(rows: Sequence[KnownTable], planned: Collection[str]) -> Callable[[Plan], bool]:
-    """Whether a plan's table is among those that a run planned, or is registered no more."""
+    """Builds a test whether a plan's table was planned by a run, or is not registered any more."""
     standing = {row.uuid for row in rows if not row.is_ended}
     return lambda plan: plan.table_uuid in planned or plan.table_uuid not in standing
 
@@ -144,7 +144,7 @@ _OVER = {True: "a later plan took its place", False: NOTHING_LEFT}
 
 
 def end_plan(ledger: PlanLedger, plan: Plan, note: str) -> Plan:
-    """Ends a plan that was not begun; one that another run has taken over is over here, too."""
+    """Closes a plan that was not begun; one that another run took over counts as closed."""
     (answer,) = ledger.move_all([PlanTransition(plan, PlanState.STALE, note=note)])
     if isinstance(answer, Plan):
         return answer
@@ -158,12 +158,12 @@ _LEASE = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class PlanLocks:
-    """Takes the locks of groups in which tables share files.
+    """Takes the locks of sharing groups.
 
     Attributes:
-        groups: As they were when the step began.
-        actor: Under whose name.
-        wait: How long for a lock that another has.
+        groups: The groups at the beginning of the step.
+        actor: The holder's name.
+        wait: How long to wait for a lock that is taken.
     """
 
     locks: LockTable
@@ -173,14 +173,14 @@ class PlanLocks:
 
     @classmethod
     def of(cls, context: ReadContext) -> "PlanLocks":
-        """By the groups as they are now."""
+        """Builds it with the current groups."""
         groups = Groups(context.control.registrations.sharing())
         return cls(context.control.locks, groups, context.who, context.config.limits.lock_wait)
 
     def take(
         self, plans: Sequence[Plan]
     ) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
-        """Each group's lock, or why it cannot be had, by the group's key."""
+        """Takes each group's lock; returns locks and errors by the group's key."""
         holders = {
             self.groups.key(plan.table_uuid): f"{self.actor} run {plan.run_id} plan {plan.id}"
             for plan in reversed(plans)

@@ -1,4 +1,8 @@
-"""The stop switch: it holds back every destructive step, on all machines."""
+"""The stop switch and arming: commands that block or allow destructive steps on all machines.
+
+Only the command calls it. Blocking takes effect in the control ledger first, allowing in the
+catalog first.
+"""
 
 from dataclasses import dataclass
 from uuid import uuid4
@@ -12,16 +16,16 @@ from meltline.domain.errors import MeltlineError, UsageInvalid
 from meltline.domain.units import format_instant
 from meltline.ports import StopSwitch
 
-_LONGEST_REASON = 500  # a SQL catalog's properties take a thousand characters
+_LONGEST_REASON = 500  # a SQL catalog limits properties to a thousand characters
 
 
 @dataclass(frozen=True)
 class StopInForce:
-    """A stop that is in force.
+    """A stop in force.
 
     Attributes:
-        unnoted: Why the catalog was not told of it; None where it was. The stop holds either way,
-            but an older backup of the control database would not be known for one.
+        unnoted: Why the catalog could not be updated; None if it was. The stop is effective either
+            way, but an older backup of the control database would not be recognized.
     """
 
     switch: StopSwitch
@@ -29,7 +33,7 @@ class StopInForce:
 
 
 def stop(context: ReadContext, reason: str) -> StopInForce:
-    """Stops everything, at once and by the control ledger alone, and then tells the catalog."""
+    """Stops everything at once through the control ledger, and then updates the catalog."""
     switch = StopSwitch(context.who, reason, context.clock.now())
     context.control.switch.set(switch)
     audit(context, "stop", "everything", reason)
@@ -42,7 +46,7 @@ def stop(context: ReadContext, reason: str) -> StopInForce:
 
 
 def go(context: ReadContext, reason: str = "") -> None:
-    """Lets everything go on, once the catalog knows it. Raises as `raise_epoch` does."""
+    """Ends a stop, after the catalog is updated. Raises as `raise_epoch` does."""
     raise_epoch(context, "go", removals=[STOPPED])
     context.control.switch.set(None)
     audit(context, "go", "everything", reason)
@@ -50,11 +54,11 @@ def go(context: ReadContext, reason: str = "") -> None:
 
 @dataclass(frozen=True)
 class Disarmed:
-    """A catalog that was disarmed.
+    """A disarmed catalog.
 
     Attributes:
-        unnoted: Why the catalog was not told of it; None where it was. Nothing is destroyed either
-            way, but an older backup of the control database would not be known for one.
+        unnoted: Why the catalog could not be updated; None if it was. Nothing is destroyed either
+            way, but an older backup of the control database would not be recognized.
     """
 
     catalog: str
@@ -62,10 +66,10 @@ class Disarmed:
 
 
 def arm(context: ReadContext, catalog: str, reason: str) -> Arming:
-    """Lets scheduled runs destroy in the hot catalog from now on. The catalog is told first.
+    """Allows scheduled runs to destroy in the hot catalog. The catalog is updated first.
 
     Raises:
-        UsageInvalid: It is not the hot catalog, or there is no reason.
+        UsageInvalid: It is not the hot catalog, or the reason is missing.
         MeltlineError: As `raise_epoch` does; nothing is armed then.
     """
     _require_hot(context, catalog)
@@ -86,7 +90,7 @@ def arm(context: ReadContext, catalog: str, reason: str) -> Arming:
 
 
 def disarm(context: ReadContext, catalog: str, reason: str = "") -> Disarmed:
-    """Has nothing be destroyed any more: at once by the control ledger, then the catalog is told.
+    """Disarms the hot catalog at once through the control ledger, then updates the catalog.
 
     Raises:
         UsageInvalid: It is not the hot catalog.

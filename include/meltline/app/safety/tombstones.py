@@ -1,4 +1,7 @@
-"""Departures that move on: deleted, or cancelled because something needs the file again."""
+"""Moves departures to their next state: deleted, or cancelled if the file is needed again.
+
+Observe, purge and purge vetoes call it, so that each change is audited the same way.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +24,7 @@ def next_departures(
     before: Mapping[str, Departure],
     now: datetime,
 ) -> Iterable[Departure]:
-    """The departures of some files in their next state; a file that had none gets none."""
+    """Yields the departures of some files in their next state; files without one are omitted."""
     for file in files:
         if departure := before.get(file.path):
             yield replace(departure, state=to, recorded_at=now)
@@ -30,9 +33,9 @@ def next_departures(
 def take_back(
     departures: DepartureLog, trail: AuditTrail, paths: Sequence[str], why: str
 ) -> set[str]:
-    """Cancels the departures of files that are needed again, and says so; returns their paths.
+    """Cancels and audits departures of files that are needed again; returns their paths.
 
-    When such a file leaves once more, its failsafe counts from then.
+    If such a file becomes unreferenced once more, its failsafe starts then.
     """
     departed = departures.in_states(
         frozenset({DepartureState.FAILSAFE, DepartureState.DELETED}), paths=paths
@@ -46,13 +49,13 @@ def take_back(
 
 
 def audit_cancelled(trail: AuditTrail, paths: Sequence[str], why: str) -> None:
-    """Records which files were taken back, and why (PX-13)."""
+    """Records which departures were cancelled, and why (PX-13)."""
     subject = paths[0] if len(paths) == 1 else f"{len(paths)} files"
     trail.add("cancel departure", subject, why, _listed(sorted(paths)))
 
 
 def audit_deleted(trail: AuditTrail, done: Iterable[tuple[Plan, Sequence[PlannedFile]]]) -> None:
-    """Records how much of each table was deleted, and by which plan: an entry for each."""
+    """Records how much of each table was deleted, and by which plan: one entry each."""
     trail.add_all(
         (
             "purge",
@@ -67,7 +70,7 @@ def audit_deleted(trail: AuditTrail, done: Iterable[tuple[Plan, Sequence[Planned
 def audit_replaced(
     trail: AuditTrail, progress: Callable[[str], None], reasons: Mapping[str, str]
 ) -> None:
-    """Records under which paths something else was found than what departed, and why it stays."""
+    """Records paths at which another object was found than the departed one, and why it stays."""
     if not reasons:
         return
     lines = [f"{path}: {why}" for path, why in sorted(reasons.items())]
@@ -78,6 +81,6 @@ def audit_replaced(
 
 
 def _listed(lines: Sequence[str]) -> str:
-    """The first lines, and how many more there are: an audit entry stays small."""
+    """Returns the first lines and the count of the others, to keep an audit entry small."""
     left_out = len(lines) - _MOST_LINES
     return "\n".join([*lines[:_MOST_LINES], *([f"and {left_out} more"] if left_out > 0 else [])])
