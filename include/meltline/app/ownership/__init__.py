@@ -1,1 +1,1 @@
-"""Ownership of paths: which files another table, catalog, format or installation may own."""
+"""Ownership of paths: files that another table, catalog, format or installation may own."""

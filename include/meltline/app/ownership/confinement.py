@@ -1,7 +1,8 @@
-"""Confinement: outside the roots, and in half-seen places, nothing is planned to go or deleted.
+"""Confinement: files outside the roots, or in half-seen locations, are never planned or deleted.
 
-Roots are the warehouses of the catalogs that may be changed, and `storage-roots`. A name counts by
-where it leads: what a link, or `..`, leads out of the roots lies outside.
+Planners, gates and purges all check it. Roots are the warehouses of the catalogs that may be
+changed, and `storage-roots`. A path counts by where it resolves to: if a link, or `..`, leads out
+of the roots, it is outside.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from meltline.ports import PathResolver
 
 
 class Confinement:
-    """The roots, and what lies outside of them, or where nobody sees all that is needed."""
+    """Checks paths against the roots and the half-seen locations."""
 
     def __init__(
         self,
@@ -25,21 +26,21 @@ class Confinement:
         resolver: PathResolver,
         half_seen: HalfSeenPlaces = HalfSeenPlaces(),  # noqa: B008 - it never changes
     ) -> None:
-        """Takes the folders and buckets that may be deleted from; none at all allows nothing."""
+        """Takes the folders and buckets from which files may be deleted; none allows nothing."""
         self._roots = roots
         self._resolver = resolver
         self._half_seen = half_seen
         self._prefixes = tuple(map(claim_prefix, roots))
 
     def refused(self, paths: Iterable[str]) -> Mapping[str, Why]:
-        """Those of some files that may not go, and why. Names are resolved anew at each call."""
+        """Returns files that may not be deleted, and why. Links are resolved again at each call."""
         candidates = list(paths)
         refusals = dict(self.misplaced(candidates))
         links = [path for path in candidates if path not in refusals and self._is_link(path)]
         return refusals | dict.fromkeys(links, Why.LINK)
 
     def misplaced(self, paths: Iterable[str]) -> Mapping[str, Why]:
-        """The same, for who has seen at this moment which of the files are links themselves."""
+        """Does the same as `refused`, for callers that have just checked files for links."""
         look = _Look(self._roots, self._prefixes, self._resolver, self._half_seen)
         return {path: why for path in paths if (why := self._reason(path, look)) is not None}
 
@@ -52,31 +53,31 @@ class Confinement:
         return Why.LINK if folder.leads_out else None
 
     def _is_link(self, path: str) -> bool:
-        """Whether a name is a link, or nobody can tell."""
+        """Returns whether a path is a link, or may be one."""
         try:
             return self._resolver.is_link(path)
         except StoreRefused:
             return True
 
     def named(self, paths: Iterable[str]) -> Mapping[str, Why]:
-        """Those of some files that may not go by their names alone, and why."""
+        """Returns files that may not be deleted by their paths alone, and why."""
         outside = {path: Why.OUTSIDE for path in paths if not self.covers(path)}
         half_seen = (p for p in paths if p not in outside and self._half_seen.holds(p))
         return outside | dict.fromkeys(half_seen, Why.HALF_SEEN)
 
     def covers(self, path: str) -> bool:
-        """Whether a file lies under a root, by its name alone."""
+        """Returns whether a file is under a root, by its path alone."""
         return not is_odd(path) and claim_prefix(path).startswith(self._prefixes)
 
 
 @dataclass(frozen=True, slots=True)
 class _RootFolder:
-    """What holds for each file right in a folder: there are few of them to thousands of files.
+    """Checks that hold for each file directly in a folder: few folders have thousands of files.
 
     Attributes:
-        is_covered: Its name lies under a root. Else a file in it may still be a root itself.
-        leads_out: A local one leads out of all roots, or nobody can tell where.
-        leads_into_half_seen: A local one leads to a half-seen place.
+        is_covered: Its path is under a root. If it is not, a file in it may still be a root.
+        leads_out: A local folder that resolves to outside all roots, or cannot be resolved.
+        leads_into_half_seen: A local folder that resolves to a half-seen location.
     """
 
     is_covered: bool
@@ -85,7 +86,7 @@ class _RootFolder:
 
 
 class _Look:
-    """Where local names lead at this moment."""
+    """Resolves local paths as they are now, once per folder."""
 
     def __init__(
         self,
@@ -101,10 +102,10 @@ class _Look:
         self._folders: dict[str, _RootFolder] = {}
 
     def folder_of(self, path: str) -> _RootFolder:
-        """The folder that a file lies in, as it was when it was first asked for."""
+        """Returns the folder of a file, as it was when it was first resolved."""
         name = path.rpartition("/")[0]
         folder = self._folders.get(name)
-        if folder is None or not name:  # without one, what a path is decides alone
+        if folder is None or not name:  # without a folder, the path alone decides
             covered = bool(name) and claim_prefix(name).startswith(self._prefixes)
             folder = _RootFolder(
                 covered, *(self._leads(name) if is_local(path) else (False, False))
@@ -113,7 +114,7 @@ class _Look:
         return folder
 
     def _leads(self, folder: str) -> tuple[bool, bool]:
-        """Whether a local folder leads out of all roots, and whether into a half-seen place."""
+        """Returns whether a local folder resolves to outside all roots, or to half-seen files."""
         try:
             real = self._resolver.real_path(folder)
         except StoreRefused:

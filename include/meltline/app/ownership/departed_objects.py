@@ -1,4 +1,7 @@
-"""What may be deleted under the paths of departures: the objects that departed, and no others."""
+"""Tells the objects that departed from later objects at the same paths.
+
+Purge, its gate and `explain` call it: only the object that departed may be deleted.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +19,12 @@ from meltline.ports import ObjectReader
 
 @dataclass
 class DepartedObjects:
-    """Some departures, and how their objects can be told from others.
+    """Departures, and what identifies their objects.
 
     Attributes:
         departures: By path.
-        sandbox: Whether files may be written, expire and go within minutes, on one machine.
-        keeps_our_time: Tells whether the store's clock is ours.
+        sandbox: Whether files may be written, expire and be deleted within minutes, on one machine.
+        keeps_our_time: Returns whether the store's clock agrees with ours.
     """
 
     departures: Mapping[str, Departure]
@@ -32,12 +35,12 @@ class DepartedObjects:
 
     @classmethod
     def of(cls, context: ReadContext, departures: Mapping[str, Departure]) -> "DepartedObjects":
-        """Departures by the store that their objects lie in."""
+        """Builds it with the store and clock of a step."""
         times = partial(keeps_our_time, context)
         return cls(departures, context.store, context.clock, context.config.sandbox, times)
 
     def at(self, path: str) -> DepartedObject:
-        """What departed from a path.
+        """Returns the object that departed from a path.
 
         In a sandbox the store's clock is not behind.
         """
@@ -47,7 +50,7 @@ class DepartedObjects:
         return DepartedObject(path, departure.bytes, since, self._known_times)
 
     def replaced(self, paths: Sequence[str]) -> dict[str, int]:
-        """Those of some paths under which another object lies by now, with its bytes."""
+        """Returns paths that have another object now, with its size in bytes."""
         return {
             stat.path: stat.file.bytes
             for stat in self.store.stats([p for p in paths if p in self.departures])
@@ -56,10 +59,10 @@ class DepartedObjects:
         }
 
     def young_orphans(self) -> list[str]:
-        """Those that a sweep let depart although they were younger than any orphan may be.
+        """Returns files that a sweep recorded although they were younger than an orphan may be.
 
-        By the time that the store gives them now. What lies there instead of what departed, and is
-        left alone for that, says nothing of it.
+        The age is by the store's current time of the object. If another object is there now, it is
+        ignored, because it stays anyway.
         """
         stats = self.store.stats([path for path in self.departures if self.is_swept(path)])
         return [
@@ -71,22 +74,22 @@ class DepartedObjects:
         ]
 
     def is_swept(self, path: str) -> bool:
-        """Whether a sweep let it depart: what lies in its copy's place is of another file."""
+        """Returns whether a sweep recorded it: its path in cold then has another file's copy."""
         departure = self.departures.get(path)
         return departure is not None and departure.plan_id.startswith(SWEPT)
 
     @cached_property
     def _known_times(self) -> datetime | None:
-        """Until when the store's times say something; none do where ours is of another day."""
+        """The latest store time that is meaningful; none in a sandbox with another day's clock."""
         if not self.clock.simulated:
             return None
         return self.clock.now() if self.keeps_our_time() else datetime.min.replace(tzinfo=UTC)
 
 
 def left_alone(context: ReadContext, departures: Sequence[Departure]) -> list[Departure]:
-    """Returns those that a purge left and that are still there, with the bytes that they have.
+    """Returns departures that a purge left and whose replaced object still exists, with its size.
 
-    One that is gone, or is again as it was recorded, may go like any other.
+    If it is gone, or is as it was recorded again, the file may be deleted like any other.
     """
     by_path = {departure.path: departure for departure in departures if departure.was_left}
     sizes = DepartedObjects.of(context, by_path).replaced(list(by_path))

@@ -1,4 +1,4 @@
-"""What `doctor` says of owners whom no catalog shows, and of those that people have allowed."""
+"""Findings of `doctor` about foreign owners, and about those that operators have allowed."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from meltline.ports import ForeignOwnerReader
 
 
 def foreign_findings(owners: ForeignOwnerReader) -> Iterator[Finding]:
-    """A finding for each foreign owner that stops a folder, and for each that is allowed."""
+    """Yields a finding for each foreign owner that blocks a folder, and for each allowed one."""
     allowed = owners.allowed()
     for sign in not_allowed(owners.signs(), allowed):
         stays = "nothing is swept there"

@@ -1,8 +1,8 @@
-"""Foreign owners: what shows that somebody whom no catalog shows uses a table's folder.
+"""Foreign owners: detects signs that an owner outside all catalogs uses a table's folder.
 
-Sweeps look at all that they list. A purge takes the last sweep's findings and looks at the top of
-each folder once more; a folder that no sweep has seen gets a first look of its own. Its gate does
-the same by itself.
+Sweeps check all that they list. A purge uses the last sweep's findings and lists the top of each
+folder again; a folder that was never swept gets a first check of its own. The gate of the purge
+does the same independently.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,13 +41,13 @@ _NAMELESS = TableName("", (), "")
 
 
 Uuids = Mapping[str, tuple[SignKind, str]]
-"""By path of a metadata file: a table's or a view's, or unreadable; and the UUID in it."""
+"""By path of a metadata file: its kind (table, view, unreadable) and its UUID."""
 
 
 def read_uuids(store: ObjectReader, paths: Iterable[str]) -> Uuids:
-    """Reads metadata files of tables and views; those that are gone by now are absent.
+    """Reads metadata files of tables and views; those that are gone are omitted.
 
-    A file that cannot be read has its path for a UUID: by that a person allows it.
+    A file that cannot be read has its path as UUID: an operator can allow it by that.
     """
     asked = sorted(paths)
     answers = load_concurrently(lambda path: _uuid_of(store, path), asked)
@@ -72,12 +72,12 @@ def _uuid_of(store: ObjectReader, path: str) -> tuple[SignKind, str] | None:
 def metadata_signs(
     uuids: Uuids, roots: Mapping[str, str], is_known: Callable[[str, str], bool], now: datetime
 ) -> list[ForeignSign]:
-    """The metadata files that no known table has written, one of each owner.
+    """Returns signs for metadata files that no known table has written, one for each owner.
 
     Args:
-        uuids: Metadata files that no table names.
+        uuids: Metadata files that no table references.
         roots: The root of each, by path.
-        is_known: Whether a path and a UUID are those of a table that is known there.
+        is_known: Whether a path and a UUID are those of a known table there.
         now: When they were found.
     """
     signs = [
@@ -89,25 +89,25 @@ def metadata_signs(
 
 
 def table_folder(metadata_path: str) -> str:
-    """The folder of the table that a metadata file belongs to, as a prefix."""
+    """Returns the folder of the table that a metadata file belongs to, as a prefix."""
     return claim_prefix(metadata_path.rpartition("/")[0].removesuffix("/metadata"))
 
 
 def not_allowed(signs: Iterable[ForeignSign], allowed: Sequence[AllowedOwner]) -> list[ForeignSign]:
-    """Signs of owners of which no person has said that they are gone."""
+    """Returns signs of owners that no operator has allowed."""
     ids = {owner.id for owner in allowed}
     return [sign for sign in signs if sign.id not in ids and sign.kind is not SignKind.SEEN]
 
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Whether files that commits of ours have named may be needed by foreign owners; reads only.
+    """Checks whether foreign owners may need files that commits of ours have referenced; read-only.
 
     Attributes:
         folders: Lists the top of a folder.
-        ledger: What the last look at each folder found.
-        now: When it is asked.
-        storage_roots: Where files may go that lie in no table's folder.
+        ledger: Has the findings of the last check of each folder.
+        now: The time of the check.
+        storage_roots: Where files outside all tables' folders may be deleted.
     """
 
     folders: FolderReader
@@ -117,15 +117,15 @@ class NamedFiles:
 
     @classmethod
     def of(cls, context: RunContext) -> "NamedFiles":
-        """By what a step has."""
+        """Builds it with the ports of a step."""
         roots = context.config.storage_roots
         return cls(context.folders, context.control.owners, context.clock.now(), roots)
 
     def places_of(self, owners: OwnerIndex, paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Finds the folders in which other owners of some files may leave signs, by path.
+        """Returns the folders in which other owners of some files may leave signs, by path.
 
-        For a file in a table's folder that is this folder. For any other it is the folder of its
-        data set and those above, up to the storage root: any may hold the log of another format.
+        For a file in a table's folder it is this folder. For any other file it is the folder of its
+        data set and those above, up to the storage root: any may have the log of another format.
         """
         given = tuple(map(claim_prefix, self.storage_roots))
         return {
@@ -136,11 +136,11 @@ class NamedFiles:
     def contested(
         self, roots: Collection[str], first: Sequence[ForeignSign] = ()
     ) -> Mapping[str, str]:
-        """Those of some roots from which nothing may be purged, and why.
+        """Returns roots from which nothing may be purged, and why.
 
         Args:
             roots: Folders of tables, as prefixes.
-            first: What a first look has found that is not stored yet.
+            first: Findings of a first check that are not stored yet.
         """
         signs = [*self.ledger.signs(), *first]
         seen = {sign.root for sign in signs if sign.kind is SignKind.SEEN}
@@ -153,7 +153,7 @@ class NamedFiles:
         return reasons | dict.fromkeys(unsure, "it was never looked at, or cannot be listed now")
 
     def _markers(self, root: str) -> list[ForeignSign] | None:
-        """Logs of other formats right in a folder; None where it cannot be listed."""
+        """Returns logs of other formats directly in a folder; None if it cannot be listed."""
         try:
             folders = self.folders.level(root).folders
         except (MeltlineError, OSError):
@@ -167,13 +167,13 @@ def contested_paths(
     paths: Sequence[str],
     first: Sequence[ForeignSign] = (),
 ) -> dict[str, str]:
-    """Those of some files that owners may need whom no catalog shows, and who, by path.
+    """Returns files that foreign owners may need, with the owner, by path.
 
     Args:
-        check: What looks for such owners.
+        check: Searches for such owners.
         owners: Which tables own which folders.
         paths: The files.
-        first: What a first look has found that is not stored yet.
+        first: Findings of a first check that are not stored yet.
     """
     roots = check.places_of(owners, paths)
     contested = check.contested(set(chain(*roots.values())), first)
@@ -187,7 +187,7 @@ def contested_paths(
 
 
 def _around(path: str, given: tuple[str, ...]) -> list[str]:
-    """The folder of a file's data set, and those above it that lie in one of the given roots."""
+    """Returns the folder of a file's data set, and its outer folders within the given roots."""
     places = [data_set_of(path)]
     while (above := parent_prefix(places[-1])).startswith(given):
         places.append(above)
@@ -195,7 +195,7 @@ def _around(path: str, given: tuple[str, ...]) -> list[str]:
 
 
 def marker_signs(root: str, folders: Iterable[str], now: datetime) -> list[ForeignSign]:
-    """The signs that folders right below a table's folder are; `root` is the swept folder."""
+    """Returns signs for folders directly below a table's folder; `root` is the swept folder."""
     return [
         ForeignSign(root, folder, kind, folder, _parent_of(folder), now)
         for folder in folders
@@ -208,11 +208,12 @@ def _parent_of(folder: str) -> str:
 
 
 def first_look(context: RunContext, roots: Collection[str]) -> list[ForeignSign]:
-    """Looks at folders that no sweep has seen, before the first purge there.
+    """Checks folders that were never swept, before the first purge there.
 
-    Reads the metadata files right in each that no table of ours names; of those that are no
-    table's it asks the catalogs for tables of other formats, as no sweep will. Returns what was
-    found, `SignKind.SEEN` for each folder among it; one that cannot be looked at is left out.
+    It reads the metadata files at the top of each that no table of ours references. For folders
+    that no table owns, it also asks the catalogs for tables of other formats, because no sweep
+    will. Returns the signs, with a `SignKind.SEEN` for each folder; one that cannot be checked is
+    omitted.
     """
     seen = {sign.root for sign in context.control.owners.signs() if sign.kind is SignKind.SEEN}
     new = sorted(set(roots) - seen - {""})
@@ -236,7 +237,7 @@ def first_look(context: RunContext, roots: Collection[str]) -> list[ForeignSign]
 def _unnamed_metadata(
     context: RunContext, listed: Mapping[str, Iterable[str]], now: datetime
 ) -> list[ForeignSign]:
-    """Signs of other owners: metadata files in some folders that no table of ours names."""
+    """Returns signs for metadata files in some folders that no table of ours references."""
     by_path = {path: root for root, paths in listed.items() for path in paths}
     unknown = context.files.references.unknown(sorted(by_path)) if by_path else set()
     known = uuids_by_root(context.control.registrations)
@@ -249,7 +250,7 @@ def _unnamed_metadata(
 
 
 def _other_owners(context: RunContext) -> Sequence[OtherOwner] | None:
-    """What the catalogs have beside tables of ours; None where one does not say."""
+    """Returns the owners in all catalogs that are not tables of ours; None if one cannot say."""
     try:
         return [row for catalog in context.catalogs.values() for row in catalog.other_owners()]
     except CatalogUnlistable:
@@ -259,7 +260,7 @@ def _other_owners(context: RunContext) -> Sequence[OtherOwner] | None:
 def listed_signs(
     roots: Iterable[str], rows: Iterable[OtherOwner], now: datetime
 ) -> list[ForeignSign]:
-    """Signs of other owners: tables of other formats that catalogs list at or above a folder."""
+    """Returns signs for tables of other formats that catalogs list at or above a folder."""
     folders = [
         (claim_prefix(row.location), str(row.name))
         for row in rows
@@ -274,7 +275,7 @@ def listed_signs(
 
 
 def _metadata_in(folders: FolderReader, root: str) -> list[str] | None:
-    """The metadata files at the top of a table's folder; None where it cannot be listed."""
+    """Returns the metadata files at the top of a table's folder; None if it cannot be listed."""
     try:
         below = f"{root}metadata/"
         paths = [*folders.level(root).paths(root), *folders.level(below).paths(below)]
@@ -284,12 +285,12 @@ def _metadata_in(folders: FolderReader, root: str) -> list[str] | None:
 
 
 def seen_sign(root: str, now: datetime) -> ForeignSign:
-    """That a folder was looked at."""
+    """Returns the sign that a folder was checked."""
     return ForeignSign(root, "", SignKind.SEEN, "", root, now)
 
 
 def uuids_by_root(registrations: RegistrationReader) -> dict[str, set[str]]:
-    """Iceberg's UUIDs of all tables that own a folder, or ever did, by folder."""
+    """Returns Iceberg's UUIDs of all tables that own a folder, or ever did, by folder."""
     rows: Sequence[KnownTable] = registrations.all()
     ownerships: Sequence[Ownership] = registrations.ownerships()
     table_uuids: dict[str, set[str]] = {}

@@ -1,8 +1,8 @@
-"""Where nothing is deleted, as a catalog shows only a part of what is needed there (decision 049).
+"""Half-seen locations: nothing is deleted where a catalog shows only a part of its references.
 
-What was ever seen of such a place is remembered: a table may be gone from the one branch that is
-shown, and another branch may need its files. Who plans goes by what is remembered; who judges, and
-who looks a last time before files go, by what the catalogs say then as well.
+Observe records them, planners read the record. Gates and rechecks also ask the catalogs, right
+before files are deleted. A recorded location stays: a table may be gone from the one visible branch
+while another branch still needs its files (decision 049).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -35,13 +35,13 @@ def half_seen_now(
     listings: Mapping[str, CatalogListing],
     states: Iterable[TableMetadata],
 ) -> dict[str, str]:
-    """Where catalogs show only a part of what is needed now, and which catalog each time.
+    """Returns the half-seen locations of all catalogs now, each with its catalog.
 
     Args:
-        config: Where the catalogs' warehouses are.
-        registrations: Tell where tables of theirs ever lay.
-        listings: What each catalog says of itself.
-        states: Tables as they are; those of other catalogs are passed over.
+        config: Has the catalogs' warehouses.
+        registrations: Have every location that their tables ever had.
+        listings: The listing of each catalog.
+        states: Current tables; those of other catalogs are ignored.
     """
     blind = {name: places for name, at in listings.items() if (places := half_seen_by(config, at))}
     if not blind:
@@ -59,35 +59,35 @@ def half_seen_now(
 
 
 def record_half_seen(places: PlaceLedger, seen: Mapping[str, str]) -> None:
-    """Remembers half-seen places, and that files there may have other names."""
+    """Records half-seen locations, also as folders in which files may have aliases."""
     if new := {place: name for place, name in seen.items() if place not in places.half_seen()}:
         places.add(set(map(place_in, new)))
         places.add_half_seen(new)
 
 
 def place_in(half_seen: str) -> str:
-    """What of a half-seen place can have another name (`domain.places`)."""
+    """Returns the part of a half-seen location that can have another name (`domain.places`)."""
     return place_of(f"{half_seen}-")
 
 
 def remembered_places(places: PlaceReader) -> HalfSeenPlaces:
-    """Those that were ever seen."""
+    """Returns all half-seen locations ever recorded."""
     return HalfSeenPlaces(places.half_seen())
 
 
 def misplaced_now(
     config: Config, resolver: PathResolver, control: ControlLedger
 ) -> Callable[[Iterable[str]], Mapping[str, Why]]:
-    """For who deletes: what may not go, by all that is remembered when it is asked."""
+    """Builds the check for deletes; it reads the recorded locations at each call."""
     return lambda paths: Confinement(
         config.roots, resolver, remembered_places(control.places)
     ).misplaced(paths)
 
 
 def lying_in(store: ObjectReader, half_seen: HalfSeenPlaces, paths: Collection[str]) -> set[str]:
-    """Those of some names under which something lies in a half-seen place, or may.
+    """Returns paths in a half-seen location at which a file exists, or may exist.
 
-    Whoever asks has a file that may be called so too; where nothing lies, it is not.
+    The caller's file may have such a path as an alias; if no file is at it, it has not.
     """
     return {path for path in paths if half_seen.holds(path) and _is_there(store, path)}
 
@@ -100,12 +100,12 @@ def _is_there(store: ObjectReader, path: str) -> bool:
 
 
 def half_seen_notices(places: PlaceReader) -> list[str]:
-    """What each run says of them: a line for each catalog."""
+    """Returns the notices of each run, a line for each catalog."""
     return [f"{name}: {text}; {MOVE_AWAY}" for name, text in half_seen_sentences(places)]
 
 
 def half_seen_sentences(places: PlaceReader) -> Iterator[tuple[str, str]]:
-    """By catalog, what is so of the places that came with it."""
+    """Yields each catalog's half-seen locations in a sentence."""
     by_catalog: dict[str, list[str]] = {}
     for place, name in sorted(places.half_seen().items()):
         outer = by_catalog.setdefault(name, [])

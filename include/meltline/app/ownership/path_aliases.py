@@ -1,8 +1,8 @@
-"""By what other names a file may be needed: links, mounts, and stores with two names.
+"""Path aliases: finds other names of a file through links, mounts, and stores with two names.
 
-Names are compared as text everywhere, and a file has no list of its names. So every place is
-remembered in which a table ever had a file, and whenever something is to be deleted they are all
-looked at anew: which lead to where it lies? (decision 025)
+Planners, gates and rechecks call it. Paths are compared as text everywhere, and a file has no list
+of its names. So every folder in which a table ever had a file is recorded. Before a delete all of
+them are resolved again, to find those that lead to the file (decision 025).
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,7 +16,7 @@ from meltline.ports import ObjectReader, PathResolver
 
 
 class OtherNames:
-    """Other names that files may have, by what leads where at this moment."""
+    """Finds other names of files, by where known folders lead now."""
 
     def __init__(
         self,
@@ -25,10 +25,10 @@ class OtherNames:
         places: Iterable[str],
         stores: StoreNames,
     ) -> None:
-        """Takes the places in which tables have, or had, files.
+        """Takes the folders in which tables have, or had, files.
 
         Raises:
-            StoreRefused: Where a local one leads to cannot be told.
+            StoreRefused: A local one cannot be resolved.
         """
         self._store = store
         self._resolver = resolver
@@ -41,12 +41,12 @@ class OtherNames:
 
     @classmethod
     def now(cls, context: ReadContext, also: Collection[str] = ()) -> "OtherNames":
-        """By the places that the ledger knows, and some more."""
+        """Builds it with the recorded folders, and some more."""
         places = context.control.places.all() | frozenset(also)
         return cls(context.store, context.resolver, places, context.config.stores)
 
     def of(self, path: str) -> list[str]:
-        """The other names that a file may have; whether anything uses them is not asked."""
+        """Returns the other names that a file may have, whether or not anything uses them."""
         place, name = place_of(path), path.rpartition("/")[2]
         if is_local(place):
             aliases = self._local(place, name)
@@ -68,7 +68,7 @@ class OtherNames:
         return [*(folder + name for folder in folders), *self._links.get((at, name), ())]
 
     def _look(self) -> dict[str, list[str]]:
-        """The known folders by what they are, and notes where links lead."""
+        """Groups the known folders by identity, and records where links lead."""
         folders: dict[str, list[str]] = {}
         for place in sorted(self._places):
             if not is_local(place):
@@ -87,7 +87,7 @@ class OtherNames:
         return self._identities[folder]
 
     def differ(self, path: str, alias: str) -> bool:
-        """Whether two names surely mean two files: such that differ in size."""
+        """Returns whether two names are certainly different files, because their sizes differ."""
         if not is_local(path) and self._names.are_same(store_of(path), store_of(alias)):
             return False
         try:
@@ -100,12 +100,12 @@ class OtherNames:
 def needed_by_other_names(
     names: OtherNames, paths: Sequence[str], needed: Callable[[Sequence[str]], Collection[str]]
 ) -> dict[str, str]:
-    """Those of some files that are, or may be, needed by another name: by path, that name.
+    """Returns files that are, or may be, needed under another name: by path, that name.
 
     Args:
-        names: What leads where.
+        names: Finds the other names.
         paths: Files that are to be deleted.
-        needed: Tells which of some paths something refers to.
+        needed: Returns which of some paths are referenced.
     """
     by_path = {path: names.of(path) for path in paths}
     all_aliases = sorted({alias for aliases in by_path.values() for alias in aliases})

@@ -1,4 +1,7 @@
-"""Files that no plan of ours may name, whatever refers to them."""
+"""Protected files: no plan may include them, referenced or not.
+
+Only gates call it: it is their last defence against an error of a planner.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -8,7 +11,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 
 
 def metadata_keys(states: Iterable[TableMetadata]) -> set[str]:
-    """Keys of the metadata files that tables are at, and of those in their logs."""
+    """Returns location keys of tables' current metadata files, and of earlier ones in their logs."""
     return {
         location_key(path)
         for state in states
@@ -19,7 +22,7 @@ def metadata_keys(states: Iterable[TableMetadata]) -> set[str]:
 def protected_among(
     paths: Sequence[str], metadata: Collection[str], archives: Sequence[str]
 ) -> list[str]:
-    """Those of some paths that are metadata files, an engine's hint, or the archive's (I-8)."""
+    """Returns paths of metadata files, of an engine's hint, or of the archive (I-8)."""
     return [
         path
         for path in paths

@@ -1,4 +1,7 @@
-"""Roots: which tables lie outside of them, and what would have to be said for that to end."""
+"""Finds tables and files outside the roots, and proposes the configuration that includes them.
+
+Doctor and `init` show the proposals; purges and foreign-owner checks select files here.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,7 +19,7 @@ _SHOWN = 5
 
 
 def places_outside(roots: Confinement, states: Iterable[TableMetadata]) -> tuple[str, ...]:
-    """Places of some tables that lie outside every root; none that lies in another of them."""
+    """Returns locations of tables outside every root, without those inside another one."""
     claims = {claim_prefix(place) for state in states for place in state.owned_locations}
     outside = sorted(claim for claim in claims if not roots.covers(f"{claim}-"))
     return tuple(
@@ -29,10 +32,10 @@ def places_outside(roots: Confinement, states: Iterable[TableMetadata]) -> tuple
 def outside_tables(
     owners: OwnerIndex, storage_roots: Iterable[str], paths: Iterable[str]
 ) -> list[str]:
-    """Selects the files that lie neither in a table's folder nor in a storage root.
+    """Selects files that are neither in a table's folder nor in a storage root.
 
-    A commit named them, but somebody else may have written them and need them: `add_files` takes
-    files where they are. Only the configuration can say that they may go.
+    A commit referenced them, but another writer may have written them and need them: `add_files`
+    references files where they are. Only the configuration can permit their deletion.
     """
     given = tuple(map(claim_prefix, storage_roots))
     return [
@@ -43,20 +46,20 @@ def outside_tables(
 
 
 def outside_tables_now(context: ReadContext, paths: Iterable[str]) -> list[str]:
-    """The same, by what tables have and had as far as the ledger knows."""
+    """Does the same as `outside_tables`, by all locations of tables in the ledger."""
     owners = OwnerIndex(context.control.registrations.ownerships())
     return outside_tables(owners, context.config.storage_roots, paths)
 
 
 def gone_outside_tables(context: ReadContext, paths: Iterable[str]) -> set[str]:
-    """Selects those of them that are gone; one of which the store says nothing is not gone."""
+    """Selects those of `outside_tables_now` that are gone; a store error is not a proof."""
     strays = outside_tables_now(context, paths)
     stats = context.store.stats(strays) if strays else ()
     return {stat.path for stat in stats if stat.file is None and not stat.error}
 
 
 def proposed_roots(context: ReadContext) -> tuple[str, ...]:
-    """Places that tables of the hot catalog have, as far as they can be read, outside the roots."""
+    """Returns locations of readable tables in the hot catalog that are outside the roots."""
     listing = context.catalogs[context.config.hot].listing()
     entries = [pointer for pointer in listing.entries if not is_ledger(context, pointer.name)]
     loaded = load_states(context.store, entries).values()
@@ -65,12 +68,12 @@ def proposed_roots(context: ReadContext) -> tuple[str, ...]:
 
 
 def as_yaml(places: Sequence[str]) -> str:
-    """The lines of the configuration that make places roots."""
+    """Returns the lines of the configuration that declare locations as roots."""
     return "\n".join(["storage-roots:", *(f"  - {place}" for place in places)])
 
 
 def withheld_findings(context: ReadContext, managed: Sequence[TableMetadata]) -> list[Finding]:
-    """What `doctor` says of files that nothing refers to and that stay."""
+    """Returns findings of `doctor` about unreferenced files that are kept."""
     withheld = context.control.places.withheld()
     outside = [row for row in withheld if row.why is Why.OUTSIDE]
     roots = Confinement(context.config.roots, context.resolver)
@@ -78,7 +81,7 @@ def withheld_findings(context: ReadContext, managed: Sequence[TableMetadata]) ->
     findings = [_outside(sorted(places), outside)] if places else []
     by_fix: dict[tuple[Why, str], list[Withheld]] = {}
     for row in withheld:
-        if row.why not in (Why.OUTSIDE, Why.FOREIGN):  # of the latter `foreign_findings` tells
+        if row.why not in (Why.OUTSIDE, Why.FOREIGN):  # `foreign_findings` reports the latter
             by_fix.setdefault((row.why, row.fix), []).append(row)
     return findings + [_about(why, fix, rows) for (why, fix), rows in sorted(by_fix.items())]
 
