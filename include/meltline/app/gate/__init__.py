@@ -1,1 +1,1 @@
-"""The facts that gates judge, each found apart from the planner."""
+"""Gates: collect facts about plans independently of the planner, and give verdicts."""

@@ -1,4 +1,7 @@
-"""A plan before the gate, and what holds for every kind of plan."""
+"""A plan under evaluation, and the facts that every kind of plan must have.
+
+The evidence modules build on it: `evidence` for purges, `expire_evidence` for expirations.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,20 +26,19 @@ from meltline.domain.retention.holds import is_held
 from meltline.domain.retention.policy import Levels
 
 Measures: TypeAlias = Mapping[str, Collection[str] | int | float | bool]
-"""What was found, by fact: a number, a flag, or what there are so many of."""
+"""Facts by name: a number, a flag, or the objects that are counted."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all plans of a gate are held against, read once for them.
+    """Facts about the lake that all plans of a gate are compared with, read once.
 
     Attributes:
-        now: By the wall clock, when the gate began.
-        protected: Keys of metadata files that tables are at, or that stand in their logs.
-        elsewhere: By what other name a planned file may be needed.
-        contested: Planned files that owners may need whom no catalog shows, and who.
-        half_seen: Where a catalog shows only a part of what is needed, by what the catalogs say
-            now and by what the ledger remembers.
+        now: Wall clock, when the gate began.
+        protected: Location keys of tables' metadata files, current and in their logs.
+        elsewhere: The other name under which a planned file may be needed.
+        contested: Planned files that foreign owners may need, and the owner.
+        half_seen: Half-seen locations, by current listings and by the ledger.
     """
 
     sources: GateSources
@@ -51,20 +53,20 @@ class Surroundings:
 
     @property
     def roots(self) -> Confinement:
-        """Outside of them nothing may go, nor where a catalog shows only a part."""
+        """The locations in which files may be deleted: inside a root, and not half seen."""
         return Confinement(self.sources.config.roots, self.sources.resolver, self.half_seen)
 
     def levels(self, state: TableMetadata) -> Levels:
-        """The properties that hold for a table, nearest first."""
+        """Returns the properties that apply to a table, most specific first."""
         return self.proof.world.levels(state, self.sources.config.ledger_namespace)
 
     def is_held(self, state: TableMetadata) -> bool:
-        """Whether a hold lies on a table, or on what it stands in."""
+        """Returns whether a hold is on a table, or on a namespace of it."""
         return any(is_held(properties, self.now) for _, properties in self.levels(state))
 
     @cached_property
     def held(self) -> frozenset[str]:
-        """The tables that are held: many plans ask for them, each for all of its group."""
+        """The tables under a hold; cached, because many plans check all of their group."""
         return frozenset(state.uuid for state in self.proof.world.states if self.is_held(state))
 
     @cached_property
@@ -75,7 +77,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Case:
-    """A plan, its stored items, and what is wrong with the copies of what it lets go of."""
+    """A plan, its stored items, and the defects of the copies that it depends on."""
 
     plan: Plan
     files: Sequence[PlannedFile]
@@ -84,12 +86,12 @@ class Case:
 
     @cached_property
     def paths(self) -> list[str]:
-        """Of the planned files."""
+        """The paths of the planned files."""
         return [file.path for file in self.files]
 
     @property
     def owners(self) -> set[str]:
-        """The plan's table, and those that own planned files."""
+        """The plan's table, and the owners of planned files."""
         return {file.owner for file in self.files} | {self.plan.table_uuid}
 
     @property
@@ -102,15 +104,15 @@ class Case:
         return self.around.groups.members(self.plan.table_uuid)
 
     def errors(self, uuids: Iterable[str]) -> list[str]:
-        """What of some tables could not be read."""
+        """Returns what could not be read of some tables."""
         return [error for uuid in uuids for error in self.around.proof.errors.get(uuid, ())]
 
     def common_measures(self, refused: Mapping[str, Why], unreadable: Collection[str]) -> Measures:
-        """What every plan must show.
+        """Returns the facts that every plan has.
 
         Args:
             refused: Planned files outside the roots, or half seen.
-            unreadable: What could not be read and might need a planned file.
+            unreadable: Unreadable objects that might need a planned file.
         """
         plan, paths, around = self.plan, self.paths, self.around
         digest = plan.digest_of(self.files)

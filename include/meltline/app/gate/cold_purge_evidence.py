@@ -1,13 +1,14 @@
-"""The gate's word on cold before a purge: hot's metadata has forgotten, cold alone can tell.
+"""Gate facts about copies in cold: for expirations compared with hot, for purges from cold alone.
 
-What should be there: every snapshot that an expiration behind these departures let go of, and that
-the ledger or the cold table says was archived. Nothing is asked of a snapshot of which neither
-says so: its own gate has passed it while hot could still tell what the policy wanted.
+`collect_evidence` calls it. Before a purge, hot's metadata has no trace of the snapshots any more,
+so only cold can prove their copies. Expected in cold is every snapshot that an expiration behind
+these departures removed, and that the ledger or the cold table lists as archived. If neither lists
+a snapshot, nothing is required of it: the gate of its expiration passed while hot still showed what
+the policy wanted.
 
-It takes nothing from the handoff, from the keep set or from the ledger's facts about copies. It
-starts from the other end: the policy and the log as they are now, the cold catalog listed and its
-metadata read again, its manifest lists and manifests opened beside the originals (AR-30, AR-35,
-PX-4).
+It uses nothing of the handoff, of the planner's retention or of the ledger's records of copies. It
+starts from the other end: the current policy and log, the cold catalog listed and its metadata read
+again, its manifest lists and manifests compared with the originals (AR-30, AR-35, PX-4).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ _STAMPS = {Cadence.DAILY: "%Y-%m-%d", Cadence.WEEKLY: "%G-%V", Cadence.MONTHLY: 
 
 @dataclass
 class _Case:
-    """An expiration plan of a table with a cold policy, and what is found about it."""
+    """An expiration plan of a table with an archive policy, and the facts about its copies."""
 
     plan: Plan
     state: TableMetadata
@@ -56,7 +57,7 @@ def expire_facts(
     plans: Sequence[Plan],
     items: Mapping[str, Sequence[PlannedFile]],
 ) -> Mapping[str, ColdFacts]:
-    """What is wrong with the copies of what expirations let go of, by plan id."""
+    """Returns the defects of copies of expiring snapshots, by plan id."""
     facts = {plan.id: ColdFacts() for plan in plans}
     config = sources.config
     cases = [case for plan in plans if (case := _case(config, world, plan, facts[plan.id]))]
@@ -77,7 +78,7 @@ def _look_into_cold(
     items: Mapping[str, Sequence[PlannedFile]],
     facts: Mapping[str, ColdFacts],
 ) -> None:
-    """Looks for the snapshots, and then for the copies of all planned files."""
+    """Checks the snapshots in cold, and then the copies of all planned files."""
     for case in cases:
         with noted(case.facts):
             _copy_check(sources, side, case)
@@ -85,16 +86,16 @@ def _look_into_cold(
     for plan_id, plan_facts in facts.items() if manifests else ():
         with noted(plan_facts):
             lacking = side.without_mirror(items[plan_id])
-            if lacking:  # needed by any archived snapshot, whichever plan names them
+            if lacking:  # needed by any archived snapshot, whichever plan has them
                 alive = side.copies.alive(manifests, lacking, of_copies=False)
                 plan_facts.files_missing += sorted(alive)
 
 
 def _case(config: Config, world: LiveCatalogs, plan: Plan, facts: ColdFacts) -> _Case | None:
-    """A plan's case; None where the policy wants nothing of the table in cold."""
+    """Returns a plan's case; None if the policy archives nothing of the table."""
     state = world.of(plan.table_uuid, plan.table)
     if state is None:
-        return None  # a table that is not there is refused for that
+        return None  # a missing table is refused for that reason
     policy = cold_policy(config.account, world.levels(state, config.ledger_namespace))
     if not policy.is_on:
         return None
@@ -102,7 +103,7 @@ def _case(config: Config, world: LiveCatalogs, plan: Plan, facts: ColdFacts) -> 
 
 
 def _expected(cadence: Cadence, state: TableMetadata, plan: Plan) -> set[int]:
-    """Planned snapshots that were the last of some day, week or month, by log and ancestry."""
+    """Returns planned snapshots that were the last of a day, week or month, by log and ancestry."""
     planned = set(plan.snapshots)
     if cadence is Cadence.ALL:
         return planned
@@ -119,7 +120,7 @@ def _last_by_log(cadence: Cadence, state: TableMetadata) -> set[int]:
 
 
 def _last_by_children(cadence: Cadence, state: TableMetadata) -> set[int]:
-    """Of snapshots without a log entry: it tells when they ended, better than any child."""
+    """Returns last snapshots without a log entry; the log is more precise than a child."""
     logged = {log_entry.snapshot_id for log_entry in state.snapshot_log}
     return {
         parent.snapshot_id
@@ -135,7 +136,7 @@ def _differ(cadence: Cadence, first: datetime, second: datetime) -> bool:
 
 
 def _copy_check(sources: GateSources, side: Side, case: _Case) -> None:
-    """Holds each planned snapshot that is in cold, and each that should be, against hot."""
+    """Compares each planned snapshot that is, or should be, in cold with hot."""
     facts, cold = case.facts, None
     try:
         cold = side.tables.of(case.state.uuid, [_old_name(case.state)])
@@ -149,7 +150,7 @@ def _copy_check(sources: GateSources, side: Side, case: _Case) -> None:
 
 
 def _compare(sources: GateSources, side: Side, case: _Case, cold: TableMetadata) -> None:
-    """Holds the copies of snapshots against the snapshots: where they lie, and what they hold."""
+    """Compares the copies of snapshots with the originals: their paths and their content."""
     facts, state, copies = case.facts, case.state, cold.snapshots
     facts.outside += side.leads_out(cold, [copies[sid] for sid in case.checked])
     facts.differing += [
@@ -165,18 +166,18 @@ def _compare(sources: GateSources, side: Side, case: _Case, cold: TableMetadata)
 
 
 def _old_name(state: TableMetadata) -> TableName:
-    """Under which name the history was handed over; of a dropped table, the one that it had."""
+    """Returns the name under which the history was archived; a dropped table's former name."""
     drop = read_drop(state.name.catalog, state.properties)
     return state.name if drop is None or not drop.object.table else drop.object.table_name
 
 
 def _identity(snapshot: Snapshot) -> tuple[object, ...]:
-    """What a copy keeps of its snapshot."""
+    """Returns the fields that a copy shares with its snapshot."""
     return (snapshot.committed_at, snapshot.sequence_number, dict(snapshot.summary))
 
 
 def _compare_manifests(sources: GateSources, side: Side, case: _Case, cold: TableMetadata) -> None:
-    """Pairs the manifests of both sides by their paths, and opens what no gate has compared yet."""
+    """Pairs both sides' manifests by path, and compares those that no earlier gate has compared."""
     facts, warehouse = case.facts, side.tier.warehouse
     hot = _lists(side, case, case.state, of_copies=False)
     copied = _lists(side, case, cold, of_copies=True)
@@ -198,7 +199,7 @@ def _compare_manifests(sources: GateSources, side: Side, case: _Case, cold: Tabl
 def _lists(
     side: Side, case: _Case, state: TableMetadata, *, of_copies: bool
 ) -> dict[int, tuple[ListedCopy, ...]]:
-    """The manifests of each checked snapshot on one side; what cannot be read is noted."""
+    """Returns each checked snapshot's manifests on one side; errors are recorded in the facts."""
     paths = {sid: state.snapshots[sid].manifest_list for sid in case.checked}
     listed = side.listed(sorted(set(paths.values())), case.facts, of_copies=of_copies)
     return {sid: listed[path] for sid, path in paths.items() if path in listed}
@@ -207,9 +208,9 @@ def _lists(
 def _compared_before(
     sources: GateSources, side: Side, plan: Plan, cold: TableMetadata
 ) -> set[tuple[str, int]]:
-    """Manifests of cold that the gate of the table's last expiration has held against hot's.
+    """Returns cold manifests that the gate of the table's last expiration has compared with hot.
 
-    A manifest never changes. A plan above the size for full proofs has all of them opened.
+    A manifest never changes. For a plan above the size for full proofs, all of them are compared.
     """
     if plan.bytes > sources.config.limits.full_proof_above:
         return set()
@@ -225,17 +226,17 @@ def _compared_before(
 
 
 _BYTES_SAMPLED = 3
-_LOOKED_AT = 100  # files at a time, of which so many are sampled
-_LARGEST_SAMPLE = 64 * 1024 * 1024  # bytes; a larger file is compared by its size alone
+_LOOKED_AT = 100  # files per portion; the sample is taken from them
+_LARGEST_SAMPLE = 64 * 1024 * 1024  # bytes; a larger file is compared by size only
 
 
 @dataclass
 class _PurgedTable:
-    """A table of which a purge plan holds files, and its snapshots that these were part of.
+    """A table with files in a purge plan, and its snapshots that referenced these files.
 
     Attributes:
-        copies: What the ledger says of their copies.
-        manifests: Those of the copies, by path.
+        copies: The ledger's records of their copies.
+        manifests: The manifests of the copies, by path.
     """
 
     uuid: str
@@ -256,7 +257,7 @@ class _PurgedTable:
 
     @property
     def names(self) -> list[TableName]:
-        """Those under which it was archived."""
+        """The names under which it was archived."""
         return sorted({copy.table for copy in self.copies.values()})
 
 
@@ -266,7 +267,7 @@ def purge_facts(
     files: Sequence[PlannedFile],
     departed: Mapping[str, Departure],
 ) -> ColdFacts:
-    """What is wrong with the copies of what a purge plan's files were part of."""
+    """Returns the defects of copies of snapshots that a purge plan's files belonged to."""
     facts = ColdFacts()
     tables = _purged_tables(sources, files, departed)
     required = any(table.copies for table in tables) or _has_policy(sources.config, world, tables)
@@ -290,7 +291,7 @@ def purge_facts(
 def _purged_tables(
     sources: GateSources, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
 ) -> list[_PurgedTable]:
-    """Which snapshots of which tables the files were part of, by the plans that let them go."""
+    """Returns the tables and snapshots of the files, by the plans that expired them."""
     tables: dict[str, _PurgedTable] = {}
     for name in {departed[file.path].plan_id for file in files if file.path in departed}:
         try:
@@ -307,9 +308,9 @@ def _purged_tables(
 
 
 def _has_policy(config: Config, world: LiveCatalogs, tables: Sequence[_PurgedTable]) -> bool:
-    """Whether cold is to be asked although the ledger knows no copy: it may have been lost.
+    """Returns whether cold must be read although the ledger has no copy: the record may be lost.
 
-    Of a table that is nowhere any more nobody can tell what its policy was.
+    If a table does not exist any more, its policy is unknown, so any configured cold is read.
     """
     uuids = {table.uuid for table in tables}
     states = [state for uuid in uuids for state in world.registrations(uuid)]
@@ -323,9 +324,9 @@ def _has_policy(config: Config, world: LiveCatalogs, tables: Sequence[_PurgedTab
 
 @dataclass(frozen=True)
 class _Staying:
-    """Originals that wait in hot and that no plan in question lets go.
+    """Originals that wait in hot and that no plan in question deletes.
 
-    Each run mends their copies, or names them: what cold has lost of them holds up no other file.
+    Each run repairs their copies, or reports them, so their defects in cold block no other file.
     """
 
     departures: DepartedFiles
@@ -333,7 +334,7 @@ class _Staying:
     planned: frozenset[str]
 
     def covers(self, copies: Sequence[str]) -> bool:
-        """Whether some copies that are not as they should be are of such originals, all of them."""
+        """Returns whether all of some defective copies belong to such originals."""
         originals = {original_of(copy, self.warehouse) for copy in copies}
         if not originals or "" in originals or originals & self.planned:
             return False
@@ -344,7 +345,7 @@ class _Staying:
 
 
 def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:
-    """Holds a table's snapshots that should be in cold against what is there."""
+    """Checks a table's snapshots that should be in cold."""
     try:
         table.cold = side.tables.of(table.uuid, table.names)
     except MeltlineError as error:
@@ -362,7 +363,7 @@ def _check(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -
 
 
 def _check_recorded(table: _PurgedTable, facts: ColdFacts) -> None:
-    """The cold table's own word on its copies against the ledger's."""
+    """Compares the cold table's own record of its copies with the ledger's."""
     assert table.cold is not None
     name = next((copy.table for copy in table.copies.values()), table.cold.name)
     by_cold = {copy.snapshot_id: copy for copy in read_archived(table.cold, name)}
@@ -378,7 +379,7 @@ def _check_recorded(table: _PurgedTable, facts: ColdFacts) -> None:
 
 
 def _check_manifests(side: Side, table: _PurgedTable, stays: _Staying, facts: ColdFacts) -> None:
-    """Opens the manifests that these snapshots brought; the others must have their length."""
+    """Opens the manifests that these snapshots added; of the others only the length is checked."""
     archived = set(table.archived)
     brought = [m for m in table.manifests.values() if m.added_by in archived]
     for audited in side.copies.audit(brought, side.tier.warehouse):
@@ -398,7 +399,7 @@ def _check_files(
     objects: DepartedObjects,
     facts: ColdFacts,
 ) -> None:
-    """Planned files that a manifest of cold refers to must have their own copy."""
+    """Requires a copy of each planned file that a manifest of cold references."""
     own = [f for f in files if not objects.is_swept(f.path)]
     manifests = [m for table in tables for m in table.manifests.values()]
     lacking = {mirrored(path, side.tier.warehouse): path for path in side.without_mirror(own)}
@@ -411,10 +412,10 @@ def _check_files(
 def _compare_bytes(
     side: Side, files: Sequence[PlannedFile], departed: DepartedObjects, facts: ColdFacts
 ) -> None:
-    """Holds a few copies against their originals once more, whatever anybody has recorded.
+    """Compares a few copies with their originals byte by byte, whatever is recorded.
 
-    Where another object lies under a path by now there is no original any more, and nothing is
-    deleted there: as many are read as there are of which the object that departed is there.
+    If another object is at a path by now, the original is gone and nothing is deleted there. Then
+    other files are sampled, whose departed object still exists.
     """
     data = [f for f in files if f.kind is FileKind.DATA and f.bytes <= _LARGEST_SAMPLE]
     paths, sampled = [f.path for f in data], list[str]()

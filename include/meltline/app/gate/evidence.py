@@ -1,4 +1,7 @@
-"""Evidence: one row of facts per plan, for the gate's expectations (PX-4)."""
+"""Collects evidence: one row of facts per plan, for the gate's expectations (PX-4).
+
+The gate calls it. It reads the lake once for all plans, and shares no code with the planner.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,7 +28,7 @@ _Items = Mapping[str, Sequence[PlannedFile]]
 
 
 def collect_evidence(sources: GateSources, plans: Sequence[Plan]) -> list[GateFacts]:
-    """Evidence for some plans of one kind or both; one fresh look serves them all."""
+    """Collects the facts of plans of any kind, from one new read of the catalogs."""
     if not plans:
         return []
     items = sources.items.of([plan.id for plan in plans])
@@ -55,7 +58,7 @@ def _paths(plans: Sequence[Plan], items: _Items) -> list[str]:
 def _surroundings(
     sources: GateSources, world: LiveCatalogs, plans: Sequence[Plan], items: _Items
 ) -> Surroundings:
-    """The proof that serves all plans, and who owns, shares and needs what."""
+    """Proves references for all plans, and collects owners, sharing and other names."""
     now, half_seen = sources.clock.now(), _half_seen(sources, world)
     purged = _paths([plan for plan in plans if plan.kind is PlanKind.PURGE], items)
     places, stores = sources.places.all(), sources.config.stores
@@ -87,13 +90,13 @@ def _surroundings(
 
 
 def _half_seen(sources: GateSources, world: LiveCatalogs) -> HalfSeenPlaces:
-    """By what every catalog says at this moment, and by all that it ever said."""
+    """Returns half-seen locations, by current listings and by everything recorded."""
     places = half_seen_now(sources.config, sources.registrations, world.listings, world.states)
     return HalfSeenPlaces([*places, *sources.places.half_seen()])
 
 
 def _read_since(sources: GateSources, plans: Sequence[Plan]) -> datetime | None:
-    """From when on the files read for earlier proofs count; None: all are read again."""
+    """Returns since when reads of earlier proofs count; None to read everything again."""
     limits, gates = sources.config.limits, sources.config.gates
     if any(plan.bytes > limits.full_proof_above for plan in plans):
         return None
@@ -116,12 +119,12 @@ def _row(plan: Plan, measures: Measures) -> GateFacts:
 def purge_measures(
     case: Case, departures: Mapping[str, Departure], claimed: Mapping[str, str]
 ) -> Measures:
-    """What was found of a purge.
+    """Returns the facts about a purge.
 
     Args:
         case: The plan.
         departures: Of all planned files, by path.
-        claimed: Paths that purges are deleting, and by which plan.
+        claimed: Paths that purges are deleting, and the plan of each.
     """
     plan, around = case.plan, case.around
     refused = around.roots.refused(case.paths)
@@ -136,10 +139,10 @@ def purge_measures(
 
 
 def _failsafe_measures(case: Case, departures: Mapping[str, Departure]) -> Measures:
-    """Whether the files wait in failsafe, and whether that is over."""
+    """Returns facts about failsafe: whether the files are in it, and whether it has ended."""
     waiting = _in_state(DepartureState.FAILSAFE, case, departures)
     expected = set(waiting)
-    if case.plan.state is PlanState.APPLYING:  # it has deleted some already, and not once more
+    if case.plan.state is PlanState.APPLYING:  # it has deleted some already, and will not again
         expected |= _in_state(DepartureState.DELETED, case, departures).keys()
     return {
         "planned_not_due": [
@@ -160,12 +163,12 @@ def _in_state(
 
 
 def _is_due(file: PlannedFile, departure: Departure, now: datetime) -> bool:
-    """Whether a file's failsafe is over, both by the plan and by the ledger."""
+    """Returns whether a file's failsafe is over, both by the plan and by the ledger."""
     return file.due_at is not None and max(departure.due_at, file.due_at) <= now
 
 
 def _held_owners(case: Case) -> set[str]:
-    """Owners of planned files on whose group a hold lies: nothing of it may be purged."""
+    """Returns owners of planned files whose group is under a hold: nothing of it may be purged."""
     around = case.around
     return {
         owner for owner in case.owners if not around.held.isdisjoint(around.groups.members(owner))

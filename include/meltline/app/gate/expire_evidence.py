@@ -1,12 +1,11 @@
-"""What an expiration must show: nobody needs its snapshots and refs, and its numbers add up.
+"""Evidence about expirations: nothing needs the planned snapshots and refs, and totals match.
 
-It takes nothing from the plan but its name and date, and nothing from the planner. That no other
-table refers to a planned file is for the gate's proof, which knows no exception (TT-45).
+`collect_evidence` calls it. It uses only the plan's name and date, the table's metadata and the
+ledger, neither the planner nor its rules. Whether another table references a planned file is left
+to the gate's proof, which knows no exception (TT-45).
 
-Told from the table's metadata alone: neither the planner nor the rules that it plans by are asked.
-
-A table may move on between its plan and its gate. What has come since only adds references: the
-gate reads it like all else that remains. The index cannot know it, and need not (decision 026).
+A table may move between its plan and its gate. Later commits only add references: the gate reads
+them like everything else that remains. The index cannot have them, and need not (decision 026).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,12 +46,12 @@ Totals = tuple[int, int]
 
 @dataclass(frozen=True)
 class Base:
-    """The table as its plan saw it; told by the plan alone where that metadata file is gone.
+    """The table as its plan saw it; by the plan's header if that metadata file is gone.
 
     Attributes:
-        snapshots: All that it had.
-        heads: Of the branches that the plan leaves.
-        error: Why the file could not be read although it may be there.
+        snapshots: All snapshots that it had.
+        heads: Heads of the branches that the plan keeps.
+        error: Why the file could not be read although it may exist.
     """
 
     snapshots: frozenset[int]
@@ -61,30 +60,30 @@ class Base:
 
     @classmethod
     def of(cls, plan: Plan, state: TableMetadata) -> "Base":
-        """By the metadata file."""
+        """Builds it from the metadata file."""
         return cls(frozenset(state.snapshots), staying_heads(plan, state.heads))
 
     @classmethod
     def told_by(cls, plan: Plan, error: str = "") -> "Base":
-        """By the plan's header: an engine may delete metadata files once they are replaced."""
+        """Builds it from the plan's header: an engine may delete replaced metadata files."""
         snapshots = frozenset((*plan.snapshots, *plan.heads.values()))
         return cls(snapshots, staying_heads(plan, plan.heads), error)
 
     def checked_heads(self, plan: Plan, state: TableMetadata) -> frozenset[int]:
-        """Heads to check: those of today, and those of the plan's day that are still there."""
+        """Returns the heads to check: the current ones, and the base's heads that still exist."""
         heads = staying_heads(plan, state.heads) | (self.heads & state.snapshots.keys())
-        return heads - frozenset(plan.snapshots)  # a head that is planned refuses the plan anyway
+        return heads - frozenset(plan.snapshots)  # a planned head refuses the plan anyway
 
 
 def staying_heads(plan: Plan, heads: Mapping[str, int]) -> frozenset[int]:
-    """Heads of the branches that a plan leaves."""
+    """Returns the heads of the branches that a plan keeps."""
     return frozenset(head for name, head in heads.items() if name not in plan.refs)
 
 
 def read_bases(
     store: ObjectReader, world: LiveCatalogs, plans: Sequence[Plan]
 ) -> Mapping[str, Base]:
-    """Each expiration plan's base, by plan id; a file is read only where its table has moved."""
+    """Returns each expiration plan's base, by plan id; reads a file only if its table has moved."""
 
     def read(plan: Plan) -> Base:
         state = world.of(plan.table_uuid, plan.table)
@@ -109,11 +108,10 @@ def differing_heads(
     *,
     is_trusted: bool,
 ) -> Iterable[str]:
-    """Heads whose live files differ between the files, the index and the snapshot's own totals.
+    """Yields heads whose live files differ between the files, the index and the snapshot's totals.
 
-    Of a snapshot that the base had, the index must know them; of a newer one, files and totals
-    must agree, and the index where it knows it. Of a table whose manifests a person trusts, what
-    the two readers have read must agree.
+    A snapshot in the base must be in the index. For a newer one, files and totals must agree, and
+    the index if it has the snapshot. For a trusted table, both readers of the manifests must agree.
     """
     for head in sorted(base.checked_heads(plan, state)):
         key = SnapshotKey(plan.table_uuid, head)
@@ -130,23 +128,23 @@ def differing_heads(
 
 _HISTORY = 10
 _NOTHING_PROMISED: Measures = {"planned_in_window": (), "planned_writer_walks": ()}
-_ENOUGH_HISTORY = 3  # growth says nothing while a table has fewer earlier plans
+_ENOUGH_HISTORY = 3  # growth means nothing for a table with fewer earlier plans
 
 
 @dataclass(frozen=True)
 class LedgerFacts:
-    """What expirations are held against, asked once for all of them: each question is a job.
+    """Facts of the ledgers about all expirations of a gate: one query each, because each is a job.
 
     Attributes:
-        unknown: Planned paths that the index has never heard of.
+        unknown: Planned paths that are not in the index.
         indexed: Live files and bytes of heads, by the index.
-        distinct: Bytes of the distinct live files that remain of tables that lose much, by UUID.
-        policies: What the control ledger remembers of policies, by object.
-        stated: What the policy stores of catalogs say now, by table.
-        bases: What each plan was made on, by its id.
-        leases: Those that have not ended.
-        vetoed: Tables of which somebody wants a snapshot back.
-        tracked: Tables that are cut into chunks, by UUID; `chunks` those of their chunks.
+        distinct: Bytes of distinct remaining live files, for tables that lose much, by UUID.
+        policies: Recorded policies, by object.
+        stated: Current settings of the catalogs' policy stores, by table.
+        bases: The base of each plan, by plan id.
+        leases: Active leases.
+        vetoed: Tables with a purge veto.
+        tracked: Tables with chunks, by UUID; `chunks` has their chunks.
     """
 
     unknown: Collection[str] = ()
@@ -164,7 +162,7 @@ class LedgerFacts:
     def read(
         cls, sources: GateSources, proof: Proof, plans: Sequence[Plan], paths: Sequence[str]
     ) -> "LedgerFacts":
-        """Of some expirations; `paths` are those of all planned files."""
+        """Reads the facts of some expirations; `paths` are those of all planned files."""
         if not plans:
             return cls()
         bases = read_bases(sources.store, proof.world, plans)
@@ -187,22 +185,22 @@ class LedgerFacts:
         )
 
     def leased(self, uuid: str) -> set[int]:
-        """Snapshots of a table that somebody reads."""
+        """Returns the leased snapshots of a table."""
         return {lease.snapshot_id for lease in self.leases if lease.table_uuid == uuid}
 
     def lost_drops(self, state: TableMetadata, leaving: Collection[int]) -> Collection[int]:
-        """Drops of chunks of which nobody could tell any more once some snapshots are gone."""
+        """Returns chunk drops whose status would become unknown once some snapshots are gone."""
         tracked = self.tracked.get(state.uuid)
         return lost_drops(state, tracked, self.chunks[state.uuid], leaving) if tracked else ()
 
     @property
     def busy(self) -> frozenset[str]:
-        """Tables of which somebody reads a snapshot, or wants one back."""
+        """Tables with a leased snapshot or a purge veto."""
         return self.vetoed.union(lease.table_uuid for lease in self.leases)
 
 
 def _stated(sources: GateSources, tables: Sequence[TableName]) -> Mapping[TableName, Stated]:
-    """What stores say of tables that stand: asked anew, whatever the planner was told."""
+    """Reads policy stores about current tables again, regardless of what the planner read."""
     standing = [name for name in tables if not is_dropped_name(name.namespace)]
     told: dict[TableName, Stated] = {}
     for catalog, store in sources.policy_stores.items():
@@ -222,14 +220,14 @@ def _checked_heads(
 
 
 def expire_measures(case: Case, facts: LedgerFacts) -> Measures:
-    """What was found of an expiration."""
+    """Returns the facts about an expiration."""
     plan, around, paths = case.plan, case.around, set(case.paths)
     state = around.proof.world.of(plan.table_uuid, plan.table)
-    # Of a dropped table whose time is up all goes, as a person has decided; of no other.
+    # Only of a dropped table past its retention everything may expire, as the drop ordered.
     ended = state is not None and has_ended(
         around.sources.config, around.proof.world, state, plan, facts.busy, around.now
     )
-    # What lies with no table departs wherever it lies: no purge takes it outside of the roots.
+    # Files outside all tables may depart anywhere: no purge deletes them outside the roots.
     refused = around.roots.named([path for path in case.paths if around.owners.owners(path)])
     unreadable = [*case.errors(case.members), *filter(None, [facts.bases[plan.id].error])]
     if isinstance(unread := facts.stated.get(plan.table), MeltlineError):
@@ -259,7 +257,7 @@ _UNKNOWABLE = (
 
 
 def _missing(plan: Plan) -> Measures:
-    """Of a table that is not there nobody can tell what may go."""
+    """Returns the facts about a missing table: everything that cannot be known refuses the plan."""
     return {
         **dict.fromkeys(_UNKNOWABLE, ()),
         "planned_young_refs": plan.refs,
@@ -272,7 +270,7 @@ def _missing(plan: Plan) -> Measures:
 def _table_measures(
     case: Case, facts: LedgerFacts, state: TableMetadata, *, ended: bool
 ) -> Measures:
-    """What the table's metadata tells. `ended`: it was dropped, and its time is up."""
+    """Returns facts from the table's metadata. `ended`: it is dropped and past its retention."""
     plan, planned, around = case.plan, set(case.plan.snapshots), case.around
     base = facts.bases[plan.id]
     remaining_refs = {
@@ -304,9 +302,9 @@ def _table_measures(
 
 
 def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) -> bool:
-    """Whether a ref is there, and plain Iceberg would let it go by now.
+    """Returns whether a ref exists, and plain Iceberg would expire it by now.
 
-    Of a dropped table whose time is up (`ended`) branches go at any age; tags have one still.
+    For a dropped table past its retention (`ended`), branches expire at any age; tags keep theirs.
     """
     ref = state.refs.get(name)
     if ref is None:
@@ -321,16 +319,16 @@ def _is_past_age(state: TableMetadata, name: str, plan: Plan, *, ended: bool) ->
 
 
 def _promised(case: Case, facts: LedgerFacts, state: TableMetadata) -> Measures:
-    """Planned snapshots that the window promises, by the log alone, or that a writer walks over.
+    """Returns planned snapshots that the window promises, or that a writer still walks over.
 
-    The window is the policy's, or the one that the plan was made with where that is longer; never
-    shorter than the grace of readers.
+    The window is the policy's, or the plan's if that is longer, and never shorter than the readers'
+    grace. Only the metadata log decides.
     """
     plan, planned = case.plan, frozenset(case.plan.snapshots)
     levels, account = case.around.levels(state), case.around.sources.config.account
     alone = effective_retention(account, levels, remembered(facts.policies, levels, state.uuid))
     policy = with_stated(account, levels, alone, facts.stated.get(plan.table))
-    in_window = planned  # a dropped table's all, until its time is up
+    in_window = planned  # all of a dropped table's, until its retention ends
     if policy.window is not None and not is_dropped_name(state.name.namespace):
         window = max(policy.window, account.reader_grace)
         start = min(plan.as_of - window, plan.window_start or plan.as_of)
@@ -350,7 +348,7 @@ def _text(ids: Collection[int]) -> list[str]:
 
 
 def _remains(proof: Proof, plan: Plan) -> int:
-    """Bytes that surely remain: at least those of the largest remaining snapshot."""
+    """Returns the bytes that certainly remain: those of the largest remaining snapshot."""
     state = proof.world.of(plan.table_uuid, plan.table)
     metadata = proof.metadata_bytes(plan.table_uuid) + (state.metadata_bytes if state else 0)
     return metadata + proof.most_live_bytes(plan.table_uuid)
@@ -361,10 +359,10 @@ def _ratio(plan: Plan, remains: int) -> float:
 
 
 def _delete_ratio(proof: Proof, plan: Plan, distinct: Mapping[str, int]) -> float:
-    """The part of a table's bytes that departs.
+    """Returns the share of a table's bytes that a plan removes.
 
-    The largest remaining snapshot shows that at least so much remains; only where that does not
-    already keep the ratio within its limit, the distinct files of all that remain are summed up.
+    The largest remaining snapshot is a lower bound of what remains. Only if that bound exceeds the
+    limit, the distinct files of all remaining snapshots are summed up.
     """
     remains = _remains(proof, plan)
     if plan.table_uuid in distinct:
@@ -373,7 +371,7 @@ def _delete_ratio(proof: Proof, plan: Plan, distinct: Mapping[str, int]) -> floa
 
 
 def _growth(ledger: PlanReader, plan: Plan) -> float:
-    """The plan's size against the median of the table's last ones; 0 where there are too few."""
+    """Compares the plan's size with the median of the last plans; 0 if these are too few."""
     earlier = ledger.sizes_before(plan, _HISTORY)
     if len(earlier) < _ENOUGH_HISTORY:
         return 0.0
@@ -388,23 +386,23 @@ def has_ended(
     busy: Collection[str],
     now: datetime,
 ) -> bool:
-    """Whether a plan is for a dropped table whose frozen retention has ended.
+    """Returns whether a plan is for a dropped table whose frozen retention has ended.
 
-    All of this must hold, by the catalog and the metadata file as the gate has just read them:
+    All of this must be true, by the catalog and the metadata file as the gate has just read them:
 
-    * the hot catalog lists the table among the dropped ones, and at the metadata that was read;
-    * that metadata says what was dropped and when, and the retention that was frozen then has
-      ended by the plan's `as_of` and by the wall clock, so that no undrop is possible any more;
-    * nobody has leased a snapshot of it or wants one back, and no hold lies on it, on the
-      namespaces that it was dropped from, or on the account.
+    * The hot catalog lists the table among the dropped ones, and at the metadata that was read.
+    * That metadata records the drop. The retention that was frozen then has ended by the plan's
+      `as_of` and by the wall clock, so that no undrop is possible any more.
+    * No snapshot of it has a lease or a purge veto. No hold is on it, on the namespaces that it
+      was dropped from, or on the account.
 
     Args:
-        config: Which catalog is the hot one, and what stands for the account.
+        config: Names the hot catalog, and the namespace with the account's properties.
         world: The catalogs.
-        state: The planned table, as it is there.
+        state: The planned table, as it is now.
         plan: The plan.
-        busy: Tables of which a snapshot is leased, or wanted back.
-        now: By the wall clock.
+        busy: Tables with a leased snapshot or a purge veto.
+        now: Wall clock.
     """
     drop = _listed_drop(world.listings.get(config.hot), state)
     if drop is None or not drop.is_over(min(plan.as_of, now)):
@@ -415,7 +413,7 @@ def has_ended(
 
 
 def _listed_drop(listing: CatalogListing | None, state: TableMetadata) -> Drop | None:
-    """What a table says of its drop, where a catalog lists it as it was read, and as dropped."""
+    """Returns a table's record of its drop, if a catalog lists it as dropped, at this metadata."""
     if listing is None or not is_dropped_name(state.name.namespace):
         return None
     if listing.of(state.name) != CatalogEntry(state.name, state.metadata_location):
@@ -428,15 +426,15 @@ _Sign = tuple[str, ...]
 
 
 def promised_since(state: TableMetadata, refs: Collection[str], start: datetime) -> set[int]:
-    """Snapshots that answered for an instant from `start` on.
+    """Returns snapshots that a read at an instant from `start` on could need.
 
     Args:
         state: The table as it is now.
-        refs: The refs that would go.
-        start: Where the window begins.
+        refs: The refs that would be removed.
+        start: The beginning of the window.
     """
     lines = state.snapshot_log
-    # By its lines, and by its times: where clocks differ, engines read the log by these.
+    # In both log order and time order: with wrong clocks, engines read the log by time.
     promised = {
         log_entry.snapshot_id
         for log in (lines, sorted(lines, key=lambda each: each.at))
@@ -448,7 +446,7 @@ def promised_since(state: TableMetadata, refs: Collection[str], start: datetime)
 
 
 def _replaced_late(state: TableMetadata, refs: Collection[str], start: datetime) -> set[int]:
-    """Snapshots of side branches whose successor came inside the window."""
+    """Returns snapshots of side branches whose successor was committed inside the window."""
     return {
         parent.snapshot_id
         for name, head in state.heads.items()
@@ -459,7 +457,7 @@ def _replaced_late(state: TableMetadata, refs: Collection[str], start: datetime)
 
 
 def newest_of_branches(state: TableMetadata, refs: Collection[str], least: int) -> set[int]:
-    """So many of the newest snapshots of each branch that stays."""
+    """Returns the newest snapshots of each remaining branch, `least` of each."""
     return {
         snapshot.snapshot_id
         for name, head in state.heads.items()
@@ -469,7 +467,7 @@ def newest_of_branches(state: TableMetadata, refs: Collection[str], least: int) 
 
 
 def planned_unread(state: TableMetadata, plan: Plan) -> set[int]:
-    """Planned snapshots between a consumer that stays and the head of a branch that stays."""
+    """Returns planned snapshots between a remaining consumer and the head of a remaining branch."""
     consumers = [
         snapshot_id
         for name, snapshot_id in state.tags.items()
@@ -485,7 +483,7 @@ def planned_unread(state: TableMetadata, plan: Plan) -> set[int]:
 
 
 def _descendants(state: TableMetadata, of: Sequence[int]) -> set[int]:
-    """These snapshots and all that were made on top of them."""
+    """Returns these snapshots and all their descendants."""
     children: dict[int | None, list[int]] = {}
     for snapshot in state.snapshots.values():
         children.setdefault(snapshot.parent_id, []).append(snapshot.snapshot_id)
@@ -502,15 +500,15 @@ def _descendants(state: TableMetadata, of: Sequence[int]) -> set[int]:
 def cut_off(
     state: TableMetadata, planned: Collection[int], refs: Collection[str], since: datetime
 ) -> set[int]:
-    """Planned snapshots that a streaming writer would miss on its way from a head to its mark.
+    """Returns planned snapshots that a streaming writer would miss between a head and its mark.
 
-    The engines' walks once more, told from what they meet on the way and not from what is kept.
+    It repeats the engines' walks, and derives them from what they meet, not from what is kept.
 
     Args:
         state: The table as it is now.
-        planned: The snapshots that would go.
-        refs: The refs that would go: nobody walks from them any more.
-        since: Writers whose mark is older are silent.
+        planned: The snapshots that would be removed.
+        refs: The refs that would be removed: no writer walks from them any more.
+        since: Writers whose mark is older are inactive.
     """
     missed: set[int] = set()
     for branch, head in state.heads.items():
@@ -521,7 +519,7 @@ def cut_off(
 
 
 def _missed_on(line: Iterable[Snapshot], planned: Collection[int], since: datetime) -> set[int]:
-    """The same for the writers of one branch, walked from its head on."""
+    """Returns the same for the writers of one branch, walked from its head."""
     missed: set[int] = set()
     met: set[_Sign] = set()
     gaps: list[int] = []
@@ -537,12 +535,12 @@ def _missed_on(line: Iterable[Snapshot], planned: Collection[int], since: dateti
 
 
 def _ended(sign: _Sign, met: Collection[_Sign]) -> bool:
-    """Whether a writer's walk has ended before: at its own sign, or at one of its whole job."""
+    """Returns whether a writer's walk has ended earlier: at its own sign, or at its job's."""
     return sign in met or sign[:2] in met
 
 
 def _signs(snapshot: Snapshot) -> set[_Sign]:
-    """What writers stop at: the engine, who it is, and of a Flink job which operator, if told."""
+    """Returns signs at which writers stop: engine, id, and a Flink operator if known."""
     summary: Mapping[str, str] = dict(snapshot.summary)
     signs: set[_Sign] = {("kafka", key) for key in summary if key.startswith(_KAFKA)}
     if _SPARK in summary:

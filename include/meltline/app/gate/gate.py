@@ -1,6 +1,6 @@
-"""The gate: evidence, expectations, and a verdict on each plan. It judges, and does nothing else.
+"""The gate: collects evidence, checks expectations, and returns a verdict on each plan.
 
-Who has plans judged stores the verdicts and moves the plans (`app.run.gate_step`).
+It has no other effect. Its callers store the verdicts and move the plans (`app.run.gate_step`).
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from meltline.ports import VerdictReader
 
 
 def judge(sources: GateSources, plans: Sequence[Plan]) -> list[GateResult]:
-    """A verdict on each of some plans, judged together.
+    """Returns a verdict on each plan; all are evaluated together.
 
-    Whatever goes wrong on the way is a verdict that has not passed.
+    Any error on the way is a verdict that has not passed.
     """
     now = sources.clock.now()
     results: dict[str, GateResult] = {}
@@ -37,7 +37,7 @@ def judge(sources: GateSources, plans: Sequence[Plan]) -> list[GateResult]:
 
 
 def reasons(verdict: GateResult) -> str:
-    """Why a gate refused, in one line, causes only; empty when it passed."""
+    """Returns why a gate refused, in one line, causes only; empty if it passed."""
     after = verdict.consequences
     causes = [failed for failed in verdict.failed if failed not in after]
     words = [f"{f.expectation} (found {f.observed}: {f.object})" for f in causes]
@@ -50,7 +50,7 @@ def require_passed(verdicts: VerdictReader, plan: Plan, now: datetime) -> None:
     """Refuses a plan without a fresh, passed result for exactly its digest.
 
     Raises:
-        GateNotPassed: There is none, it refused, is for another digest, or is too old.
+        GateNotPassed: There is no result, it refused, has another digest, or is too old.
     """
     verdict = verdicts.newest([plan.id]).get(plan.id)
     if refused := not_passed(plan, verdict, now):
@@ -58,7 +58,7 @@ def require_passed(verdicts: VerdictReader, plan: Plan, now: datetime) -> None:
 
 
 def not_passed(plan: Plan, verdict: GateResult | None, now: datetime) -> GateNotPassed | None:
-    """Why a plan may not be applied on the newest result there is; None where it may."""
+    """Returns why a plan may not be applied on its newest result; None if it may."""
     if verdict is None:
         reason = "no gate result"
     elif verdict.approves(plan.digest, now):

@@ -1,7 +1,7 @@
-"""The gate's own proof: planned files against whatever remains, manifests read afresh.
+"""The gate's own proof: planned files against all remaining snapshots, read from their manifests.
 
-It shares no query and no keep-set code with the planner. It starts from the other end: whatever
-remains in any table's metadata, and what that refers to.
+`collect_evidence` calls it. It shares no query and no retention code with the planner. It starts
+from the other end: everything that remains in any table's metadata, and its references.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,15 +23,15 @@ from meltline.ports import CatalogEntry, ProofResult, ProofSnapshot, SnapshotKey
 
 @dataclass(frozen=True)
 class Proof:
-    """A world and what reading its files has shown about some planned paths.
+    """Result of reading all remaining files: what references the planned paths.
 
     Attributes:
-        referenced: Planned paths that something remaining refers to, and what that is.
-        lost_by_heads: Planned paths that a head refers to.
+        referenced: Planned paths with a remaining reference, and the referrer.
+        lost_by_heads: Planned paths that a head references.
         errors: Why something could not be read, by table UUID.
         totals: Live files and bytes of each remaining snapshot, from the files.
-        remaining: What was proved against.
-        trusted: Tables whose totals and counts were believed no more, by UUID.
+        remaining: The snapshots that were read.
+        trusted: Tables whose totals and counts are ignored, by UUID.
     """
 
     world: LiveCatalogs
@@ -44,7 +44,7 @@ class Proof:
     trusted: frozenset[str] = frozenset()
 
     def most_live_bytes(self, table_uuid: str) -> int:
-        """The bytes of the table's largest remaining snapshot: at least these remain."""
+        """Returns the bytes of the table's largest remaining snapshot: at least these remain."""
         of_table = self._by_table.get(table_uuid, ())
         return max(
             (self.totals[snapshot.key][1] for snapshot in of_table if snapshot.key in self.totals),
@@ -52,7 +52,7 @@ class Proof:
         )
 
     def metadata_bytes(self, table_uuid: str) -> int:
-        """The bytes of manifests and manifest lists that remain of a table."""
+        """Returns the bytes of the table's remaining manifests and manifest lists."""
         of_table = self._by_table.get(table_uuid, ())
         paths = {snapshot.manifest_list for snapshot in of_table}
         paths.update(m for snapshot in of_table for m in self.scan.manifests.get(snapshot.key, ()))
@@ -60,7 +60,7 @@ class Proof:
 
     @cached_property
     def _by_table(self) -> Mapping[str, Sequence[ProofSnapshot]]:
-        """What remains of each table: a gate asks that for each of its plans."""
+        """Remaining snapshots by table; cached, because the gate asks once for each plan."""
         by_uuid: dict[str, list[ProofSnapshot]] = {}
         for snapshot in self.remaining:
             by_uuid.setdefault(snapshot.table_uuid, []).append(snapshot)
@@ -69,12 +69,12 @@ class Proof:
 
 @dataclass(frozen=True)
 class Leaving:
-    """What some plans let go of.
+    """The snapshots that some plans remove.
 
     Attributes:
         snapshots: Snapshots that no name of their table has afterwards.
-        released: By name: a name's statistics of a snapshot go with its own entry for it, also
-            where another name of the table keeps the snapshot.
+        released: By name: a name's statistics of a snapshot leave with its own entry for it, even
+            if another name of the table keeps the snapshot.
     """
 
     snapshots: Collection[SnapshotKey]
@@ -82,7 +82,7 @@ class Leaving:
 
     @classmethod
     def by(cls, plans: Sequence[Plan], states: Sequence[TableMetadata]) -> "Leaving":
-        """What plans let go of; a snapshot that another registration of the table has stays."""
+        """Returns what plans remove, without snapshots in another registration of the table."""
         leaving = {
             SnapshotKey(plan.table_uuid, snapshot_id)
             for plan in plans
@@ -106,10 +106,10 @@ def prove(
     planned: Sequence[str],
     since: datetime | None = None,
 ) -> Proof:
-    """Looks for the planned paths in everything that remains once `leaving` has left.
+    """Searches for the planned paths in everything that remains without `leaving`.
 
-    `since` says from when on files that were read for an earlier proof need not be read again;
-    None reads everything from the files: a full proof.
+    Files read for an earlier proof since `since` are not read again; None reads everything from the
+    files: a full proof.
     """
     remaining = _remaining(sources, world, leaving.snapshots)
     sources.progress(f"gate: proving against {len(remaining)} remaining snapshots")
@@ -142,7 +142,7 @@ def prove(
 def _remaining(
     sources: GateSources, world: LiveCatalogs, leaving: Collection[SnapshotKey]
 ) -> dict[SnapshotKey, ProofSnapshot]:
-    """Every snapshot that is left once `leaving` has left, and those that somebody wants back."""
+    """Returns every snapshot that remains without `leaving`, and those under a purge veto."""
     remaining: dict[SnapshotKey, ProofSnapshot] = {}
     own = ledger_uuids(sources.config, world)
     for state in world.states:
@@ -156,7 +156,7 @@ def _remaining(
                     snapshot.inline_manifests,
                 )
     for veto in sources.vetoes.all():
-        # Somebody wants it although no table may have it now.
+        # It is needed although no table may have it now.
         key = SnapshotKey(veto.table_uuid, veto.snapshot_id)
         remaining[key] = ProofSnapshot(
             veto.table_uuid, veto.snapshot_id, veto.manifest_list, veto.inline_manifests
@@ -167,7 +167,7 @@ def _remaining(
 def _live_totals(
     scan: ProofResult, remaining: Collection[SnapshotKey]
 ) -> dict[SnapshotKey, tuple[int, int]]:
-    """Live files and bytes of each snapshot whose manifests were read."""
+    """Returns live files and bytes of each snapshot whose manifests were read."""
     return {
         key: (
             sum(scan.live_files.get(m, 0) for m in manifests),
@@ -184,11 +184,11 @@ def _errors(
     totals: Mapping[SnapshotKey, tuple[int, int]],
     trusted: Collection[str],
 ) -> dict[str, tuple[str, ...]]:
-    """Why something could not be read, or does not add up, by table UUID."""
+    """Returns read errors and contradictions, by table UUID."""
     errors = {uuid: list(messages) for uuid, messages in world.unreadable.items()}
     for uuid, messages in scan.errors.items():
         errors.setdefault(uuid, []).extend(messages)
-    # Where something could not be read, that is why it does not add up.
+    # A read error also explains a contradiction, so that is not reported.
     for uuid, message in (*_miscounted(scan, trusted), *_cut_short(world, scan, totals, trusted)):
         if uuid not in scan.errors:
             errors.setdefault(uuid, []).append(message)
@@ -201,9 +201,9 @@ def _unknown(
     scan: ProofResult,
     remaining: Mapping[SnapshotKey, ProofSnapshot],
 ) -> tuple[str, ...]:
-    """What could not be read of standing tables and was never read before: nobody knows whose.
+    """Returns errors of current tables that were never read: their references are unknown.
 
-    What the index has of a snapshot tells what that refers to; of another one nothing does.
+    If the index has a snapshot, its references are known; without it they are not.
     """
     if not scan.errors:
         return ()
@@ -232,7 +232,7 @@ def _lost_by_heads(world: LiveCatalogs, scan: ProofResult) -> frozenset[str]:
 
 
 def _miscounted(scan: ProofResult, trusted: Collection[str]) -> Iterable[tuple[str, str]]:
-    """Manifests of tables that nobody trusts, whose lists count other entries than they have."""
+    """Yields manifests of untrusted tables whose lists have other entry counts than they have."""
     for uuid in scan.contradictions.keys() - trusted:
         yield from ((uuid, message) for message in scan.contradictions[uuid])
 
@@ -243,10 +243,10 @@ def _cut_short(
     totals: Mapping[SnapshotKey, tuple[int, int]],
     trusted: Collection[str],
 ) -> Iterable[tuple[str, str]]:
-    """Snapshots whose lists name fewer live files, or more, than their own summaries say.
+    """Yields snapshots whose lists have another number of live files than their own summaries.
 
-    A manifest list that ends early at the end of a block reads without an error. Of a table whose
-    manifests a person trusts, a list that names none is still one that was cut short.
+    A manifest list that is truncated at a block boundary reads without an error. Of a trusted
+    table, only an empty list is considered truncated.
     """
     for state in world.states:
         for snapshot in state.snapshots.values():
@@ -297,7 +297,7 @@ def _by_index(
     snapshots: Collection[SnapshotKey],
     planned: Sequence[str],
 ) -> dict[str, str]:
-    """For what cannot be read now, what the index last knew of it stays referenced."""
+    """Returns references of what cannot be read now, by the last state in the index."""
     blind = uuids - {""}
     if not (blind or snapshots) or not planned:
         return {}

@@ -1,4 +1,7 @@
-"""What a gate reads, and all that it is given: it judges, and others act on its verdict."""
+"""Input ports of a gate: everything that it reads. It evaluates; others act on its verdict.
+
+`app.run.gate_step` builds it from a run's ports.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,16 +42,16 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class GateSources:
-    """Ports that read: by none of them can a file, a table, a plan or a claim be changed.
+    """Ports for reading only: none of them can change a file, a table, a plan or a claim.
 
-    `tests/house/reach.py` holds that. A gate can do one thing by itself: raise an incident, which
+    `tests/house/reach.py` verifies that. A gate has one effect: it can raise an incident, which
     keeps files.
 
     Attributes:
-        progress: Tells a person what is going on.
-        look: Lists every catalog and loads every table anew.
-        side: What reads cold. Raises ColdMissing where nothing does.
-        keeps_our_time: Whether the store's clock is ours.
+        progress: Reports progress.
+        look: Lists every catalog and loads every table again.
+        side: Returns the reader of cold. Raises ColdMissing if none is configured.
+        keeps_our_time: Returns whether the store's clock agrees with ours.
     """
 
     config: Config
@@ -83,6 +86,6 @@ class GateSources:
     incidents: IncidentAlarm
 
     def objects(self, departures: Mapping[str, Departure]) -> DepartedObjects:
-        """What lies in the store under the paths of departures."""
+        """Returns the current objects at the paths of departures."""
         sandbox = self.config.sandbox
         return DepartedObjects(departures, self.store, self.clock, sandbox, self.keeps_our_time)

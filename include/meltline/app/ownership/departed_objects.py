@@ -61,8 +61,7 @@ class DepartedObjects:
     def young_orphans(self) -> list[str]:
         """Returns files that a sweep recorded although they were younger than an orphan may be.
 
-        The age is by the store's current time of the object. If another object is there now, it is
-        ignored, because it stays anyway.
+        The age is by the store's current time of the object. A path with another object is ignored: that stays anyway.
         """
         stats = self.store.stats([path for path in self.departures if self.is_swept(path)])
         return [

@@ -11,7 +11,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 
 
 def metadata_keys(states: Iterable[TableMetadata]) -> set[str]:
-    """Returns location keys of tables' current metadata files, and of earlier ones in their logs."""
+    """Returns location keys of tables' metadata files, current and in their logs."""
     return {
         location_key(path)
         for state in states
