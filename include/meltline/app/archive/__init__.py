@@ -1,1 +1,1 @@
-"""Archiving snapshots to cold, verifying, mending and replicating copies."""
+"""The archive: copies snapshots to cold, verifies and repairs the copies, and replicates them."""

@@ -1,7 +1,8 @@
-"""Handoff: what the policy wants in cold is there, verified, before it may expire (AR-30 to AR-35).
+"""Handoff: archives the snapshots that a policy wants in cold, before they may expire.
 
-Until then it is kept as *handoff pending*, over as many nights as it takes. Nothing here takes
-anything away: the same again finds what is done and adds what is not.
+The run's handoff step calls it. A snapshot is kept as *handoff pending* until its copy is verified,
+over as many nights as it takes. Nothing here deletes anything: a repeated handoff finds what is
+done and adds what is missing (AR-30 to AR-35).
 """
 
 import time
@@ -24,12 +25,12 @@ _LEASE = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class PendingHandoff:
-    """What of a table is to be in cold, and is still hot.
+    """A table's snapshots that are due for cold and still in hot.
 
     Attributes:
-        snapshots: When each was readable, by snapshot id, in the order of the commits.
-        copies: Those that were archived on an earlier night, and could not expire since: their
-            copies are held against the originals again, and mended.
+        snapshots: When each was readable, by snapshot id, in commit order.
+        copies: Those archived on an earlier night that could not expire since: their copies are
+            compared with the originals again, and repaired.
     """
 
     table: ObservedTable
@@ -39,18 +40,18 @@ class PendingHandoff:
 
     @property
     def waiting(self) -> int:
-        """How many have no verified copy yet."""
+        """The number of snapshots without a verified copy."""
         return len(self.snapshots) - len(self.copies)
 
 
 @dataclass
 class TableHandoff:
-    """What came of one table.
+    """Result of the handoff of one table.
 
     Attributes:
         archived: Snapshots whose copies are verified and registered now.
-        waiting: Snapshots that are pending still.
-        errors: Why; none where the time for it was up.
+        waiting: Snapshots that are still pending.
+        errors: Why; empty if only the time was up.
     """
 
     table: TableName
@@ -67,9 +68,9 @@ def pending_handoffs(
     as_of: datetime,
     globs: tuple[str, ...] = (),
 ) -> list[PendingHandoff]:
-    """What of the selected tables is to be in cold and still hot.
+    """Returns the snapshots of the selected tables that are due for cold and still in hot.
 
-    A table that stands under two names is asked once for each snapshot.
+    A table under two names is included once for each snapshot.
     """
     on = [t for t in tables if cold_policy_of(context, t).is_on and selected(t.state.name, globs)]
     archived = _archived(context.control, on)
@@ -101,16 +102,15 @@ def hand_off(
     run_id: str,
     go_on: Callable[[], bool],
 ) -> list[TableHandoff]:
-    """Hands over what waits, and records each snapshot as soon as it is there.
+    """Archives pending snapshots, and records each as soon as its copy is verified.
 
-    What stops one table is among its errors, and the others go on. A table that another run is
-    handing over is left to it.
+    An error stops its own table only. A table that another run is handing off is left to that run.
 
     Args:
         context: The ports.
-        waiting: What waits.
+        waiting: The pending snapshots.
         run_id: The run, for the lock.
-        go_on: Asked before each batch is begun.
+        go_on: Called before each batch; False ends the handoff.
     """
     if not waiting:
         return []
@@ -119,7 +119,7 @@ def hand_off(
         with ExitStack() as locks:
             handoff.lock(locks, run_id)
             handoff.carry_out(go_on)
-    except Exception as stop:  # whatever it is: history stays hot, and the chain goes on without
+    except Exception as stop:  # any error: history stays hot, and the run continues without it
         why = stop.message if isinstance(stop, MeltlineError) else repr(stop)
         for outcome in handoff.results.values():
             if outcome.waiting and not outcome.errors:
@@ -129,7 +129,7 @@ def hand_off(
 
 @dataclass
 class _Handoff:
-    """A handoff on its way: what waits, by the hot table's name, and what has come of it."""
+    """A handoff in progress: pending snapshots and results by the hot table's name."""
 
     context: RunContext
     waiting: dict[TableName, PendingHandoff]
@@ -139,7 +139,7 @@ class _Handoff:
         self.results = {name: TableHandoff(name, p.waiting) for name, p in self.waiting.items()}
 
     def lock(self, locks: ExitStack, run_id: str) -> None:
-        """Takes each table's own lock: people may go on with its group while files are copied."""
+        """Takes a lock per table: others may change its group while files are copied."""
         context, began = self.context, time.monotonic()
         for name, pending in sorted(self.waiting.items()):
             passed = timedelta(seconds=time.monotonic() - began)  # one wait for all of them
@@ -155,7 +155,7 @@ class _Handoff:
                 del self.waiting[name]
 
     def carry_out(self, go_on: Callable[[], bool]) -> None:
-        """Copies, and records what is done as it is done."""
+        """Copies the snapshots, and records each when it is done."""
         context = self.context
         if context.cold is None or context.archive is None:
             raise no_cold(context.config)
@@ -168,7 +168,7 @@ class _Handoff:
                 self._record(name, done)
 
     def _requests(self, cold: ListedColdTables) -> list[HandoffRequest]:
-        """What another run has not done while this one waited for its lock."""
+        """Returns the snapshots that no other run archived while this one waited for its lock."""
         archived = _archived(
             self.context.control, [pending.table for pending in self.waiting.values()]
         )
@@ -219,7 +219,7 @@ class _Handoff:
 
 
 def may_go_on(context: RunContext, *, any_hour: bool) -> Callable[[], bool]:
-    """Asked before a batch is begun: nobody has stopped everything, and it is the time for it."""
+    """Builds the test before each batch: no stop is in force, and the quiet window is open."""
     settings = context.config.io
 
     def go_on() -> bool:

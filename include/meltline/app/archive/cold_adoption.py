@@ -1,7 +1,8 @@
-"""Takes over tables in cold from an installation that has ended, as a person says by its id.
+"""Adopts tables in cold from an installation that has ended, identified by an operator.
 
-`meltline init --adopt` gives this ledger the hot catalog and the storage roots. It leaves cold
-alone: the original of a copied lake may live on, and share cold with the copy.
+Only `meltline cold adopt` calls it. `meltline init --adopt` gives this ledger the hot catalog and
+the storage roots. It does not change cold: the original of a copied lake may still be in use, and
+share cold with the copy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,14 +30,14 @@ def adopt_cold(context: ReadContext, installation: str, reason: str) -> list[Tab
     The other installation is refused there from then on.
 
     Args:
-        context: Where cold and the ledger are.
-        installation: The id of the other installation; `unknown` for tables without a mark, of
-            which only those of tables that this ledger knows are taken over.
+        context: Has cold and the ledger.
+        installation: The id of the other installation; `unknown` for tables without a mark. Without
+            a mark, only tables that this ledger knows are adopted.
         reason: Why; it is recorded.
 
     Raises:
-        UsageInvalid: There is no reason, or cold has no table of that installation.
-        CommitConflict: The other installation wrote one of the tables meanwhile.
+        UsageInvalid: The reason is missing, or cold has no table of the installation.
+        CommitConflict: The other installation wrote one of the tables concurrently.
         LedgerOutOfStep: This ledger is not the hot catalog's.
         MeltlineError: A table in cold cannot be read, or a catalog cannot be changed.
     """
@@ -59,7 +60,7 @@ def adopt_cold(context: ReadContext, installation: str, reason: str) -> list[Tab
 
 
 def _foreign(context: ReadContext) -> Mapping[str, Sequence[TableMetadata]]:
-    """The tables of other installations, by the id of the installation."""
+    """Returns the tables of other installations, by the id of the installation."""
     tables, foreign = ListedColdTables.read(context), dict[str, list[TableMetadata]]()
     uuids = {row.uuid for row in context.control.registrations.all()}
     for state in tables.all():
@@ -73,7 +74,7 @@ def _foreign(context: ReadContext) -> Mapping[str, Sequence[TableMetadata]]:
 
 
 def _marking(state: TableMetadata, marks: Mapping[str, str]) -> Edit:
-    """Marks a table, unless the other installation has written it since."""
+    """Builds an edit that marks a table, unless the other installation has written it since."""
 
     def edit(document: MetadataEditor) -> None:
         if document.properties.get(INSTALLATION, "") != mark_of(state).stated:

@@ -1,4 +1,7 @@
-"""Cold as a gate sees it: what reads it, and what was found wrong with it."""
+"""Reads the cold tier for gates, and collects the defects of copies.
+
+The gate's cold evidence, copy proofs and repairs use it.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,15 +21,15 @@ _CONTENT = (*_SAME_BYTES, FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
 
 @dataclass
 class ColdFacts:
-    """What is wrong with the copies of what a plan lets go of; all empty where nothing is.
+    """Defects of the copies that a plan depends on; all empty if there are none.
 
     Attributes:
-        missing: Snapshots that the policy wants in cold and that are not there.
-        unreadable: What of cold, or of its originals, could not be read.
-        differing: What of a copy is not what the original has.
+        missing: Snapshots that the policy wants in cold and that are not in it.
+        unreadable: Unreadable files of cold, or of its originals.
+        differing: Differences between copies and originals.
         outside: Paths in cold that lead out of it.
         files_missing: Planned files of archived snapshots without a copy of the right size.
-        unproved: Planned files whose copy nobody can vouch for, byte for byte.
+        unproved: Planned files whose copy is not proved byte for byte.
         rows_differ: Sampled rows that are not equal on both sides.
     """
 
@@ -39,7 +42,7 @@ class ColdFacts:
     rows_differ: list[str] = field(default_factory=list)
 
     def as_facts(self) -> dict[str, Collection[str]]:
-        """As facts of the evidence."""
+        """Returns the defects as facts of the evidence."""
         return {
             "cold_missing": self.missing,
             "cold_unreadable": self.unreadable,
@@ -51,7 +54,7 @@ class ColdFacts:
         }
 
     def note(self, error: Exception) -> None:
-        """Something could not be read."""
+        """Records a read error."""
         if isinstance(error, MeltlineError):
             self.unreadable.append(
                 f"{error.message}: {error.found}" if error.found else error.message
@@ -62,7 +65,7 @@ class ColdFacts:
 
 @contextmanager
 def noted(facts: ColdFacts) -> Iterator[None]:
-    """Whatever goes wrong while one plan's copies are read refuses that plan, and no other."""
+    """Records any error while one plan's copies are read: it refuses that plan, and no other."""
     try:
         yield
     except Exception as error:
@@ -71,7 +74,7 @@ def noted(facts: ColdFacts) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Side:
-    """The cold tier as the gate sees it, and what reads it."""
+    """The cold tier as the gate reads it, and its readers."""
 
     tier: ColdReader
     tables: ListedColdTables
@@ -80,7 +83,7 @@ class Side:
 
     @classmethod
     def of(cls, context: RunContext) -> "Side":
-        """Raises ColdMissing where no cold tier, or nothing that reads it, is configured."""
+        """Builds it. Raises ColdMissing if no cold tier, or no reader of it, is configured."""
         tier = require_cold(context)
         if context.copies is None or context.rows is None:
             raise no_cold(context.config)
@@ -89,13 +92,13 @@ class Side:
     def listed(
         self, paths: Sequence[str], facts: ColdFacts, *, of_copies: bool
     ) -> Mapping[str, tuple[ListedCopy, ...]]:
-        """The manifests of each manifest list, in cold or in hot; what cannot be read is noted."""
+        """Returns each manifest list's manifests, in cold or in hot; records read errors."""
         lists = self.copies.lists(paths, of_copies=of_copies)
         facts.unreadable += [why for why in lists.values() if isinstance(why, str)]
         return {path: listed for path, listed in lists.items() if not isinstance(listed, str)}
 
     def without_mirror(self, files: Iterable[PlannedFile]) -> list[str]:
-        """Those of some files that have no copy, of the same size where it has the same bytes."""
+        """Returns files without a copy; where bytes must be equal, its size must be too."""
         content = [file for file in files if file.kind in _CONTENT]
         places = self.places(content)
         shown = self.shown(list(places))
@@ -110,9 +113,9 @@ class Side:
         return [file.path for file in content if not is_right(file)]
 
     def places(self, files: Iterable[PlannedFile]) -> dict[str, PlannedFile]:
-        """Where the copies of files lie, if they have any; those that can have none left out.
+        """Returns the path of each file's copy, without files that can have none.
 
-        Metadata has none: an archived table has metadata of its own.
+        Metadata has none: an archived table has its own metadata.
         """
         by_copy = {}
         for file in (file for file in files if file.kind is not FileKind.METADATA):
@@ -121,10 +124,10 @@ class Side:
         return by_copy
 
     def shown(self, copies: Sequence[str]) -> dict[str, StoredObject]:
-        """Copies as their store shows them now; those that are not there left out.
+        """Returns the copies that exist, as their store shows them now.
 
         Raises:
-            StoreRefused: Of one of them it does not say.
+            StoreRefused: The store does not answer about one of them.
         """
         stats = self.tier.store.stats(copies)
         for stat in stats:
@@ -133,7 +136,7 @@ class Side:
         return {stat.path: stat.file for stat in stats if stat.file is not None}
 
     def leads_out(self, state: TableMetadata, snapshots: Iterable[Snapshot]) -> list[str]:
-        """Paths of a cold table's metadata that do not lie in cold."""
+        """Returns paths in a cold table's metadata that are not in cold."""
         paths = [state.metadata_location, *state.metadata_log, *state.owned_locations]
         paths += [file.path for file in state.statistics]
         paths += [path for s in snapshots for path in (s.manifest_list, *s.inline_manifests)]

@@ -1,4 +1,7 @@
-"""Which files of cold a snapshot refers to, read from its manifests."""
+"""Reads which files of cold a snapshot references, from its manifests.
+
+Verification, repair, prune and the permanent store call it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,11 +15,11 @@ from meltline.ports import ListedCopy
 def manifests_of(
     context: ReadContext, tier: ColdTier, snapshots: Iterable[Snapshot]
 ) -> dict[str, ManifestFile]:
-    """The manifests that snapshots refer to, by path.
+    """Returns the manifests that snapshots reference, by path.
 
     Raises:
         MetadataUnreadable: A manifest list does not follow the spec.
-        FileNotFoundError: It is not there; or StoreRefused.
+        FileNotFoundError: It does not exist; or StoreRefused.
     """
 
     def read(snapshot: Snapshot) -> Sequence[ManifestFile]:
@@ -30,13 +33,13 @@ def manifests_of(
 
 
 def readable_manifests(lists: Mapping[str, Sequence[ListedCopy] | str]) -> dict[str, ListedCopy]:
-    """The manifests of those manifest lists that could be read, by path."""
+    """Returns the manifests of the readable manifest lists, by path."""
     readable = (listed for listed in lists.values() if not isinstance(listed, str))
     return {manifest.path: manifest for listed in readable for manifest in listed}
 
 
 def live_files(context: ReadContext, tier: ColdTier, manifests: Iterable[ManifestFile]) -> set[str]:
-    """The data and delete files that manifests keep alive. Raises as `manifests_of` does."""
+    """Returns the live data and delete files of manifests. Raises as `manifests_of` does."""
 
     def read(manifest: ManifestFile) -> Sequence[str]:
         return context.manifests.live_paths(manifest, tier.store.read(manifest.path))
@@ -45,7 +48,7 @@ def live_files(context: ReadContext, tier: ColdTier, manifests: Iterable[Manifes
 
 
 def own_files(state: TableMetadata, snapshots: Iterable[int]) -> set[str]:
-    """Manifest lists and statistics of snapshots: what no manifest names."""
+    """Returns manifest lists and statistics of snapshots: the files outside all manifests."""
     ids = set(snapshots)
     lists = {state.snapshots[id].manifest_list for id in ids}
     statistics = {file.path for file in state.statistics if file.snapshot_id in ids}

@@ -1,4 +1,7 @@
-"""What is in cold: how far it is, what it holds, and a ledger that has lost its past."""
+"""Archive status per table and snapshot, and recovery of archive records in a lost ledger.
+
+The commands `cold status`, `cold list`, `cold adopt` and `init` call it.
+"""
 
 import gzip
 import zlib
@@ -20,14 +23,14 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 
 @dataclass(frozen=True)
 class ColdStatus:
-    """How far the archive is with one table.
+    """Progress of the archive with one table.
 
     Attributes:
-        table: By the name that it has in hot, or had last.
-        policy: Which of its expired snapshots are wanted; empty of a table that hot has not.
+        table: Its name in hot, or its last one.
+        policy: Which of its expired snapshots are archived; empty if hot does not have the table.
         waiting: Expired snapshots without a verified copy.
         archived: Snapshots in cold.
-        bytes: What they take there; what several share counts once.
+        bytes: Their size in cold; shared files count once.
         oldest: When the oldest of them was committed; `newest` likewise.
     """
 
@@ -41,7 +44,7 @@ class ColdStatus:
 
 
 def cold_status(context: ReadContext, name: TableName | None = None) -> list[ColdStatus]:
-    """How far the archive is, for each table that it has or a policy wants, or for one.
+    """Returns the progress for each table that is archived or has an archive policy, or for one.
 
     Raises:
         TableNotFound: Neither hot nor cold knows the table.
@@ -63,7 +66,7 @@ def cold_status(context: ReadContext, name: TableName | None = None) -> list[Col
 
 
 def _copies(context: ReadContext) -> dict[str, list[ArchivedSnapshot]]:
-    """What is known to be in cold, by table UUID."""
+    """Returns the recorded copies, by table UUID."""
     copies: dict[str, list[ArchivedSnapshot]] = {}
     for copy in context.control.archived.all():
         copies.setdefault(copy.table_uuid, []).append(copy)
@@ -89,7 +92,7 @@ def _status(
 
 
 def cold_list(context: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
-    """The archived snapshots of a table, the oldest first; of a dropped or renamed one as well.
+    """Returns the archived snapshots of a table, oldest first; also of a dropped or renamed one.
 
     Raises:
         TableNotFound: Cold has nothing of it.
@@ -101,7 +104,7 @@ def cold_list(context: ReadContext, name: TableName) -> list[ArchivedSnapshot]:
 
 
 def _require_any(rows: Sequence[object], name: TableName | None) -> None:
-    """Raises TableNotFound where there is nothing of the table that was asked for."""
+    """Raises TableNotFound if nothing of the requested table was found."""
     if name is not None and not rows:
         raise TableNotFound(
             f"nothing of {name} is in cold, and no policy wants it there",
@@ -113,10 +116,10 @@ def _require_any(rows: Sequence[object], name: TableName | None) -> None:
 
 
 def remember_copies(context: ReadContext) -> int:
-    """Tells the ledger of copies that cold has and it does not know; says how many these were.
+    """Records copies in the ledger that only cold knows; returns their number.
 
-    After `meltline cold adopt`, or where a ledger was lost: cold itself says what it has. What
-    another installation has archived is no copy of ours.
+    It is needed after `meltline cold adopt`, or after a ledger was lost: cold describes its own
+    content. Copies of another installation are excluded.
     """
     tier = require_cold(context)
     recorded = {(copy.table_uuid, copy.snapshot_id) for copy in context.control.archived.all()}
@@ -136,7 +139,7 @@ def remember_copies(context: ReadContext) -> int:
 
 
 def _remember_proofs(context: ReadContext, tier: ColdTier) -> None:
-    """Tells the ledger what the archive has recorded of single files; the newest word counts."""
+    """Records the archive's copy proofs in the ledger; the newest proof of a file counts."""
     folder = proofs_folder(tier.warehouse)
     documents = sorted(tier.store.list(folder), key=lambda stored: stored.modified_at, reverse=True)
     for stored in documents:

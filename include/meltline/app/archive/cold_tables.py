@@ -1,4 +1,7 @@
-"""The cold catalog as it stands: which of its tables holds the history of which hot table."""
+"""Finds the cold table with the history of a hot table.
+
+Everything that reads or writes the archive calls it.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +32,7 @@ class _WithCold(Protocol[Tier_co]):
 
 
 def require_cold(context: _WithCold[Tier_co]) -> Tier_co:
-    """The cold tier, to be read or written as the caller has it.
+    """Returns the cold tier, with the access that the caller's context has.
 
     Raises:
         ColdMissing: None is configured.
@@ -40,13 +43,13 @@ def require_cold(context: _WithCold[Tier_co]) -> Tier_co:
 
 
 def require_copies(context: ReadContext) -> CopyReader:
-    """What reads copies apart from who made them; wired wherever cold is."""
+    """Returns the reader of copies, which is independent of their writer; wired if cold is."""
     assert context.copies is not None
     return context.copies
 
 
 def no_cold(config: Config) -> ColdMissing:
-    """What to say where a cold tier is needed and none is configured."""
+    """Returns the error of a missing cold tier."""
     return ColdMissing(
         "no cold tier is configured",
         object=str(config.path),
@@ -57,18 +60,18 @@ def no_cold(config: Config) -> ColdMissing:
 
 
 def plain_name(table: ObservedTable) -> TableName:
-    """A table's name; of a dropped one, the name that it had."""
+    """Returns a table's name; a dropped table's former name."""
     return table.state.name if table.drop is None else table.drop.object.table_name
 
 
 @dataclass
 class ListedColdTables:
-    """The tables of the cold catalog, listed once and read where they are asked for.
+    """The tables of the cold catalog, listed once and read on demand.
 
-    Raises CatalogUnlistable where the catalog cannot be listed.
+    Raises CatalogUnlistable if the catalog cannot be listed.
 
     Attributes:
-        owner: This installation, whose tables these should be.
+        owner: This installation, which should own them.
     """
 
     tier: ColdReader
@@ -78,23 +81,23 @@ class ListedColdTables:
 
     @classmethod
     def read(cls, context: ReadContext) -> "ListedColdTables":
-        """Returns those of the cold tier. Raises ColdMissing where none is configured."""
+        """Returns the tables of the cold tier. Raises ColdMissing if none is configured."""
         return cls(require_cold(context), ColdOwner.of(context))
 
     @cached_property
     def entries(self) -> Mapping[TableName, CatalogEntry]:
-        """What the catalog lists, by name."""
+        """The entries of the catalog, by name."""
         return {pointer.name: pointer for pointer in self.tier.catalog.listing().entries}
 
     def of(self, uuid: str, names: Iterable[TableName]) -> TableMetadata | None:
-        """The cold table of a hot one; None where nothing of it has been handed over.
+        """Returns the cold table of a hot one; None if nothing of it was archived.
 
         Args:
             uuid: The hot table's.
-            names: Those that the hot table has, or had. It is looked for elsewhere too.
+            names: The hot table's names, now or before. Other names are searched too.
 
         Raises:
-            LedgerOutOfStep: It is another installation's.
+            LedgerOutOfStep: It belongs to another installation.
             MeltlineError: A table that may be it cannot be read.
         """
         likely = [place for name in names for place in self._places(name, uuid)]
@@ -104,27 +107,27 @@ class ListedColdTables:
         return None
 
     def require_own(self, state: TableMetadata) -> TableMetadata:
-        """Returns an archived table; one of another installation is refused.
+        """Returns an archived table; refuses one of another installation.
 
         Raises:
-            LedgerOutOfStep: Which installation.
+            LedgerOutOfStep: It belongs to another installation, which the error names.
         """
         self.owner.require(state)
         return state
 
     def place(self, uuid: str, name: TableName) -> TableName:
-        """Under which name a table's history is kept: its own, unless another table's is there."""
+        """Returns the name for a table's history: its own, unless another history has it."""
         if (state := self.of(uuid, [name])) is not None:
             return state.name
         own, apart = self._places(name, uuid)
-        # One that is handed over in the same night may be about to get that name.
+        # A table in the same handoff may be about to get that name.
         is_taken = own in self.entries or self._given.get(own, uuid) != uuid
         place = apart if is_taken else own
         self._given[place] = uuid
         return place
 
     def all(self) -> list[TableMetadata | MeltlineError]:
-        """Every cold table, or why it cannot be read."""
+        """Loads every cold table, or returns its error."""
         return list(load_states(self.tier.store, self.entries.values()).values())
 
     def _places(self, name: TableName, uuid: str) -> tuple[TableName, TableName]:
@@ -139,6 +142,6 @@ class ListedColdTables:
 
 
 def _letters(uuid: str) -> str:
-    """A table's identity as a part of a name; tables of format 1 may have a location for one."""
+    """Returns a table's identity for use in a name; in format 1 it may be a location."""
     plain = uuid.replace("-", "")
     return plain if plain.isalnum() else sha256(uuid.encode()).hexdigest()[:32]

@@ -1,4 +1,7 @@
-"""Verifying copies: cold alone, every manifest opened and every file looked for (AR-35)."""
+"""Verifies copies from cold alone: opens every manifest and checks every file (AR-35).
+
+The command `cold verify` calls it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,21 +25,21 @@ _NO_TABLE = "the cold catalog has it no more"
 _PORTION = 100  # manifests whose files are in memory at a time
 
 CountRows = Callable[[TableName, int], int | str]
-"""Reads every row of a snapshot: how many there are, or why they cannot be read."""
+"""Reads every row of a snapshot; returns their number, or the error."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found of one copy.
+    """Result of verifying one copy.
 
     Attributes:
-        files: Its data and delete files, its manifests and its manifest list, and its statistics.
-        rows: Of its data files, as its manifests count them.
-        rows_read: How many rows came when all were read, deletes applied; None where none was.
-        unread: Of its files, how many nobody has a digest of; their bytes were not looked at.
-        alone: Of its files, how many were read now without their originals: that they were not
-            damaged before nobody can tell any more.
-        problems: What is wrong; none where all is there.
+        files: Its data and delete files, manifests, manifest list and statistics.
+        rows: Rows of its data files, by its manifests.
+        rows_read: Rows with deletes applied, if all were read; otherwise None.
+        unread: Number of its files without a digest; their content was not checked.
+        alone: Number of its files whose first digest was taken now, without the originals. Earlier
+            damage to them cannot be detected.
+        problems: The defects; empty if it is complete.
     """
 
     snapshot_id: int
@@ -56,23 +59,23 @@ def cold_verify(
     *,
     content: bool = False,
 ) -> list[Verified]:
-    """Opens every manifest of a table's copies, and looks for every file that they name.
+    """Opens every manifest of a table's copies, and checks every file in them.
 
-    Each file's size, time and version are held against what was recorded when it was verified.
-    What has changed, and what a store shows without a version, is read. Copies that are whole are
-    noted as verified now.
+    Each file's size, time and version are compared with the record of its verification. A file that
+    has changed is read, and so is one whose store shows no version. Complete copies are recorded as
+    verified now.
 
     Args:
-        context: Where they are.
+        context: Has cold and the ledger.
         name: The table, by its name in hot.
-        snapshot_id: One of them; None is all.
-        count_rows: Reads every row as well, where it is given.
+        snapshot_id: One of its copies; None for all.
+        count_rows: Reads every row as well, if given.
         content: Read every file, and compare its digest.
 
     Raises:
-        ColdMissing: There is no cold tier.
+        ColdMissing: No cold tier is configured.
         TableNotFound: Cold has nothing of the table.
-        SnapshotNotFound: It has no copy of that snapshot.
+        SnapshotNotFound: Cold has no copy of the snapshot.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
     tier = require_cold(context)
@@ -124,12 +127,12 @@ def _copies_of(
 
 @dataclass(frozen=True)
 class _Opened:
-    """A manifest of cold, and what came of the bytes of its files.
+    """A manifest of cold, and the result of checking its files' content.
 
     Attributes:
-        problems: What is wrong with it, and why a few of its files are not what they were.
-        unread: How many files nobody has a digest of.
-        alone: How many were read now without their originals.
+        problems: Its defects, and those of a few of its files.
+        unread: Number of files without a digest.
+        alone: Number of files that were read now without their originals.
     """
 
     manifest: CopiedManifest
@@ -147,21 +150,21 @@ class _Opened:
 
 
 def _statistics(state: TableMetadata, snapshot_id: int) -> list[str]:
-    """The statistics files of a snapshot of cold: no manifest names them."""
+    """Returns the statistics files of a cold snapshot, which are in no manifest."""
     return [file.path for file in state.statistics if file.snapshot_id == snapshot_id]
 
 
 @dataclass(frozen=True)
 class _Audit:
-    """The copies of one table, and what was found when their files were opened.
+    """The copies of one table, and the results of checking their files.
 
     Attributes:
         state: The cold table.
-        lists: The manifests of each manifest list, or why it cannot be read.
-        manifests: What each manifest keeps alive, by path.
-        check: What came of the bytes.
-        missing: Lists, manifests and statistics that are not there.
-        foreign: What somebody else has committed to the table.
+        lists: The manifests of each manifest list, or its error.
+        manifests: The checked manifests, by path.
+        check: The result of checking content.
+        missing: Lists, manifests and statistics that do not exist.
+        foreign: Commits to the table by others.
     """
 
     tier: ColdTier
@@ -196,7 +199,7 @@ class _Audit:
         return cls(tier, state, lists, opened, check, missing, foreign_commits(tier.store, state))
 
     def files(self, copy: ArchivedSnapshot) -> Verified:
-        """What was found of a copy's files."""
+        """Returns the result for a copy's files."""
         snapshot = self.state.snapshots.get(copy.snapshot_id)
         if snapshot is None:
             return Verified(copy.snapshot_id, problems=(_NO_TABLE,))
@@ -227,7 +230,7 @@ class _Audit:
         )
 
     def _problems(self, own: Sequence[str], described: Sequence[str]) -> list[str]:
-        """What is wrong with a snapshot's list and manifests, its statistics, and its table."""
+        """Returns defects of a snapshot's list, manifests and statistics, and of its table."""
         warehouse, damaged = self.tier.warehouse, self.check.problems
         return [
             *(f"{p} is not below {warehouse}" for p in own if not lies_under(p, warehouse)),
@@ -237,7 +240,7 @@ class _Audit:
         ]
 
     def rows(self, verified: Verified, count_rows: CountRows) -> Verified:
-        """The same once all rows of a copy were read, unless something is wrong already."""
+        """Adds the result of reading all rows of a copy, unless it already has defects."""
         if verified.problems:
             return verified
         counted = count_rows(self.state.name, verified.snapshot_id)

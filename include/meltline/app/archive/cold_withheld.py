@@ -1,8 +1,9 @@
-"""Files whose copy in cold nobody can vouch for: their gate would refuse them, and all beside them.
+"""Withholds files from a purge whose copy in cold is unproved, because a gate would refuse them.
 
-A copy that was damaged is made anew from its original. Where that is gone as well, say because
-something else was written under its path, nothing can be mended: what can be proved goes all the
-same, and the others stay, by name.
+Purge planning calls it. A refused file would block all others in its plan. A damaged copy is made
+again from its original. If the original is gone as well, for example because its path was
+overwritten, no repair is possible. Then everything that is proved is purged, and the others are
+kept and reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +19,11 @@ from meltline.domain.iceberg.files import Departure, PlannedFile
 
 
 def without_proof(context: RunContext, due: Mapping[str, Sequence[Departure]]) -> frozenset[str]:
-    """Those of some departures, given by owner, of which no gate could say that cold has them.
+    """Returns departures, given by owner, whose copy in cold no gate could accept.
 
-    It tells by what stores show. Copies are read where a gate has lately refused because of cold,
-    and for as long as some cannot be proved; else the gate alone reads those of stores that cannot
-    vouch for them. Where cold cannot be asked the gate says so.
+    It compares what stores show. Copies are read only if a gate has recently refused because of
+    cold, and as long as some are unproved. Otherwise the gate alone reads those in stores without
+    versions. If cold cannot be read, the gate reports it.
     """
     if not due or context.cold is None or context.copies is None or context.rows is None:
         return frozenset()
@@ -47,7 +48,7 @@ def without_proof(context: RunContext, due: Mapping[str, Sequence[Departure]]) -
 
 
 def _unproved_before(context: RunContext) -> set[str]:
-    """Tables of which the last plans have left out what nobody could vouch for."""
+    """Returns tables whose last plans left out files with an unproved copy."""
     names = {
         withheld.table
         for withheld in context.control.places.withheld()

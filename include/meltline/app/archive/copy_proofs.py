@@ -1,4 +1,7 @@
-"""Whether copies are, byte for byte, what was read from their originals."""
+"""Checks copy proofs: whether copies are byte for byte equal to their originals.
+
+Gates, purge planning and `cold verify` call it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +23,17 @@ def unproved_copies(
     recorded_alone: bool = False,
     read: bool = True,
 ) -> dict[str, str]:
-    """Those of some files of hot whose copy nobody can vouch for, and why, by path.
+    """Returns files of hot whose copy is unproved, and why, by path.
 
     Every copy must have a digest that was taken from its original, and its store must show it as
-    it was recorded. Where the store has no name for the version that it holds, the copy is read.
+    recorded. If the store has no version for it, the copy is read.
 
     Args:
-        recorded: What was recorded.
+        recorded: The recorded copy proofs.
         side: The cold tier.
-        files: Of hot.
-        recorded_alone: Look for copies of which something is recorded, and for no others.
-        read: Read copies where nothing else tells; else these pass.
+        files: Files of hot.
+        recorded_alone: Check only copies with a record.
+        read: Read copies if nothing else decides; otherwise these pass.
     """
     places = side.places(files)
     proofs = recorded.of(list(places))
@@ -47,7 +50,7 @@ def _doubts(
     proofs: Mapping[str, CopyProof],
     shown: Mapping[str, StoredObject],
 ) -> dict[str, str]:
-    """Copies that are not what was recorded of them, by what their store shows, and why."""
+    """Returns copies that differ from their record, by what their store shows, and why."""
     why = {copy: f"{copy} has been lost" for copy in proofs if copy not in shown}
     for copy, stored in shown.items():
         proof = proofs.get(copy)
@@ -59,7 +62,7 @@ def _doubts(
 
 
 def _damaged(store: ObjectReader, proofs: Iterable[CopyProof]) -> list[str]:
-    """Reads copies for which their store has no version: those whose bytes are other ones."""
+    """Reads copies whose store has no version; returns those with other bytes."""
     unread = [proof for proof in proofs if not proof.etag]
     digests = load_concurrently(lambda proof: digest_or_why(store, proof.path), unread)
     pairs = zip(unread, digests, strict=True)
@@ -67,7 +70,7 @@ def _damaged(store: ObjectReader, proofs: Iterable[CopyProof]) -> list[str]:
 
 
 def digest_or_why(store: ObjectReader, path: str) -> str:
-    """The SHA-256 of an object, in hexadecimal; or why it cannot be read."""
+    """Returns the SHA-256 of an object, in hexadecimal; or why it cannot be read."""
     digest = sha256()
     try:
         for part in store.stream(path):
@@ -81,13 +84,13 @@ def digest_or_why(store: ObjectReader, path: str) -> str:
 
 @dataclass
 class ContentCheck:
-    """Holds files of cold against what is known of them, each once.
+    """Compares files of cold with their recorded digests, each once.
 
     Attributes:
-        content: Whether all are read; else those alone whose store cannot vouch for them.
-        problems: Why a file is not what it was, by path.
-        unread: Files of which no digest is known, and that were not read.
-        alone: Those whose digest was taken now from the copy alone, without its original.
+        content: Whether all files are read, or only those whose store shows no version.
+        problems: The defects, by path.
+        unread: Files that have no digest and were not read.
+        alone: Files whose first digest was taken now from the copy, without its original.
     """
 
     control: ControlLedger
@@ -99,7 +102,7 @@ class ContentCheck:
     _seen: set[str] = field(default_factory=set)
 
     def look(self, files: Sequence[StoredObject]) -> None:
-        """Looks at some more."""
+        """Checks more files."""
         new = {file.path: file for file in files if file.path not in self._seen}
         self._seen |= new.keys()
         recorded = self.control.copies.of(list(new))
@@ -123,7 +126,7 @@ class ContentCheck:
         return self.content or not proof.etag or not is_shown
 
     def _judged(self, file: StoredObject, digest: str, proof: CopyProof | None) -> CopyProof | None:
-        """What is to be recorded of a copy that was read; None where it is damaged."""
+        """Returns the proof of a copy that was read; None if it is damaged."""
         if len(digest) != _HEX:
             self.problems[file.path] = digest
         elif proof is None:

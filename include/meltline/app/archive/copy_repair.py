@@ -1,7 +1,8 @@
-"""Mends copies in cold while their originals still wait in failsafe.
+"""Repairs copies in cold while their originals still wait in failsafe.
 
-Without it, a copy that was lost or damaged would keep its original for ever: the gate of a purge
-refuses it, and hot's metadata has forgotten it, so that no handoff looks at it any more.
+Runs call it before they plan a purge. Otherwise a lost or damaged copy would keep its original for
+ever. The gate of a purge refuses the original, and hot's metadata has no trace of it, so no handoff
+checks it any more.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,15 +27,15 @@ _SHOWN = 3
 
 
 def mend_copies(context: RunContext, run_id: str, may_go_on: Callable[[], bool]) -> list[str]:
-    """Has cold hold, whole and recorded, the copies of what waits in failsafe.
+    """Repairs and records the copies in cold of files that wait in failsafe.
 
-    Looks at each copy's size, time and version. What is lost, changed or was never held against
-    its original is read and, where need be, copied anew; so is, of a store that cannot vouch for
-    its files, each copy whose original is due. Of tables whose purge was refused because of cold,
-    what is lost there is looked for among all their copies: its original may be alive.
+    Each copy's size, time and version are checked. A copy is read if it is lost or changed, or was
+    never compared with its original, and is copied again if necessary. In a store without versions,
+    each copy is read once its original is due. If a table's purge was refused because of cold, all
+    its copies are searched for lost ones: their originals may be live.
 
     Returns:
-        What a person should know: what was mended, and what could not be.
+        Notices for the operator: the repairs, and the failures.
     """
     archived = {copy.table_uuid for copy in context.control.archived.all()}
     if not archived or context.cold is None or context.archive is None:
@@ -58,7 +59,7 @@ def mend_copies(context: RunContext, run_id: str, may_go_on: Callable[[], bool])
 def _to_mend(
     context: RunContext, side: Side, archived: set[str]
 ) -> tuple[list[Original], set[str]]:
-    """Files whose copies are to be looked at, and the tables whose copies these may be."""
+    """Returns files whose copies must be checked, and the tables that these may belong to."""
     groups = Groups(context.control.registrations.sharing())
     waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     ours = [d for d in waiting if d.is_on_its_way and groups.members(d.owner) & archived]
@@ -71,7 +72,7 @@ def _to_mend(
 
 
 def _doubtful(context: RunContext, side: Side, waiting: Sequence[Departure]) -> list[Departure]:
-    """Those whose copy is not known for whole; those that have none are left out."""
+    """Returns files whose copy is not known to be complete, without those that have none."""
     now = context.clock.now()
     files = [PlannedFile(d.path, d.kind, d.bytes, d.owner) for d in waiting]
     places = {file.path: copy for copy, file in side.places(files).items()}
@@ -91,7 +92,7 @@ def _doubtful(context: RunContext, side: Side, waiting: Sequence[Departure]) -> 
 
 
 def refused_for_cold(context: RunContext) -> set[str]:
-    """Tables of which a gate has lately refused to purge files because of cold."""
+    """Returns tables whose purge a gate has recently refused because of cold."""
     since = context.clock.now() - _LATELY
     refused = context.control.plans.find(states=[PlanState.REFUSED])
     plans = [p for p in refused if p.kind is PlanKind.PURGE and p.as_of >= since]
@@ -99,7 +100,7 @@ def refused_for_cold(context: RunContext) -> set[str]:
 
 
 def _absent(context: RunContext, side: Side, uuids: set[str]) -> Iterator[Original]:
-    """Files of tables' copies that cold has lost, and that hot still has, alive or waiting."""
+    """Yields files of tables' copies that cold has lost and hot still has, live or in failsafe."""
     for uuid in sorted(uuids):
         names = {copy.table for copy in context.control.archived.all([uuid])}
         state = side.tables.of(uuid, sorted(names))

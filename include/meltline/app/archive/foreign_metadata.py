@@ -1,4 +1,7 @@
-"""What of the archive's metadata Meltline did not write."""
+"""Detects metadata of the archive that Meltline did not write.
+
+Doctor and `cold verify` call it: a commit by anything else shows in the table's seal.
+"""
 
 from typing import Any
 
@@ -13,7 +16,7 @@ _LOOKED_BACK = 20  # metadata files
 
 
 def foreign_commits(store: ObjectReader, state: TableMetadata) -> tuple[str, ...]:
-    """What somebody else has committed to a cold table; empty where nobody has."""
+    """Returns the changes that others have committed to a cold table; empty if there are none."""
     try:
         document = _document(store, state.name, state.metadata_location)
     except (MeltlineError, FileNotFoundError) as error:
@@ -22,7 +25,7 @@ def foreign_commits(store: ObjectReader, state: TableMetadata) -> tuple[str, ...
 
 
 def last_of_ours(store: ObjectReader, state: TableMetadata) -> str:
-    """The newest metadata file of a cold table that is Meltline's; empty where none is found."""
+    """Returns a cold table's newest metadata file of Meltline; empty if none is found."""
     for location in list(reversed(state.metadata_log))[:_LOOKED_BACK]:
         try:
             if not foreign_to(_document(store, state.name, location)):

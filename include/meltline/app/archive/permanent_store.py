@@ -1,8 +1,9 @@
-"""Permanent store: copies archived snapshots to it, and fetches lost files of cold back from it.
+"""Permanent store: copies archived snapshots to it, and restores lost files of cold from it.
 
-Every file of a snapshot lies there byte for byte, at its path in cold, and so does the table's
-metadata. Nothing of ours ever takes anything away there. It is not read by queries: put back where
-it was, it is the cold table again (AR-29, AR-36).
+The commands `cold deepen` and `cold recall` call it, and prune checks it. Every file of a snapshot
+is stored byte for byte, at its path in cold, and so is the table's metadata. Meltline never deletes
+anything in it. No query reads it: once its files are back at their paths, it is the cold table
+again (AR-29, AR-36).
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,13 +35,13 @@ _LEASE = timedelta(minutes=2)
 
 @dataclass
 class Deepened:
-    """What came of one table.
+    """Result of replicating one table.
 
     Attributes:
         table: The hot table's name.
-        snapshots: Snapshots that the permanent store has now, and had not before.
+        snapshots: Snapshots that are new in the permanent store.
         files: Files that were copied; `bytes` their sizes.
-        errors: Why others are not there.
+        errors: Why other snapshots are missing.
     """
 
     table: TableName
@@ -51,7 +52,7 @@ class Deepened:
 
 
 def require_deep(context: ReadContext) -> DeepStore:
-    """The permanent store. Raises ColdMissing where none is configured."""
+    """Returns the permanent store. Raises ColdMissing if none is configured."""
     if context.deep is None:
         raise ColdMissing(
             "no permanent store is configured",
@@ -64,14 +65,15 @@ def require_deep(context: ReadContext) -> DeepStore:
 
 
 def deepen(context: ReadContext, name: TableName | None = None) -> list[Deepened]:
-    """Copies archived snapshots to the permanent store; what it has is not copied again.
+    """Copies archived snapshots to the permanent store, without files that it already has.
 
     Args:
-        context: Where they are.
-        name: All of this table, by its name in hot; None is what the policies want there.
+        context: Has cold and the permanent store.
+        name: One table, by its name in hot, with all its snapshots; None for what the policies
+            select.
 
     Raises:
-        ColdMissing: There is no cold tier, or no permanent store.
+        ColdMissing: No cold tier, or no permanent store, is configured.
         TableNotFound: Cold has nothing of the table.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
@@ -94,9 +96,9 @@ def deepen(context: ReadContext, name: TableName | None = None) -> list[Deepened
 
 
 def due_for_deep(context: ReadContext, name: TableName | None) -> list[ArchivedSnapshot]:
-    """Archived snapshots that belong into the permanent store, whether they are there or not.
+    """Returns archived snapshots that belong in the permanent store, copied already or not.
 
-    Of tables that hot does not have any more, the account's policy tells.
+    For tables that hot does not have any more, the account's policy decides.
     """
     tables = {t.state.uuid: t for t in read_tables(context)}
     uuids = {uuid for uuid, table in tables.items() if plain_name(table) == name}
@@ -115,7 +117,7 @@ def due_for_deep(context: ReadContext, name: TableName | None) -> list[ArchivedS
 
 @dataclass(frozen=True)
 class _Deepening:
-    """A way through the tables."""
+    """One replication over several tables."""
 
     context: ReadContext
     tier: ColdTier
@@ -123,7 +125,7 @@ class _Deepening:
     reader: CopyReader
 
     def table(self, uuid: str, copies: Sequence[ArchivedSnapshot]) -> Deepened:
-        """One table; what stops it, or one of its snapshots, is among its errors."""
+        """Replicates one table; collects its errors and those of its snapshots."""
         context, done = self.context, Deepened(copies[-1].table, 0, 0, 0, [])
         waiting = [copy for copy in copies if copy.deep_at is None]
         holder = f"{context.who} cold deepen"
@@ -159,10 +161,10 @@ class _Deepening:
         done.bytes += new
 
     def _files(self, state: TableMetadata, copy: ArchivedSnapshot) -> list[str]:
-        """All that the snapshot needs, but for the metadata; only where cold has it whole.
+        """Returns the snapshot's files except metadata, if its copy in cold is complete.
 
         Raises:
-            StoreRefused: A file of cold is not what it should be.
+            StoreRefused: A file of cold is damaged or missing.
         """
         snapshot = state.snapshots[copy.snapshot_id]
         manifests = manifests_of(self.context, self.tier, [snapshot])
@@ -184,7 +186,7 @@ class _Deepening:
 
 
 def missing_in_deep(deep: DeepStore, tier: ColdTier, files: Sequence[str]) -> list[str]:
-    """Those of the files of cold that the permanent store does not hold, as long as they are."""
+    """Returns files of cold that the permanent store does not have at the same length."""
 
     def is_held(path: str) -> bool:
         size = tier.store.size(path)
@@ -213,12 +215,12 @@ def _message(error: Exception) -> str:
 
 @dataclass
 class Recalled:
-    """What came of one table.
+    """Result of restoring one table's files.
 
     Attributes:
         table: The hot table's name.
-        files: Files that cold had lost and has again; `bytes` their sizes.
-        errors: Why others are not there.
+        files: Restored files that cold had lost; `bytes` their sizes.
+        errors: Why others are missing.
     """
 
     table: TableName
@@ -228,14 +230,14 @@ class Recalled:
 
 
 def recall(context: ReadContext, name: TableName) -> list[Recalled]:
-    """Puts files back into cold that are gone there; what is there is not touched.
+    """Restores files that are gone in cold; existing files are not changed.
 
     Args:
-        context: Where they are.
+        context: Has cold and the permanent store.
         name: The table, by its name in hot.
 
     Raises:
-        ColdMissing: There is no cold tier, or no permanent store.
+        ColdMissing: No cold tier, or no permanent store, is configured.
         TableNotFound: Nothing of the table is in the permanent store.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
@@ -255,14 +257,14 @@ def recall(context: ReadContext, name: TableName) -> list[Recalled]:
 
 @dataclass(frozen=True)
 class _Recall:
-    """A way through the tables."""
+    """One restore over several tables."""
 
     context: ReadContext
     tier: ColdTier
     deep: DeepStore
 
     def table(self, uuid: str, copies: list[ArchivedSnapshot]) -> Recalled:
-        """One table, from its metadata down; what stops a snapshot is among its errors."""
+        """Restores one table, from its metadata down; collects its snapshots' errors."""
         context, done = self.context, Recalled(copies[-1].table)
         wait, holder = context.config.limits.lock_wait, f"{context.who} cold recall"
         try:
@@ -282,7 +284,7 @@ class _Recall:
     def _snapshot(
         self, state: TableMetadata | None, copy: ArchivedSnapshot, done: Recalled
     ) -> None:
-        """Its list, then its manifests, then what they name: each tells of the next."""
+        """Restores its list, then its manifests, then their files: each names the next."""
         try:
             if state is None or copy.snapshot_id not in state.snapshots:
                 raise FileNotFoundError(f"the snapshot's entry in {self.tier.catalog.name}")
@@ -295,7 +297,7 @@ class _Recall:
             done.errors.append(f"snapshot {copy.snapshot_id}: {_message(error)}")
 
     def _fetch(self, paths: Iterable[str], done: Recalled) -> None:
-        """Has cold hold these files. Raises FileNotFoundError where neither has one."""
+        """Restores these files if cold lacks them. Raises FileNotFoundError if neither has one."""
         asked = sorted(paths)
         sizes = load_concurrently(self.tier.store.size, asked)
         lost = [path for path, size in zip(asked, sizes, strict=True) if size is None]

@@ -1,6 +1,7 @@
 """Withheld files: unreferenced, but kept because they are outside the roots or may be needed.
 
-The planners of expirations, purges and sweeps ask it which files to leave out. Gates check the same again.
+The planners of expirations, purges and sweeps ask it which files to leave out. Gates check the same
+again.
 """
 
 from collections import Counter

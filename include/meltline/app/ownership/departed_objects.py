@@ -61,7 +61,8 @@ class DepartedObjects:
     def young_orphans(self) -> list[str]:
         """Returns files that a sweep recorded although they were younger than an orphan may be.
 
-        The age is by the store's current time of the object. A path with another object is ignored: that stays anyway.
+        The age is by the store's current time of the object. A path with another object is
+        ignored, because that object stays anyway.
         """
         stats = self.store.stats([path for path in self.departures if self.is_swept(path)])
         return [
