@@ -1,1 +1,1 @@
-"""Orphan files: candidates, the roots they are looked for in, the sweep."""
+"""Orphan files: candidates, scan roots and the sweep."""

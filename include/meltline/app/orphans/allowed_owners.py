@@ -1,4 +1,7 @@
-"""Allowed owners: a person says that a foreign owner is known, and needs nothing any more."""
+"""Records which foreign owners an operator has allowed, because they need no files any more.
+
+The commands `sweep allow` and `sweep disallow` call it.
+"""
 
 from meltline.app.safety.audit import audit
 from meltline.app.safety.epochs import raise_epoch
@@ -9,15 +12,15 @@ from meltline.domain.iceberg.locations import claim_prefix
 
 
 def allow(context: ReadContext, id: str, reason: str) -> AllowedOwner:
-    """Has signs of an owner stop nothing any more.
+    """Allows a foreign owner: its signs block nothing any more.
 
     Args:
-        context: Where that is recorded.
-        id: A UUID or a path as `doctor` names it, or a folder that is one table's alone.
-        reason: Why.
+        context: Has the ledger and the catalogs.
+        id: A UUID or a path as `doctor` shows it, or a folder of one table only.
+        reason: Why; it is recorded.
 
     Raises:
-        UsageInvalid: There is no reason, or the id is neither a sign nor a table's folder.
+        UsageInvalid: The reason is missing, or the id is neither a sign nor a table's folder.
         MeltlineError: The epoch cannot be raised.
     """
     if not reason.strip():
@@ -37,7 +40,7 @@ def allow(context: ReadContext, id: str, reason: str) -> AllowedOwner:
 
 
 def disallow(context: ReadContext, id: str) -> bool:
-    """Has signs of an owner stop their folders again; False where it was never allowed."""
+    """Revokes an allowed owner, so that its signs block again; False if it was not allowed."""
     was_allowed = context.control.owners.disallow(id)
     if was_allowed:
         raise_epoch(context, "sweep disallow")
@@ -46,7 +49,7 @@ def disallow(context: ReadContext, id: str) -> bool:
 
 
 def _owner_id(context: ReadContext, id: str) -> str:
-    """The id as signs and folders have it: what nobody has found cannot be allowed."""
+    """Returns the id as in signs and folders; only an owner that was found can be allowed."""
     ids = {sign.id for sign in context.control.owners.signs()} - {""}
     folders = {owned.prefix for owned in context.control.registrations.ownerships()}
     for spelling in (id, claim_prefix(id) if "/" in id else id):

@@ -1,4 +1,7 @@
-"""Strays: which of the files that the ledger does not keep may be orphans, and which never are."""
+"""Orphan candidates: classifies listed files that no metadata references.
+
+The sweep calls it, and decides afterwards, by age and observations, which candidates depart.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +32,7 @@ _FLINK_JOB = "flink.job-id"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A stray that may be an orphan of its owner."""
+    """A listed file that may be an orphan of its owner."""
 
     stray: OrphanCandidate
     owner: TableMetadata
@@ -37,22 +40,22 @@ class Candidate:
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The path of the file."""
         return self.stray.path
 
 
 @dataclass
 class Candidates:
-    """The strays of a sweep, sifted.
+    """The candidates of a sweep, and what was excluded so far.
 
     Attributes:
-        candidates: Those that may be orphans.
-        reasons: Why a file stays although no table refers to it, by path.
-        refused: Why nothing of a table departs, by name.
-        notes: What else lies about and was not judged.
-        doubtful: Why files stay that tell of owners all the same, by path: taken out last.
-        signs: Of owners whom no catalog shows; None where not everybody could be asked.
-        withheld: What is kept because of such, or because it may be such a one's.
+        candidates: Files that may be orphans.
+        reasons: Why a file stays although no table references it, by path.
+        refused: Why a table gets no departures, by name.
+        notes: Files that were not evaluated, for output.
+        doubtful: Why files stay that are still signs of owners, by path: removed last.
+        signs: Signs of foreign owners; None if a catalog could not be asked.
+        withheld: Files that are kept because of a foreign owner, or because one may own them.
     """
 
     candidates: list[Candidate]
@@ -66,7 +69,7 @@ class Candidates:
     def withhold(
         self, why: Why, candidate: Candidate, places: SweptPlaces, claimant: str = ""
     ) -> None:
-        """Counts a file that is kept for that reason; the caller takes it out."""
+        """Counts a file that is withheld for a reason; the caller removes it."""
         table, size = str(candidate.owner.name), candidate.stray.bytes or 0
         root = places.prefix_of(candidate.path.rpartition("/")[0])
         before = self.withheld.get((why, table, root, claimant))
@@ -76,7 +79,7 @@ class Candidates:
         )
 
     def stop(self, signs: Iterable[ForeignSign], places: SweptPlaces) -> None:
-        """Takes out everything below what some signs stop."""
+        """Removes all candidates below the folders that some signs block."""
         by_prefix = {sign.stops: sign for sign in signs}
         stopped = SweptPlaces(by_prefix)
         free: list[Candidate] = []
@@ -90,14 +93,14 @@ class Candidates:
         self.candidates = free
 
     def keep(self, reasons: Mapping[str, str]) -> None:
-        """Takes files out, each with its reason."""
+        """Removes files, each with its reason."""
         self.reasons.update(reasons)
         self.candidates = [
             candidate for candidate in self.candidates if candidate.path not in reasons
         ]
 
     def refuse(self, owner: TableName, why: str) -> None:
-        """Takes everything of a table out: something about all of it cannot be trusted."""
+        """Removes all files of a table, because its metadata cannot be relied on."""
         self.refused.setdefault(owner, why)
         self.candidates = [
             candidate for candidate in self.candidates if candidate.owner.name != owner
@@ -111,7 +114,7 @@ def sift(
     places: SweptPlaces,
     listing: Listing,
 ) -> Candidates:
-    """Keeps what is a table's after all, or Meltline's own, or nobody knows whose."""
+    """Excludes files that are in use, Meltline's own, or of an unknown owner."""
     strays = listing.strays()
     own = own_places(context.config)
     keys = Counter(location_key(stray.path) for stray in strays)
@@ -138,15 +141,16 @@ def sift(
 
 
 def _is_claimed(stray: OrphanCandidate, claim: FolderClaim) -> bool:
-    """Whether a commit once named a file, or its path says whose it is, or all there is theirs."""
+    """Returns whether a file is its owner's: by an earlier commit, its path, or its folder."""
     was_named = stray.left_at is not None
     return not claim.contexts or was_named or carries(stray.path, claim.contexts)
 
 
 def own_places(config: Config) -> tuple[str, ...]:
-    """Locations, as keys, of what Meltline and SQL catalogs write: no sweep takes any of it.
+    """Returns prefixes of Meltline's and SQL catalogs' own files, as location keys: never swept.
 
-    What begins like one of them goes with it: journals of SQLite's lie beside their database.
+    Paths that begin with one of them are included, because SQLite's journals are beside their
+    database.
     """
     folder = config.path.parent
     urls = [config.control, *(c.uri for c in config.catalogs.values() if c.type == "sql")]
@@ -159,13 +163,13 @@ def own_places(config: Config) -> tuple[str, ...]:
 def _needed_again(
     context: RunContext, observation: Observation, strays: Sequence[OrphanCandidate]
 ) -> set[str]:
-    """Files that departed before, are there again, and that a snapshot refers to now."""
+    """Returns files that departed before, exist again, and that a snapshot references now."""
     again = [stray.path for stray in strays if stray.left_at is not None]
     return context.files.references.among(again, observation.dead) if again else set()
 
 
 def _of_engines(candidates: Iterable[Candidate]) -> Iterable[tuple[str, str]]:
-    """Files that engines still want, or delete themselves."""
+    """Yields files that engines may still need, or delete themselves."""
     jobs: dict[str, tuple[str, ...]] = {}
     for candidate in candidates:
         state, name = candidate.owner, candidate.path.rpartition("/")[2]
@@ -181,10 +185,11 @@ def _of_engines(candidates: Iterable[Candidate]) -> Iterable[tuple[str, str]]:
 def leave_other_names(
     sweeper: Sweeper, places: SweptPlaces, orphans: Sequence[Candidate], sifted: Candidates
 ) -> None:
-    """Keeps orphans that the ledger may know by another name (AR-10, Iceberg #4194).
+    """Excludes orphans that the ledger may know by another name (AR-10, Iceberg #4194).
 
-    The same path under another scheme or authority: nothing of the table departs, for all its
-    files may be so named. A path that ends alike may be one by way of a link: that file stays.
+    If the same path is known under another scheme or authority, the table gets no departures: all
+    its files may have such names. If only the end of a path is equal, it may lead to the file
+    through a link, and that file stays.
     """
     owners = {candidate.path: candidate.owner.name for candidate in orphans}
     for path, names in sweeper.namesakes(list(owners)).items():
@@ -203,7 +208,7 @@ def leave_held_back(
     orphans: Sequence[Candidate],
     sifted: Candidates,
 ) -> None:
-    """Keeps orphans outside the roots, and those that a table may refer to by another name."""
+    """Excludes orphans outside the roots, and those that a table may reference by another name."""
     paths = [candidate.path for candidate in orphans]
     sifted.keep({path: f"it is {why}" for path, why in leading_out(context, paths).items()})
     elsewhere = needed_elsewhere(context, observation, paths)

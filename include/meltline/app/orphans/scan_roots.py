@@ -1,6 +1,7 @@
-"""Where a sweep may look, and what it may take there: by the owners of a place, all of them.
+"""Scan roots: where a sweep may list, and which files it may record there.
 
-A location that several tables use, or used, is swept only against all of them.
+The sweep and its candidates call it. A location that several tables use, or used, is swept only
+against all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +24,11 @@ from meltline.ports import KnownTable
 def places_to_sweep(
     context: ReadContext, tables: tuple[str, ...]
 ) -> tuple[SweptPlaces, Mapping[TableName, str]]:
-    """The prefixes of the selected tables, as the ledger knows them before anything is looked at.
+    """Returns the prefixes of the selected tables, as the ledger has them before the observation.
 
     Returns:
-        The places, and why some tables' prefixes are none: under a location that holds a whole
-        warehouse lies what no table has.
+        The scan roots, and the tables that are left out: below a location that contains a whole
+        warehouse, files belong to other tables.
     """
     names: dict[str, TableName] = {
         table.uuid: table.name
@@ -52,7 +53,7 @@ def places_to_sweep(
 
 
 def _may_be_swept(context: ReadContext, table: KnownTable, globs: tuple[str, ...]) -> bool:
-    """Whether a table stands in hot and was selected; the ledger's own never are."""
+    """Returns whether a table is in hot and selected; the ledger's own tables never are."""
     name = table.name
     stands = not table.is_ended and name.catalog == context.config.hot
     return stands and not is_ledger(context, name) and selected(name, globs)
@@ -60,17 +61,17 @@ def _may_be_swept(context: ReadContext, table: KnownTable, globs: tuple[str, ...
 
 @dataclass(frozen=True)
 class FolderClaim:
-    """What may be taken under the prefixes of some owners.
+    """Files that may depart under the prefixes of some owners.
 
     Attributes:
-        owner: The table that departures are recorded for; None where nothing may depart.
-        failsafe: How long what departs waits: the longest of all owners.
+        owner: The table for which departures are recorded; None if none are allowed.
+        failsafe: Their failsafe: the longest of all owners.
         ended: UUIDs of owners that left their catalog.
-        table_uuids: Iceberg's UUIDs of those that have not.
-        contexts: One of these must stand in a path for a file to be the owners': what they write
-            outside their own folder may lie beside others' files. Empty where all may be theirs.
-        refused: Why nothing may depart although the place is to be swept; empty else.
-        minimum_age: How old a file must be by the word of the owners' policy stores: the longest.
+        table_uuids: Iceberg's UUIDs of the other owners.
+        contexts: A file is the owners' only if its path contains such a part, because folders
+            outside a table's own may be shared. Empty if every file is theirs.
+        refused: Why no file may depart although the folder is swept; empty if files may.
+        minimum_age: The minimum age of files by the owners' policy stores: the longest.
     """
 
     owner: TableMetadata | None = None
@@ -83,12 +84,12 @@ class FolderClaim:
 
     @property
     def is_judged(self) -> bool:
-        """Whether files there are held against what tables name."""
+        """Whether files there are compared with tables' references."""
         return self.owner is not None and not self.refused
 
 
 class Claims:
-    """Finds the claim on a file, by what the tables are now."""
+    """Finds the claim on a file, by the tables as observed now."""
 
     def __init__(
         self, context: RunContext, observation: Observation, tables: tuple[str, ...]
@@ -108,7 +109,7 @@ class Claims:
         self._folders: dict[str, FolderClaim] = {}
 
     def on(self, path: str) -> FolderClaim:
-        """The claim on a file."""
+        """Returns the claim on a file."""
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
             prefix = self._observation.owners.prefix_of(path)
@@ -139,9 +140,9 @@ class Claims:
         )
 
     def _contexts(self, prefix: str, live: Sequence[str]) -> frozenset[str]:
-        """What must stand in paths there; nothing in a table's own folder, or one that is allowed.
+        """Returns what paths must contain; nothing in a table's own folder, or in an allowed one.
 
-        A folder that a table has left, and one that a property names, may be others' as well.
+        A folder that a table has left, or that only a property names, may be shared with others.
         """
         locations = [table.state.location for uuid in live for table in self._live[uuid]]
         if prefix in map(claim_prefix, locations) or prefix in self._alone:
@@ -149,7 +150,7 @@ class Claims:
         return contexts_of(locations)
 
     def _departures_owner(self, live: Sequence[str]) -> TableMetadata | None:
-        """The first selected table; None where a hold, or a table that is not managed, forbids."""
+        """Returns the first selected table; None if a hold or an unmanaged table forbids it."""
         tables = [table for uuid in live for table in self._live[uuid]]
         groups = self._observation.groups
         is_held = any(self._held & groups.members(uuid) for uuid in live)
@@ -158,7 +159,7 @@ class Claims:
         return next((t.state for t in tables if selected(t.state.name, self._tables)), None)
 
     def _refusal(self, uuid: str) -> str:
-        """Why an owner's files cannot be told from orphans; empty when they can."""
+        """Returns why an owner's files cannot be distinguished from orphans; empty if they can."""
         if reason := self._observation.blocked.get(uuid):
             return reason
         if uuid in self._live:
@@ -168,7 +169,7 @@ class Claims:
         name = rows[0].name if rows else uuid
         if not rows or any(not table.is_ended for table in rows):
             return f"{name} lies there too and was not read today"
-        # What was read under one name was read under the other: it is the same document.
+        # A document read under one name was also read under the other: it is the same file.
         read = {table.metadata_location for table in rows if not table.incomplete}
         if any(table.incomplete and table.metadata_location not in read for table in rows):
             return f"{name}, which is gone, lies there too and was never read completely"

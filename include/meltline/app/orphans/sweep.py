@@ -1,10 +1,9 @@
-"""Sweep: files that nothing refers to become departures, and wait in failsafe like all others.
+"""Sweep: finds unreferenced files by listing; they depart and wait in failsafe like all others.
 
-The order is what makes it safe (AR-16): the store is listed first, then all metadata is read, then
-it is decided. A file that was committed meanwhile is known by then. Nothing is deleted here.
-
-Called by `sweep`, once it is known which files no table names. What the signs mean for files that
-commits have named is in `safety/foreign_owners`.
+A run's sweep step calls it; nothing is deleted here. The order makes it safe (AR-16): first the
+store is listed, then all metadata is read, then files are classified. A file that was committed in
+between is therefore known. Foreign owners of files that commits have referenced are in
+`ownership/foreign_owners`.
 """
 
 from collections import Counter
@@ -70,7 +69,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class SweptTable:
-    """What a sweep found under a table's prefixes: files by what became of them."""
+    """Files that a sweep found under a table's prefixes, by verdict."""
 
     table: TableName
     departed: int = 0
@@ -82,17 +81,17 @@ class SweptTable:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep came to.
+    """Result of a sweep.
 
     Attributes:
         listed_at: When the listing began, or the inventory was written.
-        files: How many files were listed.
-        tables: Those with strays.
-        reasons: Why a file stays although nothing refers to it, by path.
-        observation: What the catalogs had.
+        files: Number of listed files.
+        tables: Tables with orphan candidates.
+        reasons: Why a file stays although nothing references it, by path.
+        observation: The observed catalogs.
         refused: Tables that were left out, and why.
-        notes: What else was held back, and why.
-        not_armed: Why no file departed, where all else is as if they had.
+        notes: Other exclusions, and why.
+        not_armed: Why no file departed, if that is the only reason.
     """
 
     listed_at: datetime
@@ -105,7 +104,7 @@ class Swept:
     not_armed: NotArmed | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """What stands under `sweep` in the summary; of odd files a few."""
+        """Returns `sweep` of the summary, with a few of the implausible files."""
         return {
             "listed_at": format_instant(self.listed_at),
             "files": self.files,
@@ -116,13 +115,13 @@ class Swept:
 
 
 def sweep(context: SweepServices, request: RunRequest) -> Swept:
-    """Lists, observes, decides, records. A second sweep right away records nothing.
+    """Lists, observes, classifies, records. A second sweep right away records nothing.
 
     Raises:
-        UsageInvalid: The minimum age is too short, or the inventory too old or no inventory.
+        UsageInvalid: The minimum age is too short, or the inventory is invalid or too old.
         LedgerOutOfStep: The ledger is not this catalog's.
-        ClockRefused: The wall clock, by which ages count, disagrees with the store's.
-        LockHeld: Another sweep is under way.
+        ClockRefused: The wall clock, which determines ages, disagrees with the store's.
+        LockHeld: Another sweep is in progress.
     """
     settings = context.config.sweep
     if request.minimum_age is not None:
@@ -176,10 +175,10 @@ def _record_signs(
     listing: Listing,
     sifted: Candidates,
 ) -> None:
-    """Remembers for purges what was found of other owners, in the folders that were looked at.
+    """Records signs of foreign owners in the folders that were checked, for later purges.
 
-    A folder that was not listed whole, or of which nothing was judged, keeps its earlier signs. So
-    do all while somebody could not be asked.
+    A folder that was not listed completely, or was not evaluated, keeps its earlier signs. All do
+    if a catalog could not be asked.
     """
     if sifted.signs is None:
         return
@@ -205,7 +204,7 @@ def _listing(
     places: SweptPlaces,
     settings: SweepSettings,
 ) -> Listing:
-    """Lists the store, or takes an inventory of it that is neither old nor of a time to come."""
+    """Lists the store, or reads an inventory that is neither too old nor from the future."""
     now = context.clock.now()
     if inventory is None:
         context.progress(f"sweep: listing {len(places.roots)} places")
@@ -224,7 +223,7 @@ def _listing(
 
 
 def _held_back(context: RunContext, observation: Observation, listing: Listing) -> list[str]:
-    """Why nothing departs at all today; what was seen is remembered all the same."""
+    """Returns why no departure is recorded today; observations are recorded nevertheless."""
     reasons = [
         f"nothing departs: {folder} could not be listed: {why}"
         for folder, why in sorted(listing.unlisted.items())
@@ -268,7 +267,7 @@ def _judge(
 
 
 def _not_as_listed(context: RunContext, orphans: Sequence[Candidate]) -> dict[str, str]:
-    """Files that the store no longer has as the inventory says."""
+    """Returns files that the store no longer has as in the inventory."""
     sizes = load_concurrently(lambda candidate: context.store.size(candidate.path), orphans)
     return {
         candidate.path: f"the store has {'none' if size is None else f'{size} B'} of it now"
@@ -309,7 +308,7 @@ def _record_departures(context: RunContext, orphans: Sequence[Candidate], run_id
         )
         for candidate in orphans
     ]
-    # A marker of its own each time: the same run may be run again, weeks later.
+    # A new marker each time: the same run may be repeated weeks later.
     context.files.departures.record({f"{plan_id}-{uuid4()}": departures})
     paths = sorted(departure.path for departure in departures)
     detail = "\n".join(paths[:100])
@@ -344,10 +343,10 @@ def leave_foreign(
     markers: Sequence[str],
     sifted: Candidates,
 ) -> None:
-    """Stops each folder in which a foreign owner shows, and notes the signs.
+    """Blocks each folder with a sign of a foreign owner, and records the signs.
 
-    While a catalog cannot be listed, nothing departs anyway: what is seen is remembered. Where its
-    views alone cannot be listed, nothing is even remembered.
+    If a catalog cannot be listed, no departure is recorded anyway, but observations are. If only
+    its views cannot be listed, not even observations are recorded.
     """
     now = context.clock.now()
     catalogs = [c for name, c in context.catalogs.items() if name in observation.listings]
@@ -382,9 +381,9 @@ class _ListedOwner:
     """A view, or a table of another format, that a catalog lists.
 
     Attributes:
-        row: As the catalog has it.
-        folder: What it owns, as a prefix; empty where nothing says so.
-        uuid: Its UUID; empty for none.
+        row: The catalog's entry.
+        folder: Its folder, as a prefix; empty if unknown.
+        uuid: Its UUID; empty if unknown.
     """
 
     row: OtherOwner
@@ -393,7 +392,7 @@ class _ListedOwner:
 
     @classmethod
     def of(cls, row: OtherOwner, uuids: Uuids) -> "_ListedOwner":
-        """Takes from its metadata what the catalog does not say."""
+        """Builds it, and reads from its metadata what the catalog does not have."""
         at, location = row.metadata_location, row.location
         uuid = row.uuid or uuids.get(at, (SignKind.UNREADABLE, ""))[1]
         folder = claim_prefix(location) if location else table_folder(at) if at else ""
@@ -401,7 +400,7 @@ class _ListedOwner:
 
     @property
     def is_view(self) -> bool:
-        """Whether it is one: its files are metadata alone, and carry its UUID."""
+        """Whether it is a view: its only files are metadata, with its UUID."""
         return self.row.kind in VIEWS
 
     @property
@@ -413,7 +412,7 @@ class _ListedOwner:
 def _leave_listed(
     sifted: Candidates, places: SweptPlaces, owners: Sequence[_ListedOwner], uuids: Uuids
 ) -> None:
-    """Keeps what a catalog says is a view's, or lies in an owner's folder inside of a table's."""
+    """Excludes files of listed views, and files in another owner's folder inside a table's."""
     by_uuid = {owner.uuid: owner for owner in owners if owner.uuid and owner.is_view}
     folders = {o.folder: o for o in owners if places.prefix_of(o.folder) not in ("", o.folder)}
     nested = SweptPlaces(folders)
@@ -440,7 +439,7 @@ def _of_markers(
 def _of_files(
     places: SweptPlaces, candidates: Iterable[Candidate], now: datetime
 ) -> Iterator[ForeignSign]:
-    """Files that other formats write under names of their own: one of each folder is enough."""
+    """Yields signs for files with names of other formats; one per folder."""
     seen: set[tuple[SignKind, str]] = set()
     for candidate in candidates:
         table = format_of_file(candidate.path)
@@ -459,7 +458,7 @@ def _of_metadata(
     known: Mapping[str, Collection[str]],
     now: datetime,
 ) -> Iterator[ForeignSign]:
-    """Metadata files that no table of ours that is there has written where it writes them."""
+    """Yields signs for metadata files that no current table of ours can have written there."""
     roots = {path: places.prefix_of(path.rpartition("/")[0]) for path in uuids}
     folders = _metadata_folders(observation)
 
@@ -474,7 +473,7 @@ def _of_metadata(
 
 
 def _metadata_folders(observation: Observation) -> frozenset[str]:
-    """Where known tables keep, or would keep, their metadata files, as keys."""
+    """Returns where known tables have, or would have, their metadata files, as location keys."""
     folders: set[str] = set()
     for table in observation.tables:
         state = table.state
@@ -488,7 +487,7 @@ def _metadata_folders(observation: Observation) -> frozenset[str]:
 def _of_listed(
     places: SweptPlaces, owners: Iterable[_ListedOwner], now: datetime
 ) -> Iterator[ForeignSign]:
-    """Tables of other formats that own the folder of a table of ours, or one around it."""
+    """Yields signs for tables of other formats at or above the folder of a table of ours."""
     for owner in owners:
         for root in places.swept if owner.folder and not owner.is_view else ():
             if root.startswith(owner.folder):
