@@ -1,6 +1,6 @@
 """Repairs copies in cold while their originals still wait in failsafe.
 
-Runs call it before they plan a purge. Otherwise a lost or damaged copy would keep its original for
+A run's handoff step calls it. Otherwise a lost or damaged copy would keep its original for
 ever. The gate of a purge refuses the original, and hot's metadata has no trace of it, so no handoff
 checks it any more.
 """

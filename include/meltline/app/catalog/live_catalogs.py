@@ -1,7 +1,6 @@
 """Loads all tables for the gate directly from the catalogs, including those that left a name.
 
-Gates and purge rechecks call it. It shares no state with the planner's observation, which might be
-out of date.
+`app.run.gate_step` gives it to the gates. It shares no state with the planner's observation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -139,7 +139,7 @@ def _newest_of(
     sources: Sequence[_Source],
     snapshot_id: int | None,
 ) -> Description | None:
-    # Of equal times, the registered table is preferred: it is listed last.
+    # At equal times, the registered table is preferred: it is listed last.
     for source in reversed(sorted(sources, key=lambda source: source.since)):
         if snapshot_id is not None and snapshot_id not in source.ids:
             continue

@@ -4,12 +4,12 @@ Observe, gates and commands resolve each loaded table here. `rewrite_table_path`
 `register_table` copy and move tables to other files with their UUID, snapshot ids and names. So all
 state about a table belongs to the id of one registration, its entry.
 
-A name keeps its registration, or takes over that of another name, only if the UUID is equal and the
-last observed metadata file is the current one or is in its log. A table that is written to all day
-outgrows its log between two observations. Under the same name and in the same folder, main's last
-observed head then proves the lineage as well, by its id and the location of its manifest list. A
-clone's head is in its source's folder, and so are the heads of all copies of the clone. Anything
-else is a new registration (decision 028).
+A name keeps its registration, or takes over another name's, on two conditions. The UUID is equal,
+and the last observed metadata file is the current one or is in its log. A table that is written to
+all day outgrows its log between two observations. Under the same name and in the same folder,
+main's last observed head then proves the lineage as well. Its id and the location of its manifest
+list must be equal. A clone's head is in its source's folder, and so are the heads of all copies of
+the clone. Anything else is a new registration (decision 028).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Collects evidence: one row of facts per plan, for the gate's expectations (PX-4).
 
-The gate calls it. It reads the lake once for all plans, and shares no code with the planner.
+The gate calls it. One read of the catalogs serves all plans.
 """
 
 from collections.abc import Mapping, Sequence

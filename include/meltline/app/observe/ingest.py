@@ -193,7 +193,7 @@ def ingest_snapshots(
     listed, refused = read_lists(context.store, context.manifests, unseen)
     unread = set(refused)
     before = list(chain.from_iterable(line.seen_before(indexed) for line in lines.values()))
-    # Those are indexed, whether or not they can be read: only a linear history needs them.
+    # They are indexed, whether or not they can be read: only a linear history needs them.
     listed_before, _ = read_lists(context.store, context.manifests, before)
     index, incidents = context.files.snapshots, context.control.incidents
     listed_before = refuse_changed(index, incidents, context.clock, listed_before, refused)

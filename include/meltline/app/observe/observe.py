@@ -9,7 +9,7 @@ not, nor does a table that another tool dropped. Either may be registered again:
 of its last metadata stay, and so does a hold on it.
 
 A materialized view's source snapshots are leased, because an incremental refresh reads what
-followed them; if one is gone, the refresh has to read everything again. Trino names them in the
+followed them. If one is gone, the refresh has to read everything again. Trino names them in the
 summary of the storage table's snapshot.
 """
 

@@ -1,6 +1,6 @@
 """Obstacles to expiration: unproven commits, flawed metadata, and settings that prevent proof.
 
-Observe, doctor and the planner call it. A ref that was created while an expiration was committed
+Observe and doctor call it. A ref that was created while an expiration was committed
 over REST may be lost until the next run has restored it (decision 048). Until then its files look
 unreferenced.
 """

@@ -1,6 +1,6 @@
 """Finds commits of our chunk drops, including those that the ledger has not recorded yet.
 
-Chunk tracking, replication and rollups call it, so that our own drops are never replicated.
+Chunk tracking, replication and rollups call it, to distinguish own drops from other deletes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,8 +59,9 @@ class UnrecordedDrops:
     def on(self, state: TableMetadata, line: MainLine) -> Iterator[Chunk]:
         """Yields chunks with drops that a state's commits show, then those whose drop is unknown.
 
-        Each has the drop as its newest. The drop of a plan is unknown if the plan was begun, main
-        does not descend from its base any more, and no snapshot is left that could be its commit.
+        Each has the drop as its newest. A plan's drop is unknown if three things are true: the plan
+        was begun, main does not descend from its base any more, and no remaining snapshot can be
+        its commit.
 
         Raises:
             MetadataUnreadable: A manifest cannot be read.

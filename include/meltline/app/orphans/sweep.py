@@ -405,7 +405,7 @@ class _ListedOwner:
 
     @property
     def reason(self) -> str:
-        """Why its files stay."""
+        """The reason to keep its files."""
         return f"{self.row.kind} {self.row.name} lies there"
 
 

@@ -1,7 +1,7 @@
 """Foreign owners: detects signs that an owner outside all catalogs uses a table's folder.
 
 Sweeps check all that they list. A purge uses the last sweep's findings and lists the top of each
-folder again; a folder that was never swept gets a first check of its own. The gate of the purge
+folder again. A folder that was never swept gets a first check of its own. The gate of the purge
 does the same independently.
 """
 
@@ -41,7 +41,7 @@ _NAMELESS = TableName("", (), "")
 
 
 Uuids = Mapping[str, tuple[SignKind, str]]
-"""By path of a metadata file: its kind (table, view, unreadable) and its UUID."""
+"""Kind (table, view, unreadable) and UUID of each metadata file, by path."""
 
 
 def read_uuids(store: ObjectReader, paths: Iterable[str]) -> Uuids:

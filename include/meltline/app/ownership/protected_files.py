@@ -1,6 +1,6 @@
 """Protected files: no plan may include them, referenced or not.
 
-Only gates call it: it is their last defence against an error of a planner.
+Only gates call it: they refuse a plan with such a file.
 """
 
 from collections.abc import Collection, Iterable, Sequence

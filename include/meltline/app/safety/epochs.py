@@ -1,7 +1,7 @@
 """Raises the epoch: records in the catalog that a decision was made, or files will be destroyed.
 
-Decisions and destructive steps call it. The ledger notes the new epoch, the catalog is set to it,
-and the ledger confirms it; before a destruction, the storage roots are marked with it too. A
+Decisions and destructive steps call it. The ledger notes the new epoch, then the catalog is set to
+it. Before a destruction, the storage roots are marked with it too. Then the ledger confirms it. A
 decision that restricts, such as a stop, is stored before that; one that permits, such as an
 approval, is stored after it. A restored backup of the ledger therefore either has the restriction,
 or does not know the catalog's epoch and is refused.

@@ -1,10 +1,11 @@
 """Owner guards: tables whose owners forbid deleting their files.
 
-All reads of tables check them; `attach` and clones set them. `gc.enabled=false` is the format's
-only statement that others may need a table's files. Meltline sets it too, on tables that share
-files, and records that in the control ledger. A setting without such a record is the owner's: the
-table is only observed, unless an operator overrides it (decision 052). The same records have the
-tables whose manifests an operator trusts although their totals are contradictory (decision 004).
+Every observed table is checked for them; clones set them, and `attach` overrides them.
+`gc.enabled=false` is the format's only statement that others may need a table's files. Meltline
+sets it too, on tables that share files, and records that in the control ledger. A setting without
+such a record is the owner's: the table is only observed, unless an operator overrides it (decision
+052). The same records have the tables whose manifests an operator trusts although their totals are
+contradictory (decision 004).
 """
 
 from collections.abc import Collection, Iterable, Iterator

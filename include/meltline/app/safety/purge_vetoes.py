@@ -1,7 +1,7 @@
 """Purge vetoes: protect the files of a snapshot from purging before the file ledger is updated.
 
 Hold, rollback, branch, undrop and recover start no JVM, and only Spark writes the file ledger. So
-they lock the table's sharing group, record a veto for the snapshot in the control ledger, and
+they lock the table's sharing group, and record a veto for the snapshot in the control ledger. They
 refuse if a purge has claimed one of its files. Purge planning, its gate and its recheck obey the
 veto; the next step that plans a purge turns it into cancelled departures.
 """

@@ -1,7 +1,6 @@
-"""The stop switch and arming: commands that block or allow destructive steps on all machines.
+"""The stop switch and arming: blocks or allows destructive steps on all machines.
 
-Only the command calls it. Blocking takes effect in the control ledger first, allowing in the
-catalog first.
+Only the CLI calls it. A block is stored in the control ledger first, a permission in the catalog.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Findings of `doctor --deep`: heads whose metadata files are missing or too short.
 
-It is apart from the other findings because it reads every table's manifests.
+Only `--deep` calls it, because it checks the files of every table.
 """
 
 from collections.abc import Iterable
