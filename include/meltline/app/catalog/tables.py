@@ -165,7 +165,7 @@ def _beside_its_properties(
         and state.name not in listing.hidden
         and not unmanaged_reason(context.config, state.name.catalog, listing)
         and (drop is not None or not dropped)
-        and not context.catalogs[state.name.catalog].hindrance  # checked last: it may be slow
+        and not context.catalogs[state.name.catalog].hindrance  # asked last: it may take a while
     )
     profile = context.config.account.profile
     enabled = is_enabled(levels, default=profile.auto_maintenance)
