@@ -1,6 +1,6 @@
 """Orphan candidates: classifies listed files that no metadata references.
 
-The sweep calls it, and decides afterwards, by age and observations, which candidates depart.
+The sweep calls it, and decides afterwards, by age and observations, which become departures.
 """
 
 from collections import Counter

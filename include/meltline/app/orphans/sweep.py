@@ -1,4 +1,4 @@
-"""Sweep: finds unreferenced files by listing; they depart and wait in failsafe like all others.
+"""Sweep: lists files, and records those that nothing references as departures in failsafe.
 
 A run's sweep step calls it; nothing is deleted here. The order makes it safe (AR-16): first the
 store is listed, then all metadata is read, then files are classified. A file that was committed in
