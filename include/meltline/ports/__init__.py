@@ -1,4 +1,7 @@
-"""The protocols behind which catalogs, object stores, ledgers, committers and gates stand."""
+"""The protocols of catalogs, object stores, ledgers, committers and gates.
+
+`app` depends on these alone; `wiring` binds them to `adapters`, and tests to `meltline.testing`.
+"""
 
 from meltline.ports.archive import (
     Archive,

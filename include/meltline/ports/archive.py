@@ -1,4 +1,8 @@
-"""The archive: copies snapshots, with everything they need, to the cold tier."""
+"""Protocols of the archive: copying snapshots to cold, and checking the copies.
+
+`app/archive`, the gates and the prune use them; `adapters/archive` implements them. The gate's
+readers are separate protocols, because a check must not trust the code that wrote the copies.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +18,7 @@ from meltline.ports.stores import StoredObject
 
 @dataclass(frozen=True)
 class ChosenSnapshot:
-    """A snapshot that is to be in cold."""
+    """A snapshot that the policy chose for cold."""
 
     snapshot: Snapshot
     validity: Validity
@@ -22,10 +26,10 @@ class ChosenSnapshot:
 
 @dataclass(frozen=True)
 class HandoffRequest:
-    """What is to be handed over of one table.
+    """One table's snapshots that a run archives.
 
     Attributes:
-        hot: The table as its hot catalog has it; every chosen snapshot is still in it.
+        hot: The table's metadata in its hot catalog; every chosen snapshot is still in it.
         cold: Its name in the cold catalog.
         snapshots: The chosen ones, in the order of their commits.
         marks: The properties that mark the cold table as this installation's.
@@ -39,10 +43,11 @@ class HandoffRequest:
 
 @dataclass(frozen=True)
 class HandedOver:
-    """What came of one snapshot.
+    """The result of archiving one snapshot.
 
     Attributes:
-        cold_location: The cold metadata file that has it; empty where it could not be handed over.
+        cold_location: The cold metadata file that has the snapshot; empty if archiving failed.
+        error: Why it stays hot; empty if its copy is verified and registered.
         error: Why it stays hot; empty where its copy is verified and registered.
     """
 
@@ -58,7 +63,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A file of hot that no snapshot has any more, and of which cold may hold a copy."""
+    """A file of hot that no snapshot has any more, and that cold may hold a copy of."""
 
     path: str
     bytes: int
@@ -67,12 +72,12 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What came of one copy.
+    """The result of repairing one copy.
 
     Attributes:
-        path: Of the original.
-        is_new: Whether it was copied anew: what was in its place was lost or damaged.
-        error: Why nobody knows the copy for whole; empty where it is.
+        path: The original's.
+        is_new: Whether it was copied again, because the copy was lost or damaged.
+        error: Why the copy is not proved complete; empty if it is.
     """
 
     path: str
@@ -86,13 +91,17 @@ class Archive(Protocol):
     def mend(
         self, originals: Sequence[Original], may_go_on: Callable[[], bool]
     ) -> Iterator[Mended]:
-        """Has cold hold the copies of files that snapshots in cold refer to, whole and recorded.
+        """Verifies and records the copies of files that snapshots in cold refer to.
 
-        A copy that is not recorded is read whole and held against its original; one that is lost,
-        or not what was recorded, is made anew from it.
+        A copy that is not recorded is read completely and compared with its original. A copy that
+        is lost, or differs from its record, is written again from the original.
+
+        Args:
+            originals: The files of hot.
+            may_go_on: Asked before each file; once it returns False, no new file is begun.
 
         Yields:
-            What came of each, in any order; those not begun after a no are not yielded.
+            One result per file, in any order; files that were not begun yield none.
         """
         ...
 
@@ -103,39 +112,39 @@ class Archive(Protocol):
 
         Each data file is copied once and each manifest rewritten once, however many snapshots
         share it. A snapshot is registered, with its original id, sequence number, time, schema,
-        partition spec, first row id and summary, only when everything it refers to is there and
-        agrees with the original. What was done before a kill is found and not done again.
+        partition spec, first row id and summary, only when every file it refers to exists in cold
+        and agrees with the original. A retry after a kill finds finished work and skips it.
 
         Args:
-            requests: What to hand over, of any number of tables.
-            may_go_on: Asked before each batch; after a no nothing new is begun.
+            requests: The snapshots to archive, of any number of tables.
+            may_go_on: Asked before each batch; once it returns False, no new batch is begun.
 
         Yields:
-            The hot table's name and what came of one of its snapshots, as it is done. One that
-            cannot be handed over does not stop the others; those not begun are not yielded.
+            The hot table's name and the result for one of its snapshots, as soon as it is known.
+            A failed snapshot does not stop the others; snapshots not begun yield nothing.
         """
         ...
 
 
 class CopyCache(Protocol):
-    """What is known of single files in cold."""
+    """Stored copy proofs: the digests of single files in cold."""
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
-        """By their path there; unknown ones are left out."""
+        """Returns the proofs by path in cold; files without a proof are left out."""
         ...
 
     def save(self, proofs: Collection[CopyProof]) -> None:
-        """Stores it; what was known of the same files is replaced."""
+        """Stores proofs; a file's earlier proof is replaced."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ListedCopy:
-    """A manifest as a manifest list names it.
+    """A manifest as its manifest list describes it.
 
     Attributes:
-        bytes: Its length, as the list says.
-        added_by: The snapshot that wrote it; None where the list does not say.
+        bytes: Its length, according to the list.
+        added_by: The snapshot that wrote it; None if the list does not record it.
     """
 
     path: str
@@ -145,7 +154,7 @@ class ListedCopy:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPair:
-    """A manifest in hot and what should be its copy in cold."""
+    """A manifest in hot and its expected copy in cold."""
 
     hot: ListedCopy
     cold: ListedCopy
@@ -153,14 +162,14 @@ class ManifestPair:
 
 @dataclass(frozen=True)
 class CopiedManifest:
-    """What a manifest of cold keeps alive.
+    """The files that a manifest of cold keeps alive, checked in the store.
 
     Attributes:
         files: Data and delete files; `bytes` their sizes.
         rows: Rows of the data files.
-        shown: The files, as their store shows them; those that are missing or cut left out.
-        absent: Those that are missing or of another length, with what they are.
-        problems: Why it cannot be read, or what of it is not where or what it should be: a few.
+        shown: The files as their store lists them, without those that are missing or truncated.
+        absent: The missing files, and those of another length, with their kinds.
+        problems: Why it cannot be read, or which files are wrong: a few examples.
     """
 
     path: str
@@ -174,7 +183,7 @@ class CopiedManifest:
 
 @dataclass(frozen=True)
 class RowSample:
-    """A snapshot whose rows are to be read on both sides."""
+    """A snapshot whose rows the gate reads in hot and in cold."""
 
     hot: TableName
     cold: TableName
@@ -182,19 +191,19 @@ class RowSample:
 
 
 class CopyReader(Protocol):
-    """The gate's own reading of copies; it shares nothing with what wrote them.
+    """Reads copies for the gate; shares no code with the writer of the copies.
 
-    Whatever cannot be read is told in the answer, never passed over.
+    An unreadable file is reported in the result, never skipped.
     """
 
     def lists(
         self, manifest_lists: Sequence[str], *, of_copies: bool
     ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
-        """The manifests of each list, in cold or in hot, or why it cannot be read."""
+        """Returns the manifests of each list, in cold or in hot, or why it cannot be read."""
         ...
 
     def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
-        """What of the copies is not what the originals have.
+        """Describes each difference between copies and originals.
 
         A copy has the same live files, in the same order: each at its mirrored path below
         `warehouse`, of the same kind, with the same rows, data files with the same bytes.
@@ -204,28 +213,28 @@ class CopyReader(Protocol):
     def alive(
         self, manifests: Sequence[ListedCopy], paths: Sequence[str], *, of_copies: bool
     ) -> set[str]:
-        """Those of the paths that manifests keep alive; all where one cannot be read."""
+        """Returns the paths that manifests keep alive; all of them if a manifest is unreadable."""
         ...
 
     def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
-        """Opens manifests of cold and looks for each file that they keep alive in the store."""
+        """Reads manifests of cold and checks that every file they keep alive is in the store."""
         ...
 
     def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
-        """Which of some files of hot have a copy with other bytes, or one that cannot be read.
+        """Returns the files of hot whose copy has other bytes or cannot be read.
 
-        A file that hot has not any more is passed over: a purge that was begun has deleted it.
+        A file that is no longer in hot is skipped: a purge in progress has deleted it.
         """
         ...
 
 
 class RowComparer(Protocol):
-    """Reads rows of snapshots on both sides."""
+    """Compares rows of snapshots in hot and cold."""
 
     def differing(self, samples: Sequence[RowSample]) -> Sequence[str]:
-        """What differs, or cannot be read, of a part of each snapshot; empty where all agree."""
+        """Describes what differs or is unreadable in a sample of each snapshot; empty if equal."""
         ...
 
     def count(self, table: TableName, snapshot_id: int) -> int | str:
-        """Reads every row of a snapshot: how many there are, or why they cannot be read."""
+        """Reads every row of a snapshot and returns their number, or why they are unreadable."""
         ...

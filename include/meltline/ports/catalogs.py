@@ -1,4 +1,8 @@
-"""Catalogs: what they hold, how a table's metadata is edited, how an expiration is committed."""
+"""Protocols of catalogs: listing tables, editing their metadata, committing expirations.
+
+`app` calls them; `adapters/catalogs` and `adapters/spark` implement them. Reading and changing are
+separate protocols, so a signature shows which steps can change a catalog.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +33,14 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class CatalogListing:
-    """Everything a catalog holds at one moment; namespaces of every level with properties.
+    """The tables of a catalog at one moment, and its namespaces of every level with properties.
 
     Attributes:
-        server: What tells one server from another, where one stands behind the catalog.
-        half_seen: Where its tables may lie, if it shows only a part of them, as Nessie does of one
-            of its own branches; none where it shows all.
-        hidden: Tables without a name of their own, under that of the materialized view that they
-            store. They are observed, never changed.
+        server: Distinguishes one server from another; empty for a catalog without a server.
+        half_seen: Locations of its tables, if it shows only a part of them, as Nessie does of one
+            of its own branches; empty if it shows all.
+        hidden: Storage tables of materialized views, under the names of their views. They have no
+            names of their own, and are observed, never changed.
     """
 
     entries: tuple[CatalogEntry, ...]
@@ -46,7 +50,7 @@ class CatalogListing:
     hidden: frozenset[TableName] = frozenset()
 
     def of(self, name: TableName) -> CatalogEntry | None:
-        """The table of that name; a run over many tables asks for each of them."""
+        """Returns the table with a name; indexed, because a run asks for many tables one by one."""
         return self._by_name.get(name)
 
     @cached_property
@@ -56,14 +60,14 @@ class CatalogListing:
 
 @dataclass(frozen=True)
 class OtherOwner:
-    """A view, or a table of another format, that a catalog has and a listing of tables passes over.
+    """A view, or a table of another format, that a listing of Iceberg tables leaves out.
 
     Attributes:
         name: Its name.
         kind: `view`, `materialized view`, or the format that the catalog says it has.
-        location: The folder that it owns; empty where only its metadata file says.
-        metadata_location: Its current metadata file; empty where it has none.
-        uuid: Its UUID as its metadata has it; empty where the catalog does not say.
+        location: The folder that it owns; empty if only its metadata file names it.
+        metadata_location: Its current metadata file; empty if it has none.
+        uuid: The UUID in its metadata; empty if the catalog does not report it.
     """
 
     name: TableName
@@ -80,21 +84,21 @@ NOT_REGISTERED = (
     MetadataUnreadable,
     StoreRefused,
 )
-"""What `register` and `create` raise when they have surely registered nothing.
+"""Errors of `register` and `create` that prove that nothing was registered.
 
-After any other failure a table may stand where it was to stand: its files must be kept.
+After any other failure the table may exist under the name: its files must be kept.
 """
 
 TableEdit = Callable[[MetadataEditor], None]
-"""Changes an open document, or raises when what it finds forbids the change.
+"""Changes an open document, or raises if its content forbids the change.
 
-It is called anew, on what the table has become, whenever somebody else commits first.
+It is called again, on the table's new metadata, whenever another commit comes first.
 """
 
 
 @dataclass(frozen=True)
 class TableMove:
-    """A table that is given another name, and its metadata an edit, in one step.
+    """A rename of a table and an edit of its metadata, in one step.
 
     It stays the same table: UUID, history and files are untouched.
     """
@@ -110,7 +114,7 @@ class NewTable:
 
     Attributes:
         name: A free name.
-        first: Makes its first metadata file, dated by the clock of the catalog's commits.
+        first: Builds its first metadata file, dated by the clock of the catalog's commits.
     """
 
     name: TableName
@@ -118,7 +122,7 @@ class NewTable:
 
 
 class Catalog(Protocol):
-    """One configured catalog, read. Those who change it take one of the next two as well."""
+    """Reads one configured catalog. Changes go through `CatalogEditor` and `CatalogRegistrar`."""
 
     @property
     def name(self) -> str: ...
@@ -128,63 +132,63 @@ class Catalog(Protocol):
 
     @property
     def hindrance(self) -> str:
-        """Why its tables cannot be changed safely, and the way out; empty where they can.
+        """Returns why its tables cannot be changed safely, and the way out; empty if they can.
 
-        What cannot be changed cannot be held: nothing of it is expired or purged either.
+        A table that cannot be changed cannot be guarded: nothing of it is expired or purged.
         """
         ...
 
     def listing(self) -> CatalogListing:
-        """Lists every namespace level and table; views and non-Iceberg tables are passed over.
+        """Lists every namespace level and table; leaves out views and non-Iceberg tables.
 
         Raises:
-            CatalogUnlistable: Any part of it could not be listed.
+            CatalogUnlistable: A part of it could not be listed.
         """
         ...
 
     def other_owners(self) -> Sequence[OtherOwner]:
-        """Views and tables of other formats: they own their locations. Raises CatalogUnlistable."""
+        """Lists views and tables of other formats, with locations. Raises CatalogUnlistable."""
         ...
 
     def location(self, name: TableName) -> str:
-        """Where a table's metadata lies now. Raises TableNotFound."""
+        """Returns the location of a table's current metadata. Raises TableNotFound."""
         ...
 
 
 class PolicyStore(Protocol):
-    """The policies that a catalog's server keeps beside its tables, read only."""
+    """Reads the policies that a catalog's server keeps beside its tables."""
 
     def of(self, tables: Sequence[TableName], *, anew: bool = False) -> Mapping[TableName, Stated]:
-        """What applies to each of these tables, inherited or not; an answer for every one.
+        """Returns what applies to each table, inherited or not; a result for each.
 
         Args:
-            tables: Which; they stand in the catalog.
-            anew: Whether the server is asked now, else what it said some minutes ago may do.
+            tables: Tables that the catalog has.
+            anew: Whether to ask the server now; otherwise an answer of some minutes ago may do.
         """
         ...
 
 
 class CatalogEditor(Protocol):
-    """Changes what a catalog says of the tables and namespaces that it has."""
+    """Changes the metadata of existing tables and the properties of namespaces."""
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
-        """Changes a table's metadata in one compare-and-set, without a JVM.
+        """Changes a table's metadata in one compare-and-swap, without a JVM.
 
         Returns:
-            Where the metadata lies afterwards; an edit that changes nothing commits nothing.
+            The location of the metadata afterwards; an edit without changes commits nothing.
 
         Raises:
-            CatalogReadOnly: The catalog is only observed, or edits of it are out of reach.
+            CatalogReadOnly: The catalog is only observed, or cannot be edited from here.
             TableNotFound: It has no such table.
             MetadataUnreadable: The table cannot be read, so it is not written either.
-            CommitConflict: Others committed first each time, or nobody knows whether it was done.
+            CommitConflict: Other commits came first each time, or the outcome is unknown.
         """
         ...
 
     def set_table_properties(
         self, name: TableName, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
-        """An edit of properties alone. Raises as `edit_table` does."""
+        """Edits properties alone. Raises as `edit_table` does."""
         ...
 
     def set_namespace_properties(
@@ -195,24 +199,24 @@ class CatalogEditor(Protocol):
         *,
         expected: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Sets and removes properties of a namespace, and creates it when it is not there.
+        """Sets and removes properties of a namespace, and creates the namespace if it is missing.
 
         Args:
             namespace: Its levels.
             updates: New values.
-            removals: Keys to remove; one that is not there is no error.
-            expected: What must stand there for anything to happen; None for no such property.
-                A REST, Hive or Glue catalog can only look before, not compare and set.
+            removals: Keys to remove; a missing key is no error.
+            expected: Values that must be current for the change to happen; None for a missing key.
+                REST, Hive and Glue catalogs have no compare-and-swap here: they read first.
 
         Raises:
             CatalogReadOnly: The catalog is only observed, or cannot hold such a namespace.
-            CommitConflict: Something else stands there; nothing was changed.
+            CommitConflict: A current value differs; nothing was changed.
         """
         ...
 
 
 class CatalogRegistrar(Protocol):
-    """Changes which tables a catalog has, and under which names."""
+    """Adds tables to a catalog, renames and removes them."""
 
     def move(
         self,
@@ -221,40 +225,40 @@ class CatalogRegistrar(Protocol):
         create: Mapping[tuple[str, ...], Mapping[str, str]] | None = None,
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """Gives tables other names, and makes and removes namespaces: all of it or nothing.
+        """Renames tables, and creates and removes namespaces: all or nothing.
 
         Only a SQL catalog can promise that. With REST, Hive and Glue the tables move one by one;
-        what fails half-way says how far it came, and can be carried out again. A table that keeps
-        its name is edited in its place, whatever the edit is; with REST it is taken out and
-        registered anew, so that for a moment engines find none of that name.
+        an error half-way says how far the move got, and it can be repeated. A table that keeps
+        its name is edited and stays. With REST it is unregistered and registered again, so engines
+        do not find it for a moment.
 
         Args:
-            moves: The tables. The namespaces of their new names are made where they are missing.
-            create: Further namespaces to make, with their properties; none may be there yet.
-            remove: Namespaces to remove; nothing may be left in them by then.
+            moves: The tables. Missing namespaces of their new names are created.
+            create: Further namespaces to create, with their properties; none may exist yet.
+            remove: Namespaces to remove; they must be empty by then.
 
         Raises:
             CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
-            TableNotFound: One of the tables is not there.
+            TableNotFound: One of the tables does not exist.
             MetadataUnreadable: One of them cannot be read.
-            NameConflict: A name, or a namespace to make, is taken.
-            NamespaceNotEmpty: A namespace to remove has something left in it.
-            CommitConflict: Others committed first each time, or nobody knows whether it was done.
+            NameConflict: A name, or a namespace to create, is taken.
+            NamespaceNotEmpty: A namespace to remove is not empty.
+            CommitConflict: Other commits came first each time, or the outcome is unknown.
         """
         ...
 
     def register(
         self, name: TableName, metadata_location: str, edit: TableEdit | None = None
     ) -> None:
-        """Puts an existing metadata file under a name. Makes its namespace where it is missing.
+        """Registers an existing metadata file under a name; creates a missing namespace.
 
         Args:
             name: A free name.
             metadata_location: The file.
-            edit: A change of it, so that its successor is registered in its place.
+            edit: A change to it; the changed successor is registered instead.
 
         Raises:
-            MetadataUnreadable: An edit was asked for and the file cannot be read.
+            MetadataUnreadable: An edit was requested and the file cannot be read.
             CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
             NameConflict: The name is taken.
         """
@@ -265,31 +269,31 @@ class CatalogRegistrar(Protocol):
         tables: Sequence[NewTable],
         namespaces: Mapping[tuple[str, ...], Mapping[str, str]] | None = None,
     ) -> Mapping[TableName, str]:
-        """Writes new tables' first metadata files and registers them: all of it or nothing.
+        """Writes the first metadata files of new tables and registers them: all or nothing.
 
-        Only a SQL catalog does it in one step. With others the tables come one by one, and are
-        taken out again where a later one fails.
+        Only a SQL catalog does it in one step. Others register the tables one by one, and
+        unregister them if a later one fails.
 
         Args:
-            tables: The tables. Their namespaces are made where they are missing.
-            namespaces: Further namespaces to make, with their properties; none may be there yet.
+            tables: The tables. Their missing namespaces are created.
+            namespaces: Further namespaces to create, with their properties; none may exist yet.
 
         Returns:
-            Where each table's metadata lies.
+            The location of each table's metadata.
 
         Raises:
             CatalogReadOnly: The catalog is only observed, or cannot hold such a name.
             MetadataUnreadable: A table asks for metadata files that Iceberg does not know.
-            NameConflict: A name, or a namespace to make, is taken; nothing was changed.
-            CommitConflict: Nobody knows whether it was done.
+            NameConflict: A name, or a namespace to create, is taken; nothing was changed.
+            CommitConflict: The outcome is unknown.
         """
         ...
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
-        """Takes a table out of the catalog and leaves its files, if it still stands there.
+        """Removes a table from the catalog if this is its current metadata; keeps its files.
 
         Returns:
-            False when it stands elsewhere, or is not there; then nothing was changed.
+            False if its metadata is another file, or there is no such table; nothing was changed.
 
         Raises:
             CatalogReadOnly: The catalog is only observed.
@@ -299,13 +303,13 @@ class CatalogRegistrar(Protocol):
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """What became of an expiration commit.
+    """The result of an expiration commit.
 
     Attributes:
         base_location: The metadata file that it replaced.
         new_location: The one that it wrote, or a later one.
-        restored: Names of refs that came to removed snapshots while it was made, where the
-            catalog cannot refuse that. They have their snapshots again.
+        restored: Refs that others set to removed snapshots during the commit, where the catalog
+            cannot refuse that. They have their snapshots again.
     """
 
     base_location: str
@@ -314,41 +318,41 @@ class CommitOutcome:
 
 
 class Committer(Protocol):
-    """Commits an expiration: one metadata-only compare-and-set per table."""
+    """Commits an expiration: one metadata-only compare-and-swap per table."""
 
     def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
-        """Removes exactly the plan's snapshots and refs if the table still stands at the base.
+        """Removes exactly the plan's snapshots and refs if the base is still current.
 
-        With REST the server may stand elsewhere; no ref that came meanwhile stays lost.
+        With REST the server may have moved on; a ref that was added meanwhile is never lost.
 
         Returns:
-            What was done, or None when the table has moved on and nothing was committed.
+            The result, or None if the table has moved on and nothing was committed.
 
         Raises:
-            MeltlineError: Nobody knows what became of it: `confirm` finds out.
+            MeltlineError: The outcome is unknown: `confirm` finds out.
         """
         ...
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
-        """What became of a commit that was begun, now that the table has none of its snapshots.
+        """Returns the outcome of an earlier commit whose snapshots the table no longer has.
 
-        A run died, or an answer was lost. What is left to do of it is done now.
+        Its run died, or the answer was lost. Remaining work of the commit is finished now.
 
         Returns:
-            None where it was not made: others have taken the snapshots away.
+            None if it was not made: another commit removed the snapshots.
 
         Raises:
-            CommitUnproven: It cannot be told which refs came while it was made.
+            CommitUnproven: It is unknown which refs were added during the commit.
         """
         ...
 
     def withdraw(self, plan: Plan) -> bool:
-        """Has a commit that was begun and is not there never come, where it still could.
+        """Prevents a commit that was begun and is not visible from still being applied later.
 
         Returns:
-            Whether it had to: the plan cannot be committed any more.
+            Whether that was necessary: the plan cannot be committed any more.
 
         Raises:
-            CommitUnproven: It came meanwhile.
+            CommitUnproven: The commit was applied meanwhile.
         """
         ...

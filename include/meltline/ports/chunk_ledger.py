@@ -1,8 +1,8 @@
-"""Chunks, their policies and their replication, as the control ledger has them.
+"""Protocols of the control ledger for chunks, their policies and their replication.
 
-All of it hangs on the registration's id. A table's rows here are derived from its metadata and
-from cold, and can be rebuilt; only its policies are said here alone, so that no copy of the table
-brings them along.
+Every row belongs to a registration's id. A table's rows here are derived from its metadata and
+from cold, and can be rebuilt. Only its policies are stored here alone, so that no copy of the
+table inherits them. They are apart from `ports/control` because only `app/chunks` writes them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,10 +16,10 @@ from meltline.domain.chunks.sync import TableSync, TrackedTable
 
 @dataclass(frozen=True)
 class ChunkSum:
-    """All chunks of a table that have one status, added up.
+    """Totals of a table's chunks of one status.
 
     Attributes:
-        newest_write: The highest place of a last write among them; None where one has none.
+        newest_write: The highest position of a last write among them; None if a chunk has none.
     """
 
     table_uuid: str
@@ -32,11 +32,11 @@ class ChunkSum:
 
 @dataclass(frozen=True)
 class DropSum:
-    """Chunks of a table whose last drop is in force or unknown, and that one plan dropped last.
+    """Totals of a table's chunks by the plan that dropped them last, in force or unknown.
 
     Attributes:
-        plan: The plan; empty where the ledger knows of none.
-        bytes: What left hot by it.
+        plan: The plan; empty if the ledger knows of none.
+        bytes: The bytes that it removed from hot.
     """
 
     table_uuid: str
@@ -45,27 +45,27 @@ class DropSum:
 
 
 class ChunkReader(Protocol):
-    """Which tables are cut into chunks, and what is known of these."""
+    """Reads which tables have chunks, and the stored state of their chunks."""
 
     def tracked(self, uuids: Collection[str] | None = None) -> Sequence[TrackedTable]:
-        """Such tables by name; None is all."""
+        """Returns tables with chunks, by name; None is all."""
         ...
 
     def of(self, table_uuid: str, *, resident: bool = False) -> Mapping[str, Chunk]:
-        """All chunks of a table by name, or those of which hot has rows."""
+        """Returns all chunks of a table by name, or only those that have rows in hot."""
         ...
 
     def sums(self) -> Sequence[ChunkSum]:
-        """Every table's chunks by status: one query, however many tables there are."""
+        """Returns every table's totals by status, in one query for any number of tables."""
         ...
 
     def drop_sums(self) -> Sequence[DropSum]:
-        """What every plan dropped of each table: one query, too."""
+        """Returns what every plan dropped of each table, in one query."""
         ...
 
 
 class ChunkLedger(ChunkReader, Protocol):
-    """Remembers chunks. What it is told is refused where another run has moved on meanwhile."""
+    """Stores chunks; a write is refused if another run has written meanwhile."""
 
     def advance(
         self,
@@ -75,22 +75,22 @@ class ChunkLedger(ChunkReader, Protocol):
         *,
         anew: bool = False,
     ) -> None:
-        """Stores chunks and up to where they are stamped, in one transaction.
+        """Stores chunks and the position up to which they are stamped, in one transaction.
 
         Args:
             before: The table as it was read; None for one that is not tracked yet.
             after: The table as it is now.
-            chunks: Those that changed.
+            chunks: The changed chunks.
             anew: Whether they replace all that are stored.
 
         Raises:
-            CommitConflict: What is stored was walked to elsewhere than `before`; or a chunk, which
-                no commit makes cold's own, was made that meanwhile (`cold_base`).
+            CommitConflict: The stored position is not that of `before`. Or a chunk became cold's
+                only copy meanwhile (`cold_base`), which no commit shows.
         """
         ...
 
     def move(self, moves: Sequence[tuple[Chunk, Chunk]]) -> Sequence[bool]:
-        """Changes chunks, each from what it was read as; False where it was written meanwhile.
+        """Changes chunks by compare-and-swap; False for a chunk that was written meanwhile.
 
         Compared are status, last write, generation and drop plan, in the same transaction. Only
         what the move changes is stored: a compaction may have changed the files since.
@@ -98,52 +98,52 @@ class ChunkLedger(ChunkReader, Protocol):
         ...
 
     def forget(self, table_uuid: str) -> None:
-        """Forgets a table with its chunks."""
+        """Removes a table with its chunks."""
         ...
 
 
 class SyncReader(Protocol):
-    """Which tables are replicated."""
+    """Reads which tables are replicated."""
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[TableSync]:
-        """By table; None is all."""
+        """Returns them by table; None is all."""
         ...
 
 
 class SyncLedger(SyncReader, Protocol):
-    """Remembers replication."""
+    """Stores the state of replication."""
 
     def save(self, before: TableSync | None, after: TableSync) -> None:
-        """Stores it where what is stored is what was read.
+        """Stores a state by compare-and-swap.
 
         Raises:
-            CommitConflict: Somebody else has changed it; compared are generation, state,
+            CommitConflict: Another run has changed it; compared are generation, state,
                 committed position and heartbeat.
         """
         ...
 
 
 class ChunkPolicyReader(Protocol):
-    """Policies of chunks."""
+    """Reads policies of chunks."""
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ChunkPolicy]:
-        """By id; None is all."""
+        """Returns them by id; None is all."""
         ...
 
 
 class ChunkPolicyLedger(ChunkPolicyReader, Protocol):
-    """Remembers policies."""
+    """Stores policies of chunks."""
 
     def add(self, policy: ChunkPolicy) -> ChunkPolicy:
-        """Stores one under an id of its own, which it returns it with.
+        """Stores a policy under a new id, and returns it with the id.
 
         Raises:
-            PolicyExists: The table has one of that type, or one that says the same thing: of two
-                people one comes first (`require_fits`).
-            InvalidHorizons: It contradicts one that came first (LT-35).
+            PolicyExists: The table has one of the same type or meaning: two
+                concurrent requests are ordered (`require_fits`).
+            InvalidHorizons: It contradicts an earlier one (LT-35).
         """
         ...
 
     def remove(self, table_uuid: str, type: PolicyType) -> bool:
-        """Removes one; False where there is none."""
+        """Removes a policy; False if there is none."""
         ...

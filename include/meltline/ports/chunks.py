@@ -1,4 +1,8 @@
-"""Chunks: reading which files they have, copying them to cold, proving and dropping them."""
+"""Protocols of chunks: listing their files, copying them to cold, proving and dropping them.
+
+`app/chunks` calls them; `adapters/chunks` implements them. The ledger's side of chunks is in
+`chunk_ledger`.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,35 +15,35 @@ from meltline.domain.iceberg.table_metadata import Snapshot
 
 
 class ChunkFileReader(Protocol):
-    """Reads manifests with what decides to which chunk a file belongs. Starts no JVM."""
+    """Reads manifests together with the values that assign a file to a chunk. Starts no JVM."""
 
     def live(self, snapshot: Snapshot, layout: ChunkLayout) -> Sequence[ChunkFile]:
-        """Every data and delete file of a snapshot. Raises MetadataUnreadable."""
+        """Returns every data and delete file of a snapshot. Raises MetadataUnreadable."""
         ...
 
     def change(self, snapshot: Snapshot, layout: ChunkLayout, place: int) -> SnapshotChange:
-        """What a snapshot added and removed: it opens the manifests that it wrote, and no other.
+        """Returns what a snapshot added and removed; reads only the manifests that it wrote.
 
         Args:
             snapshot: The snapshot.
-            layout: What the table's chunks are.
-            place: Where it stands on main's line.
+            layout: The definition of the table's chunks.
+            place: Its position in main's linear history.
 
         Raises:
-            MetadataUnreadable: One of them cannot be read, or does not hold what its list says.
+            MetadataUnreadable: A manifest is unreadable, or contradicts its manifest list.
         """
         ...
 
 
 @dataclass(frozen=True)
 class MixedRows:
-    """Files of cold in which rows that cold alone has, and late rows, lie together.
+    """Files of cold that mix rows that only cold has with late rows.
 
     Attributes:
-        files: They, by path.
-        chunks: Their rows of these chunks, less the late ones, are what cold alone has.
-        late: The late ones are what hot had of some chunks at a snapshot, by snapshot. Each takes
-            off one equal row.
+        files: Their paths.
+        chunks: Their rows in the files, less the late ones, are in cold only.
+        late: By snapshot, chunks whose rows of hot at that snapshot are the late ones. Each late
+            row cancels one equal row.
     """
 
     files: tuple[str, ...]
@@ -49,21 +53,22 @@ class MixedRows:
 
 @dataclass(frozen=True)
 class CopyRequest:
-    """What one pass of replication is to do, in one commit that everybody sees at once.
+    """One pass of replication, published in one commit.
 
     Attributes:
         hot: The table.
-        cold: Where its rows go; it exists, with the table's columns under their field ids.
-        cold_base: The metadata file of the cold table that this was decided on.
-        layout: What the table's chunks are.
-        after: Rows that were appended after this snapshot are added; None adds none of these.
-        upto: The snapshot up to which cold will have everything.
-        replaced: Chunks of which cold is to have what hot has at `upto`; None is all of them. What
-            was appended to these is not added besides.
-        removed: Data files of cold that leave in the same commit, by path.
-        mixed: What cold alone has in files among these is written anew, in a snapshot of its own
-            whose summary has `SYNC_DROPPED`.
-        properties: Properties of the cold table from then on: up to where it has the rows.
+        cold: The synced table; it exists, with the table's columns under their field ids.
+        cold_base: The metadata file of the cold table on which the pass was decided.
+        layout: The definition of the table's chunks.
+        after: Rows that were appended after this snapshot are added; None adds no such rows.
+        upto: The snapshot up to which cold will be complete.
+        replaced: Chunks whose rows in cold are replaced by those of hot at `upto`; None is all.
+            Rows appended to these are not added a second time.
+        removed: Data files of cold that the same commit removes, by path.
+        mixed: Rows that only cold has in these files are rewritten, in a separate snapshot whose
+            summary has `SYNC_DROPPED`.
+        properties: New properties of the cold table, such as the position up to which it is
+            complete.
     """
 
     hot: TableName
@@ -80,7 +85,7 @@ class CopyRequest:
 
 @dataclass(frozen=True)
 class CopyOutcome:
-    """What a pass has done: the cold table's new head, its metadata, and the rows it wrote."""
+    """The result of a pass: the cold table's new head, its metadata, and the rows written."""
 
     snapshot_id: int | None
     location: str
@@ -88,31 +93,31 @@ class CopyOutcome:
 
 
 Prove = Callable[[int], Mapping[str, str]]
-"""Judges a snapshot of cold that nobody else sees yet; answers with properties to publish too."""
+"""Checks an unpublished snapshot of cold; returns properties to publish with it."""
 
 
 class Replicator(Protocol):
     """Copies rows from a table to its synced table in cold."""
 
     def copy(self, request: CopyRequest, prove: Prove | None = None) -> CopyOutcome | None:
-        """Carries out one pass.
+        """Runs one pass.
 
         Args:
-            request: What is to be done.
-            prove: Is shown the snapshot of cold before anybody else sees it, and raises where it
-                does not have what it must have: then nothing is published.
+            request: The pass.
+            prove: Checks the snapshot of cold before it is published; if it raises, nothing is
+                published.
 
         Returns:
-            What was done; None where the cold table has moved on, and nothing was published.
+            The result; None if the cold table has moved on, and nothing was published.
 
         Raises:
-            SyncRefused: The table has what cannot be copied, or the engine could not.
+            SyncRefused: The table has content that cannot be copied, or the engine failed.
         """
         ...
 
 
 SPANNING = "*"
-"""In place of a chunk's name: the files that may have rows of several chunks."""
+"""Stands for a chunk's name: the files that may have rows of several chunks."""
 
 
 class ChunkRows(Protocol):
@@ -126,17 +131,17 @@ class ChunkRows(Protocol):
         chunks: Collection[str] | None,
         only_files: Collection[str] | None = None,
     ) -> Mapping[str, RowDigest]:
-        """What the rows of some chunks come to, deletes applied, all chunks in one job.
+        """Computes the row digest of each chunk, deletes applied, all chunks in one job.
 
         Args:
-            table: Of hot or of cold; columns count by field id.
-            snapshot_id: As of when.
-            layout: What its chunks are.
-            chunks: These; None is every one that has rows. One without rows is left out.
-            only_files: Rows of these data files alone; None is all.
+            table: A table of hot or cold; columns are matched by field id.
+            snapshot_id: The snapshot to read.
+            layout: The definition of its chunks.
+            chunks: The chunks; None is every one that has rows. Chunks without rows are left out.
+            only_files: Restricts the rows to these data files; None is all.
 
         Raises:
-            SyncRefused: It cannot be read.
+            SyncRefused: The table cannot be read.
         """
         ...
 
@@ -147,23 +152,23 @@ class ChunkRows(Protocol):
         layout: ChunkLayout,
         chunks: Collection[str],
     ) -> Mapping[str, Collection[str]]:
-        """The live data files that may have rows of each chunk, as the engine's own plan has them.
+        """Returns the live data files that may have rows of each chunk, by the engine's own plan.
 
-        A file that may have rows of others too stands under `SPANNING`. Raises SyncRefused.
+        A file that may have rows of other chunks too is under `SPANNING`. Raises SyncRefused.
         """
         ...
 
 
 @dataclass(frozen=True)
 class DropRequest:
-    """Files that leave a table's main, because a gate has passed them.
+    """Files to remove from a table's main, after a gate has passed them.
 
     Attributes:
-        base_snapshot: The snapshot on which the gate judged.
-        chunks: The chunks that leave.
-        files: Data files, by path: all that the chunks have at the base snapshot. Delete files that
-            are about these alone go with them.
-        summary: What the commit says of itself.
+        base_snapshot: The snapshot that the gate checked.
+        chunks: The chunks to drop.
+        files: Paths of all data files that the chunks have at the base snapshot. Delete files that
+            apply to these alone are removed with them.
+        summary: Summary properties of the commit.
     """
 
     table: TableName
@@ -176,7 +181,7 @@ class DropRequest:
 
 @dataclass(frozen=True)
 class DropOutcome:
-    """The snapshot that a drop made, or why the table allowed none."""
+    """The snapshot that a drop committed, or the conflict that prevented it."""
 
     snapshot_id: int | None
     conflict: str = ""
@@ -188,11 +193,11 @@ class ChunkDropper(Protocol):
     def drop(self, request: DropRequest) -> DropOutcome:
         """Removes exactly these files, if nothing was written to the chunks since the base.
 
-        Every retry inside the engine validates anew: a row that comes late, in whatever way, and
-        a compaction make it stop (LT-36).
+        The engine validates again on every retry: any late row, and a compaction, stops the drop
+        (LT-36).
 
         Raises:
-            MeltlineError: Nobody knows what became of it: the catalog decides, on the next run.
+            MeltlineError: The outcome is unknown; the next run reads it from the catalog.
         """
         ...
 
@@ -202,12 +207,12 @@ ChunkFrame = Any
 
 
 class GuardedWriter(Protocol):
-    """Writes rows so that none lands in a chunk that was dropped (LT-30)."""
+    """Writes rows and keeps them out of dropped chunks (LT-30)."""
 
     def late(
         self, rows: ChunkFrame, layout: ChunkLayout, dropped: Collection[str]
     ) -> Mapping[str, int]:
-        """How many of some rows lie in dropped chunks, by chunk."""
+        """Returns how many of some rows lie in dropped chunks, by chunk."""
         ...
 
     def append(
@@ -217,16 +222,16 @@ class GuardedWriter(Protocol):
         expected_head: int | None,
         accept: Callable[[int], None] | None = None,
     ) -> bool:
-        """Appends them if main's head is still that; False where it has moved on.
+        """Appends rows if main's head is the expected one; False if it has moved on.
 
         Args:
-            table: Where to.
-            rows: These.
-            expected_head: Main's snapshot; None of a table without one.
-            accept: Is shown the snapshot that has them before anybody else sees it, and raises
-                where it must not be: rows of a query can be others each time they are made.
+            table: The target.
+            rows: The rows.
+            expected_head: Main's snapshot; None for a table without one.
+            accept: Checks the snapshot with the rows before it is published, and raises to refuse
+                it: a query can return other rows each time it runs.
 
         Raises:
-            MeltlineError: Nobody knows what became of it.
+            MeltlineError: The outcome is unknown.
         """
         ...

@@ -1,4 +1,8 @@
-"""Credentials that a catalog vends for the files of its tables."""
+"""Protocol of vended credentials: temporary keys that a catalog issues for a table's files.
+
+`adapters/object_store` renews them through it; `adapters/catalogs` implements it. It is a port so
+that the object store does not import a catalog's client.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +12,13 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class VendedCredentials:
-    """What opens the objects under one prefix, as a catalog has answered.
+    """Credentials for the objects under one prefix, as a catalog vended them.
 
     Attributes:
-        prefix: A location; what lies under it, and under no longer prefix, is opened by these.
-        properties: In the words of a catalog's properties, such as `s3.session-token`. They win
-            over the configured ones.
-        expires_at: When they end; None where the catalog has not said.
+        prefix: A location; the longest prefix of a path decides which credentials apply.
+        properties: Under the names of catalog properties, such as `s3.session-token`. They
+            override the configured ones.
+        expires_at: When they expire; None if the catalog did not report it.
     """
 
     prefix: str
@@ -23,12 +27,12 @@ class VendedCredentials:
 
 
 class CredentialVendor(Protocol):
-    """Asks a catalog for credentials anew. Must be picklable: executors renew them too."""
+    """Requests fresh credentials from a catalog. Must be picklable: executors renew them too."""
 
     def __call__(self, location: str) -> Sequence[VendedCredentials]:
-        """All that the catalog vends for the table whose location, or prefix, that is.
+        """Returns all credentials that the catalog vends for the table at a location or prefix.
 
         Raises:
-            MeltlineError: It vends none any more, or does not answer.
+            MeltlineError: It no longer vends any, or does not answer.
         """
         ...

@@ -1,4 +1,8 @@
-"""The file ledger: the manifest index, snapshots, plan items, departures; and reading it."""
+"""Protocols of the file ledger: manifest index, snapshots, plan items and departures.
+
+`app` and the gates use them; `adapters/file_index` implements them on Iceberg tables. Small
+transactional facts are in the control ledger (`ports/control`) instead.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +27,13 @@ from meltline.ports.storage import UsageQuery, UsageTotals
 
 @dataclass(frozen=True)
 class IngestRequest:
-    """Manifests of one table that no ledger row covers yet.
+    """Manifests of one table that the index has not read yet.
 
     Attributes:
-        changes_of: The snapshot on the table's line that these manifests are read for: only what
-            it changed is kept. None keeps every entry.
-        homes: Folders of the table, each with a slash at its end and as Iceberg writes it, under
-            which no other table owns anything: a file there is the table's own.
+        changes_of: The snapshot in the table's linear history that these manifests are read for:
+            only its changes are kept. None keeps every entry.
+        homes: Folders of the table that no other table owns a part of. Each ends with a slash and
+            is spelled as Iceberg writes it. A file there is the table's own.
     """
 
     table_uuid: str
@@ -40,7 +44,7 @@ class IngestRequest:
 
 @dataclass(frozen=True, slots=True)
 class DepartingFile:
-    """A file that only candidate snapshots refer to, with the tables whose candidates they are."""
+    """A file that only candidate snapshots refer to, with the candidates' tables."""
 
     path: str
     kind: str
@@ -57,14 +61,14 @@ class SnapshotKey(NamedTuple):  # of millions of snapshots, in sets
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Where to look for what else refers to the files of some snapshots.
+    """Limits the search for other references to the files of some snapshots.
 
-    It narrows the search, it proves nothing: the gate looks everywhere.
+    It narrows the search and proves nothing: the gate searches everywhere.
 
     Attributes:
-        tables: Tables that may refer to files of the candidates' tables: their groups.
-        linear: Those with one unbroken line of history and nothing shared. What was added to them
-            before the first candidate file cannot be that file, nor come back as it.
+        tables: Tables that may refer to files of the candidates' tables: their sharing groups.
+        linear: Tables with one unbroken linear history and nothing shared. A file that was added
+            to them before the first candidate file cannot be that file, nor become it again.
     """
 
     tables: frozenset[str]
@@ -72,63 +76,63 @@ class Neighbourhood:
 
 
 class ManifestIndex(Protocol):
-    """What manifests hold, each read once."""
+    """Stores the entries of manifests; each manifest is read once."""
 
     def counted(self, paths: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
-        """Those of the manifests that were read wholly: their ADDED, EXISTING, DELETED entries."""
+        """Returns the counts of ADDED, EXISTING, DELETED entries of completely read manifests."""
         ...
 
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
     ) -> Sequence[ManifestOutcome]:
-        """Reads each manifest once, on executors, and appends the entries of those it can read.
+        """Reads each manifest once, on executors, and appends the entries of readable ones.
 
-        Of a manifest that is read for its changes only those are appended. They count once their
+        A manifest that is read for its changes adds only those. They become visible once their
         snapshot is recorded.
         """
         ...
 
 
 class IndexedSnapshots(Protocol):
-    """Which snapshots there are, and the manifests of each.
+    """Reads which snapshots are indexed, and the manifests of each.
 
-    Known is every snapshot ever recorded, whose manifest list has not departed.
+    A recorded snapshot is known until its manifest list is tombstoned.
     """
 
     def known(self) -> set[SnapshotKey]:
-        """All known snapshots."""
+        """Returns all known snapshots."""
         ...
 
     def tips(self) -> Mapping[str, IndexedHead]:
-        """The newest snapshot of each table that is known by its changes, by the table's UUID."""
+        """Returns the indexed head of each table that is read incrementally, by table UUID."""
         ...
 
     def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
-        """How the manifest lists of known snapshots were when they were read."""
+        """Returns the reachable sets of known snapshots, as read from their manifest lists."""
         ...
 
     def places(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
-        """Where the known snapshots of some tables were read, as `Snapshot.place` says it."""
+        """Returns where the known snapshots of some tables were read, as in `Snapshot.place`."""
         ...
 
     def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
-        """Live files and their bytes of each snapshot, by the index; unknown ones are absent."""
+        """Returns live files and bytes of each snapshot from the index; unknown ones are absent."""
         ...
 
     def forgotten_manifests(
         self, records: Sequence[SnapshotRecord], read: Collection[str]
     ) -> set[str]:
-        """Manifests of new snapshots that were read long ago and no known snapshot refers to now.
+        """Returns manifests of new snapshots that were read before and are unreferenced since.
 
         Args:
             records: Snapshots that are not recorded yet.
-            read: Manifests that were read just now: never among the answers.
+            read: Manifests that were read just now; never returned.
         """
         ...
 
 
 class SnapshotIndex(IndexedSnapshots, Protocol):
-    """Takes in new snapshots."""
+    """Adds new snapshots to the index."""
 
     def record(self, records: Sequence[SnapshotRecord]) -> None:
         """Appends snapshots, with the manifests that each refers to."""
@@ -136,68 +140,68 @@ class SnapshotIndex(IndexedSnapshots, Protocol):
 
 
 class FileReferences(Protocol):
-    """Who refers to which files: what manifests hold and snapshots name, put together."""
+    """Finds which snapshots refer to which files, by joining manifest entries and snapshots."""
 
     def departing(
         self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
     ) -> Sequence[DepartingFile]:
-        """Files, manifests and manifest lists that only these snapshots refer to.
+        """Returns files, manifests and manifest lists that only these snapshots refer to.
 
-        Every other known snapshot of every table counts as kept, or of the tables `within`. Files
-        in failsafe are left out.
+        Every other known snapshot of every table counts as kept; with `within`, only snapshots in
+        those tables. Files in failsafe are left out.
         """
         ...
 
     def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
-        """Those of the paths that any known snapshot but the dead ones refers to."""
+        """Returns the paths that a known snapshot other than the dead ones refers to."""
         ...
 
     def unknown(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that no row of the index or of the side files names."""
+        """Returns the paths that neither the index nor the side files name."""
         ...
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
-        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        """Returns files in failsafe that equal one of the manifests or are alive in one."""
         ...
 
     def places(self) -> set[str]:
-        """Where all files lie that the index knows, and those of them that are links.
+        """Returns the locations of all indexed files, and the indexed files that are links.
 
-        One job over all of the index, for a control ledger that does not know them yet.
+        One job over the whole index, for a control ledger that does not know them yet.
         """
         ...
 
 
 class SideFileIndex(Protocol):
-    """Metadata files and statistics."""
+    """Indexes metadata files and statistics."""
 
     def known(self) -> Sequence[SideFile]:
-        """Those ever seen that have not departed."""
+        """Returns the recorded side files that have not departed."""
         ...
 
     def record(self, files: Sequence[SideFile], seen_at: datetime) -> None:
-        """Appends some that were seen for the first time."""
+        """Appends side files that were seen for the first time."""
         ...
 
 
 class PlannedItems(Protocol):
-    """The files that plans are about."""
+    """Reads the files of plans."""
 
     def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
-        """The items of plans, each sorted by path; a plan without any has an empty list."""
+        """Returns the items of plans, each sorted by path; empty for a plan without items."""
         ...
 
 
 class PlanItems(PlannedItems, Protocol):
-    """Stores them."""
+    """Stores the files of plans."""
 
     def store(self, plans: Mapping[str, Sequence[PlannedFile]]) -> None:
-        """Stores the items of plans, in one commit; a plan that has some already keeps those."""
+        """Stores the items of plans in one commit; a plan that already has items keeps those."""
         ...
 
 
 class DepartedFiles(Protocol):
-    """Files that have left every kept snapshot, and what became of them."""
+    """Reads files that no retained snapshot refers to, and their states."""
 
     def in_states(
         self,
@@ -206,74 +210,74 @@ class DepartedFiles(Protocol):
         due_by: datetime | None = None,
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
-        """The newest row of each departed path that is not settled, in one of the states."""
+        """Returns the newest row of each departed path in one of the states, unless compacted."""
         ...
 
     def waiting_plans(self) -> set[str]:
-        """Plans of which files are on their way: they wait, and no purge has left them alone."""
+        """Returns plans with files in failsafe, unless a purge has withheld the files."""
         ...
 
     def settled(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that were deleted and set aside."""
+        """Returns the paths that were deleted and moved to the history tables."""
         ...
 
 
 class DepartureLog(DepartedFiles, Protocol):
-    """Records what becomes of them."""
+    """Records state changes of departures."""
 
     def record(self, departures: Mapping[str, Sequence[Departure]]) -> None:
         """Appends states of departures, by marker, in one commit.
 
-        A marker whose rows are there already adds nothing: recording twice is recording once.
+        A marker that is already recorded adds nothing, so a retry is safe.
         """
         ...
 
 
 class LedgerUpkeep(Protocol):
-    """The ledger's own tables: made, kept small, forgotten."""
+    """Creates, compacts and rebuilds the ledger's own tables."""
 
     def prepare(self) -> Sequence[str]:
-        """Creates the ledger's namespace and tables where they are missing.
+        """Creates the ledger's namespace and missing tables.
 
         Returns:
             The names of the tables that the catalog must have in that namespace from now on.
 
         Raises:
-            SetupMissing: They could not be made.
+            SetupMissing: They could not be created.
         """
         ...
 
     def maintain(self) -> Sequence[str]:
-        """Compacts and expires the ledger's own tables where it pays; says what was done."""
+        """Compacts and expires the ledger's own tables if it pays; returns a report."""
         ...
 
     def settle(self, before: datetime, unfinished: Collection[str]) -> str:
-        """Sets aside what no run needs to read again, once it pays.
+        """Compacts the ledger: moves rows that no run reads again to history tables, if it pays.
 
-        That is what was deleted before then, and of lines what no snapshot can refer to again.
-        Of a deleted file `DepartureLog` tells nothing any more, and its snapshot, if it is a
-        manifest list, and its side file are not asked of again. `LedgerReader` tells of all as
-        before.
+        These are files deleted before that time, and lifetimes in linear histories that no
+        snapshot can refer to again. `DepartureLog` no longer returns a compacted file. Its side
+        file, or its snapshot if it is a manifest list, is no longer known. `LedgerReader` still
+        returns everything.
 
         Args:
-            before: UTC; later deletions stay, for runs may be under way that go by them.
-            unfinished: Plans that were begun and are not applied: what departed by them stays.
+            before: UTC. Later deletions stay, because runs in progress may depend on them.
+            unfinished: Plans that were begun and are not applied: their departures stay.
 
         Returns:
-            What was done; empty when it did not pay yet.
+            A report; empty if it did not pay yet.
         """
         ...
 
     def rebuild(self, readable: Collection[str]) -> None:
-        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        """Removes rows that these tables' metadata can restore; references of others stay."""
         ...
 
 
 @dataclass(frozen=True)
 class FileLedger:
-    """The big facts, as Iceberg tables, in parts that all see the same rows.
+    """The large facts, as Iceberg tables; all parts read the same rows.
 
-    Every append carries a marker; an append whose marker is already there is not made again.
+    Every append has a marker; an append whose marker is recorded is skipped.
     """
 
     manifests: ManifestIndex
@@ -290,8 +294,8 @@ class IndexedSnapshot:
     """A snapshot as the ledger knows it, with the ids of its manifests.
 
     Attributes:
-        by_changes: Its files are those whose spans on its table's line reach over its sequence
-            number (`IndexedSpan`); else all that its manifests hold (`IndexedFile`).
+        by_changes: Whether its files are those whose lifetimes in the table's linear history cover
+            its sequence number (`IndexedSpan`). Otherwise its manifests hold all (`IndexedFile`).
     """
 
     key: SnapshotKey
@@ -315,9 +319,9 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexedSpan:
-    """A file that was alive on its table's line from one sequence number until before another.
+    """A file that was live in its table's linear history from one sequence number to another.
 
-    `until` is None where no snapshot has removed it.
+    `until` is exclusive, and None if no snapshot has removed the file.
     """
 
     table_uuid: str
@@ -329,44 +333,44 @@ class IndexedSpan:
 
 
 class LedgerReader(Protocol):
-    """Reads the file ledger's tables without a JVM. Everything is empty before `init`."""
+    """Reads the file ledger's tables without a JVM. Every result is empty before `init`."""
 
     def registrations(self) -> set[str]:
-        """The ids of registrations of which a snapshot was ever recorded."""
+        """Returns the ids of registrations with a recorded snapshot."""
         ...
 
     def snapshots(self) -> Sequence[IndexedSnapshot]:
-        """Every snapshot ever recorded."""
+        """Returns every snapshot ever recorded."""
         ...
 
     def side_files(self) -> Sequence[SideFile]:
-        """Every metadata file and statistics file ever recorded."""
+        """Returns every metadata file and statistics file ever recorded."""
         ...
 
     def departures(
         self, kinds: Collection[FileKind] | None = None, *paths: str
     ) -> Sequence[Departure]:
-        """The newest row of each departed path: of all, or of some kinds and of some paths."""
+        """Returns the newest row of each departed path: all, or those of some kinds and paths."""
         ...
 
     def files(self, *paths: str) -> Iterator[IndexedFile]:
-        """Every manifest and every live entry, or those that are one of some paths."""
+        """Yields every manifest and every live entry, or those at some paths."""
         ...
 
     def spans(self, *paths: str) -> Iterator[IndexedSpan]:
-        """Every file that snapshots known by their changes refer to, or those at some paths."""
+        """Yields every file of snapshots that are read incrementally, or those at some paths."""
         ...
 
     def weigh(self, weighing: UsageQuery) -> UsageTotals:
-        """Bytes by owner and stage, of everything that manifests hold and that has departed.
+        """Returns bytes by owner and stage, of every file in manifests and every departed file.
 
         Millions of files cost some seconds and a few dozen bytes of memory each.
 
         Raises:
-            SetupMissing: Some of the tables are there and some are not.
+            SetupMissing: Some of the tables exist and some do not.
         """
         ...
 
     def items(self, *plan_ids: str) -> Mapping[str, Sequence[PlannedFile]]:
-        """The items of plans, each sorted by path; a plan without any has an empty list."""
+        """Returns the items of plans, each sorted by path; empty for a plan without items."""
         ...

@@ -1,4 +1,7 @@
-"""The engine that judges evidence."""
+"""Protocol of the gate engine: evaluates gate facts against a suite.
+
+`app/gate` and `app/prune` call it; Great Expectations implements it in `adapters`.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +11,8 @@ from meltline.domain.deletion.gate import GateFacts, GateResult
 
 
 class GateEngine(Protocol):
-    """Judges evidence; one validation may serve many plans, its verdict is per plan."""
+    """Evaluates gate facts; one validation may serve many plans, with one verdict per plan."""
 
     def judge(self, evidence: Sequence[GateFacts], now: datetime) -> Sequence[GateResult]:
-        """One result per piece of evidence. A crash is a result that has not passed."""
+        """Returns one result per set of facts. A crash yields a result that has not passed."""
         ...

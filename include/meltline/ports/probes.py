@@ -1,4 +1,7 @@
-"""What a server behind a catalog does, found out by asking it."""
+"""Protocol of a server probe: tests the behaviour of a catalog's server by requests.
+
+`app/safety` calls it; `adapters/catalogs` implements it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +10,14 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class ProbedFact:
-    """One thing that a server does, or does not.
+    """One tested behaviour of a server.
 
     Attributes:
-        question: What was asked, in words.
-        is_so: Whether it does.
-        detail: What it answered; empty where there is no more to say.
-        is_needed: Whether tables behind it can only be managed where it does.
-        half_seen: Where it keeps what it shows only a part of: nothing there may be deleted.
+        question: The behaviour, as a question.
+        is_so: Whether the server behaves so.
+        detail: The server's answer; empty if there is no more to say.
+        is_needed: Whether tables behind it can only be managed if it does.
+        half_seen: Locations that it shows only a part of: nothing there may be deleted.
     """
 
     question: str
@@ -25,12 +28,12 @@ class ProbedFact:
 
 
 class ServerProbe(Protocol):
-    """Tries a server out, in a namespace of its own that is gone afterwards."""
+    """Tests a server in a scratch namespace that is removed afterwards."""
 
     def facts(self) -> Sequence[ProbedFact]:
-        """What was asked and answered, in this order.
+        """Returns each question with its answer, in the order of the tests.
 
-        It stops where a needed fact is not so: what comes after builds on it.
+        It stops at a needed behaviour that is missing: the later tests depend on it.
         """
         ...
 
@@ -43,14 +46,14 @@ class ServerProbe(Protocol):
         ...
 
     def deleted_since(self, metadata_location: str) -> bool:
-        """Whether the server has deleted the dropped table's files. Leaves them as they are.
+        """Returns whether the server has deleted the dropped table's files; changes nothing.
 
         Raises:
-            MeltlineError: That cannot be told now.
+            MeltlineError: It is unknown at the moment.
         """
         ...
 
     @property
     def server(self) -> str:
-        """What tells this server from another, as `CatalogListing.server`."""
+        """Distinguishes this server from others, as `CatalogListing.server` does."""
         ...

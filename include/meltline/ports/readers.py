@@ -1,4 +1,8 @@
-"""Reading manifests, for the planner and apart from it for the gate; and a table's rows."""
+"""Protocols that read manifests, separately for planner and gate, and the rows of a table.
+
+`app` calls them. Planner and gate have one protocol each, so that the gate's check does not share
+a reader's error with the plan that it checks.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,21 +21,21 @@ class ManifestReader(Protocol):
     """Reads manifest lists and manifests for the planner."""
 
     def read_list(self, path: str, content: bytes) -> tuple[ManifestFile, ...]:
-        """The manifests a manifest list names. Raises MetadataUnreadable."""
+        """Returns the manifests that a manifest list names. Raises MetadataUnreadable."""
         ...
 
     def live_paths(self, manifest: ManifestFile, content: bytes) -> Sequence[str]:
-        """The files a manifest keeps alive, its counts held against its list entry.
+        """Returns a manifest's live files, after comparing its counts with its list entry.
 
         Raises:
-            MetadataUnreadable: It does not follow the spec, or is not what its list says.
+            MetadataUnreadable: It does not follow the spec, or contradicts its list.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ProofSnapshot:
-    """A snapshot whose files a gate reads afresh."""
+    """A snapshot whose manifests a gate reads again."""
 
     table_uuid: str
     snapshot_id: int
@@ -40,25 +44,25 @@ class ProofSnapshot:
 
     @property
     def key(self) -> SnapshotKey:
-        """Which snapshot it is."""
+        """The snapshot's key in the file ledger."""
         return SnapshotKey(self.table_uuid, self.snapshot_id)
 
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What manifest lists and manifests were seen to hold, from the files themselves.
+    """The content of manifest lists and manifests, read from the files themselves.
 
     Attributes:
         manifests: The manifests of each snapshot, by path.
         live_files: Live entries per manifest, and `live_bytes` their size.
         sizes: The length in bytes of each manifest, and of each manifest list.
-        hits: Wanted paths that a manifest keeps alive, by manifest; compared by the hashes of their
+        hits: Sought paths that a manifest keeps alive, by manifest; compared by the hashes of their
             locations, so a collision counts as a hit.
-        lists: How the manifest lists are that were read from the files for this result.
+        lists: The reachable sets of the manifest lists that were read for this result.
         errors: Why a list or manifest could not be read, per table UUID.
-        contradictions: How lists count other entries than manifests have, likewise.
-        read: How many manifests were read from the files for this result; of the others it is known
-            what an earlier reading found.
+        contradictions: Where the counts of lists and manifests differ, likewise.
+        read: How many manifests were read from the files for this result; the others' content is
+            known from an earlier read.
     """
 
     manifests: Mapping[SnapshotKey, tuple[str, ...]]
@@ -73,7 +77,7 @@ class ProofResult:
 
 
 class ProofReader(Protocol):
-    """Reads manifest lists and manifests afresh, sharing nothing with the index's reader."""
+    """Reads manifest lists and manifests for the gate; shares no code with the index's reader."""
 
     def prove(
         self,
@@ -81,33 +85,33 @@ class ProofReader(Protocol):
         sought: Sequence[str],
         since: datetime | None = None,
     ) -> ProofResult:
-        """Looks for the wanted paths in everything the snapshots refer to.
+        """Searches for paths in every file that the snapshots refer to.
 
-        What was read from the files since then is not read again, if what was kept of it is sound:
-        such files never change. None reads everything: a full proof.
+        Files read since that time are not read again if their stored result is sound: such files
+        never change. None reads everything: a full proof.
         """
         ...
 
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
-        """Bytes of the distinct live files of each table's snapshots, read from the files."""
+        """Returns bytes of the distinct live files of each table's snapshots, from the files."""
         ...
 
 
 class ProofCache(ProofReader, Protocol):
-    """Keeps what was read for earlier proofs."""
+    """Caches the results of earlier proofs."""
 
     def forget(self, before: datetime) -> str:
-        """Drops what was read before then, where it pays: no gate asks for it any more.
+        """Drops results read before that time, if it pays: no gate uses them any more.
 
         Returns:
-            What was done; empty where nothing was.
+            A report; empty if nothing was done.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """A column of an answer: its name, and its type in Spark SQL."""
+    """A column of a result: its name, and its type in Spark SQL."""
 
     name: str
     type: str
@@ -117,7 +121,7 @@ class ReadColumn:
 class ReadRows:
     """Rows as JSON values, in the order of the columns.
 
-    Instants are text in UTC, bytes are Base64, numbers that JSON would round are text.
+    Instants are text in UTC, bytes are Base64, and numbers that JSON would round are text.
     """
 
     columns: tuple[ReadColumn, ...]
@@ -126,12 +130,12 @@ class ReadRows:
 
 @dataclass(frozen=True)
 class PastView:
-    """A table as it was.
+    """A table at an earlier snapshot.
 
     Attributes:
         table: The table.
-        snapshot_id: The snapshot that was current; None for no rows at all.
-        schema_id: Under which of the table's schemas; None is the present one, by field id.
+        snapshot_id: The snapshot that was current; None for a table without rows.
+        schema_id: The schema to read with; None is the current one, by field id.
     """
 
     table: TableName
@@ -140,14 +144,14 @@ class PastView:
 
 
 TableView = PastView | CompleteRead
-"""What a name in a statement stands for: a table as it was, or all rows of hot and cold."""
+"""The meaning of a name in a statement: a table at a snapshot, or all rows of hot and cold."""
 
 
 class SnapshotReader(Protocol):
-    """Reads the rows of a table as it was."""
+    """Reads the rows of a table at an earlier snapshot."""
 
     def read(self, view: PastView, limit: int | None) -> ReadRows:
-        """The rows, at most so many; None is all.
+        """Returns at most `limit` rows; None is all.
 
         Raises:
             StatementRefused: The engine cannot read it.
@@ -156,44 +160,44 @@ class SnapshotReader(Protocol):
 
 
 class SqlEngine(Protocol):
-    """Carries out SQL."""
+    """Runs SQL statements."""
 
     def run(self, text: str, statement_id: str, views: Mapping[str, TableView]) -> object:
-        """Carries out a statement; every snapshot it makes has the id in its summary.
+        """Runs a statement; every snapshot that it commits has the id in its summary.
 
         Args:
             text: The statement.
             statement_id: Its id.
-            views: Names in the text, and what they stand for. They are nobody else's names, and
-                are forgotten afterwards.
+            views: Names in the text, and their meanings. No other statement uses these names, and
+                they are removed afterwards.
 
         Returns:
-            The answer; its rows are computed when somebody fetches them.
+            The result; its rows are computed when they are fetched.
 
         Raises:
-            StatementRefused: It cannot be carried out.
+            StatementRefused: It cannot be run.
         """
         ...
 
     def knows(self, name: Sequence[str]) -> bool:
-        """Whether the session has a table or view of a name, its temporary ones too."""
+        """Returns whether the session has a table or view with a name, even a temporary one."""
         ...
 
     def fetch(self, frame: object, limit: int | None) -> ReadRows:
-        """The rows of an answer. Raises StatementRefused where they cannot be computed."""
+        """Returns the rows of a result. Raises StatementRefused if they cannot be computed."""
         ...
 
 
 class SessionEngine(SqlEngine, Protocol):
-    """The same in somebody's own session."""
+    """Runs SQL statements in a session that the caller owns."""
 
     @property
     def standing(self) -> ObjectName:
-        """Where the session stands: its current catalog, and the namespace in it."""
+        """The session's current catalog, and its current namespace."""
         ...
 
     def rows(self, view: TableView) -> object:
-        """The rows of a view, computed when somebody fetches them.
+        """Returns the rows of a view, computed when they are fetched.
 
         Raises:
             MeltlineError: The session cannot read it.
@@ -201,5 +205,5 @@ class SessionEngine(SqlEngine, Protocol):
         ...
 
     def frame(self, read: ReadRows) -> object:
-        """Rows that are no answer of its own, as one."""
+        """Converts rows from elsewhere to a result of this engine."""
         ...

@@ -1,4 +1,7 @@
-"""Rollups: what the ledger knows of them, and what aggregates them."""
+"""Protocols of rollups: their declarations in the ledger, and the engine that refreshes them.
+
+`app/chunks` calls them; `adapters/sql_ledger` and `adapters/chunks` implement them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,45 +15,45 @@ from meltline.domain.iceberg.names import TableName
 
 
 class RollupReader(Protocol):
-    """Which rollups are declared."""
+    """Reads which rollups are declared."""
 
     def all(self, sources: Collection[str] | None = None) -> Sequence[Rollup]:
-        """By name; of some registrations alone, None is all."""
+        """Returns rollups by name, of some source registrations or of all (None)."""
         ...
 
 
 class RollupLedger(RollupReader, Protocol):
-    """Remembers rollups. Only here stands what a person has said of them."""
+    """Stores rollups. Their declarations exist only here."""
 
     def add(self, rollup: Rollup) -> Rollup:
-        """Stores one under an id of its own, which it returns it with.
+        """Stores a rollup under a new id, and returns it with the id.
 
         Raises:
-            NameConflict: There is one of that name: of two people one comes first.
+            NameConflict: Another rollup has that name; two concurrent requests are ordered.
         """
         ...
 
     def save(self, before: Rollup, after: Rollup) -> bool:
-        """Changes one where it is as it was read; False where somebody else has changed it."""
+        """Changes a rollup by compare-and-swap; False if another run has changed it."""
         ...
 
     def remove(self, name: str) -> bool:
-        """Forgets one; False where there is none."""
+        """Removes a rollup; False if there is none."""
         ...
 
 
 @dataclass(frozen=True)
 class RollupRefresh:
-    """What one refresh is to do, in one commit that everybody sees at once.
+    """One refresh, published in one commit.
 
     Attributes:
         query: The aggregation.
-        source: What it reads.
-        snapshot_id: As of when; None of a table without a snapshot.
-        layout: The source's: its column of times.
-        table: The rollup's own table; `base` is its metadata file that this was decided on.
-        stale: Which buckets are aggregated anew.
-        properties: Of the rollup's table from then on, beside those that it has.
+        source: The source table.
+        snapshot_id: The source's snapshot; None for a table without one.
+        layout: The source's layout, with its column of times.
+        table: The rollup's own table; `base` is its metadata file on which this was decided.
+        stale: The buckets to aggregate again.
+        properties: Properties to set on the rollup's table; others stay.
     """
 
     query: RollupQuery
@@ -65,12 +68,12 @@ class RollupRefresh:
 
 @dataclass(frozen=True)
 class RefreshOutcome:
-    """What a refresh has done.
+    """The result of a refresh.
 
     Attributes:
-        buckets: The starts of those whose rows are others now.
-        rows: How many it wrote.
-        files: How many it took away.
+        buckets: The starts of the buckets whose rows changed.
+        rows: Rows written.
+        files: Files removed.
     """
 
     buckets: Sequence[datetime]
@@ -89,10 +92,10 @@ class RollupEngine(Protocol):
         partition: Unit,
         properties: Mapping[str, str],
     ) -> None:
-        """Makes the rollup's table, with the aggregation's columns and no rows.
+        """Creates the rollup's table, with the aggregation's columns and no rows.
 
         Raises:
-            RollupInvalid: The engine cannot read the aggregation, or not over that source.
+            RollupInvalid: The engine cannot parse the aggregation, or not on that source.
             NameConflict: Another table has the name.
         """
         ...
@@ -101,11 +104,11 @@ class RollupEngine(Protocol):
         """Aggregates stale buckets and replaces those whose rows differ; no other file is touched.
 
         Returns:
-            What was done; None where the rollup's table has moved on, and nothing was published.
+            The result; None if the rollup's table has moved on, and nothing was published.
 
         Raises:
             RollupRefused: The engine cannot read or write one of the tables.
-            SyncRefused: Somebody deletes rows in the rollup's table.
-            MeltlineError: Nobody knows what became of it: the table's properties tell.
+            SyncRefused: Another writer deletes rows in the rollup's table.
+            MeltlineError: The outcome is unknown; the table's properties record it.
         """
         ...

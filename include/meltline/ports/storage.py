@@ -1,4 +1,7 @@
-"""Weighing what is stored: bytes by owner and stage, over the whole index at once."""
+"""Query and result of storage usage: bytes by owner and stage, over the whole index at once.
+
+`app/storage` builds the query; `adapters/file_index` answers it (`LedgerReader`).
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +13,7 @@ from meltline.domain.iceberg.locations import OwnerIndex
 
 @dataclass(frozen=True, slots=True)
 class UsedFile:
-    """A file that stands in no manifest, and who refers to it."""
+    """A file that is in no manifest, and the reference to it."""
 
     path: str
     bytes: int
@@ -19,17 +22,17 @@ class UsedFile:
 
 @dataclass(frozen=True)
 class UsageQuery:
-    """What is to be weighed, and how it stands.
+    """The input of a storage usage report.
 
     Attributes:
-        at: The instant: what had departed by then counts as departed.
-        owners: Who owns what.
-        manifests: Who refers to each manifest, and so to all that it holds, by manifest id.
-        lines: Who refers to the files of snapshots that are known by what they changed: by table,
-            the sequence numbers of those and their uses.
-        due_by: Until when it is asked what comes due of what waits; None: it is not asked.
+        at: The instant of the report: a file counts as departed if it departed by then.
+        owners: The owners of locations.
+        manifests: References to each manifest, and so to all its files, by manifest id.
+        lines: References by snapshots that are read incrementally: by table, the sequence number
+            of each snapshot and its reference.
+        due_by: The end of the forecast of files in failsafe that become due; None for no forecast.
         side_files: Manifest lists, metadata files and statistics.
-        paths: Those of which is asked whether they are among what was weighed.
+        paths: Paths to look up among the counted files.
     """
 
     at: datetime
@@ -43,16 +46,16 @@ class UsageQuery:
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """What weighing came to. A byte stands with the owner of its file, once (ML-4, ML-18).
+    """Storage usage by owner and stage. Each byte counts once, for its file's owner (ML-4, ML-18).
 
     Attributes:
         owned: Bytes by owner and stage.
-        foreign: Bytes of files that nobody owns, by the first table that refers to them.
+        foreign: Bytes of files without an owner, by the first table that refers to them.
         together: Pairs of tables that both refer to a file now, each sorted.
-        lent: Owners, each with a table that refers to a file of theirs now.
-        known_paths: Of the paths that were asked for, those that were weighed.
-        due: Bytes in failsafe by owner and the day in UTC on which they are due, as far as that is
-            asked for; what is overdue is under the day before the question.
+        lent: Owners, each with a table that refers to one of its files now.
+        known_paths: The paths of the query that were counted.
+        due: Bytes in failsafe by owner and due day in UTC, up to `due_by`; overdue bytes are under
+            the day before the report.
     """
 
     owned: Mapping[tuple[str, Stage], int] = field(default_factory=dict)

@@ -1,4 +1,8 @@
-"""Object storage, and bulk deletes from it."""
+"""Protocols of object storage: reading, writing, listing and deleting objects.
+
+`app` and other adapters call them; `adapters/object_store` implements them. Each capability has
+its own protocol, so a signature shows which steps can write or delete.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +17,9 @@ class StoredObject:
     """An object in a listing. `path` is spelled as Iceberg would write it under that prefix.
 
     Attributes:
-        etag: What the store calls this version of it: no digest of anything. Empty where the store
-            has none.
-        is_version: Whether the store shows it as one of its versions, so that a delete would leave
-            its bytes there. Listings and some stores do not tell: then it is false.
+        etag: The store's name for this version; it is no digest. Empty if the store has none.
+        is_version: Whether the store keeps it as a version, so that a delete would leave its
+            bytes there. False also where listings and some stores do not report it.
     """
 
     path: str
@@ -27,18 +30,18 @@ class StoredObject:
 
     @property
     def version(self) -> str:
-        """Which object it is of those that may lie under its path one after another."""
+        """Distinguishes the objects that lie under one path at different times."""
         return f"{self.bytes} {self.modified_at.isoformat()} {self.etag}"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStat:
-    """What lies under a path.
+    """The state of one path in the store.
 
     Attributes:
-        file: None where nothing does. Of a link it is the link itself.
-        error: Why nobody can say; empty where it is known.
-        is_link: Whether the name is itself a link to a file that has another one.
+        file: The object; None if there is none. For a link, the link itself.
+        error: Why the state is unknown; empty if it is known.
+        is_link: Whether the path is itself a link to another file.
     """
 
     path: str
@@ -49,11 +52,11 @@ class ObjectStat:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOutcome:
-    """What came of one delete; a file that was gone already counts as done.
+    """The result of one delete; a file that was already gone counts as deleted.
 
     Attributes:
-        error: Why it was not deleted; empty when it was.
-        replaced: Why what lies there is not what was to be deleted, and was left alone.
+        error: Why it was not deleted; empty if it was.
+        replaced: Why the object there is not the one to delete, and was kept.
         was_gone: Whether there was nothing to delete.
     """
 
@@ -65,11 +68,11 @@ class DeleteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The beginning of an object.
+    """The first bytes of an object.
 
     Attributes:
-        content: As many bytes as were asked for; all where it has no more.
-        bytes: How many the object has.
+        content: As many bytes as were requested; all if the object is shorter.
+        bytes: The object's size.
     """
 
     content: bytes
@@ -77,18 +80,18 @@ class Prefix:
 
     @property
     def is_whole(self) -> bool:
-        """Whether that is all of it."""
+        """Whether the content is the whole object."""
         return len(self.content) == self.bytes
 
 
 @dataclass(frozen=True)
 class Level:
-    """What lies right in a folder.
+    """The direct children of a folder.
 
     Attributes:
-        files: Its files, where the store measures what it lists.
-        names: The last names of its files, where measuring each would cost a request of its own.
-        folders: Its folders' locations, with a slash at the end.
+        files: Its files with sizes, if the store returns those in a listing.
+        names: The last names of its files, if each size would cost a request.
+        folders: Locations of its subfolders, with a slash at the end.
     """
 
     files: tuple[StoredObject, ...]
@@ -96,7 +99,7 @@ class Level:
     folders: tuple[str, ...]
 
     def paths(self, folder: str) -> list[str]:
-        """Its files' paths, by the path of the folder."""
+        """Returns its files' paths, given the path of the folder."""
         base = folder.rstrip("/") + "/"
         return [*(file.path for file in self.files), *(base + name for name in self.names)]
 
@@ -105,79 +108,79 @@ class FolderReader(Protocol):
     """Lists single folders."""
 
     def level(self, folder: str) -> Level:
-        """What lies right in a folder; one that is not there is empty.
+        """Lists the direct children of a folder; a missing folder is empty.
 
         Raises:
-            StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
+            StoreRefused: A part cannot be listed, or has a name that cannot be spelled.
         """
         ...
 
 
 class ObjectReader(Protocol):
-    """Object storage, read. Must be picklable, as what follows: executors use it too."""
+    """Reads object storage. Like its neighbours it must be picklable: executors use them too."""
 
     def read(self, path: str) -> bytes:
-        """The whole object.
+        """Returns the whole object.
 
         Raises:
-            FileNotFoundError: It is not there.
-            StoreRefused: Any other reason.
+            FileNotFoundError: There is no such object.
+            StoreRefused: The store failed otherwise.
         """
         ...
 
     def read_prefix(self, path: str, length: int) -> Prefix:
-        """The first bytes of an object, and its size, in one request. Raises as `read` does."""
+        """Returns the first bytes of an object, and its size, in one request. Raises as `read`."""
         ...
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """The object in parts of a few MiB, so that its length does not matter.
+        """Yields the object in parts of a few MiB, so that an object of any length fits in memory.
 
         Raises:
-            FileNotFoundError: It is not there.
-            StoreRefused: Any other reason, at any part.
+            FileNotFoundError: There is no such object.
+            StoreRefused: The store failed otherwise, at any part.
         """
         ...
 
     def size(self, path: str) -> int | None:
-        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        """Returns its length in bytes, None if there is none. Raises StoreRefused otherwise."""
         ...
 
     def measure(self, path: str) -> StoredObject | None:
-        """The object as a listing would show it; None when it is not there. Raises StoreRefused."""
+        """Returns the object as a listing would; None if there is none. Raises StoreRefused."""
         ...
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
-        """The sizes and times of many objects, an answer per path, in their order."""
+        """Returns sizes and times of many objects, one result per path, in their order."""
         ...
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object under a folder, at any depth. A folder that is not there is empty."""
+        """Yields every object under a folder, at any depth. A missing folder is empty."""
         ...
 
     def links_among(self, paths: Sequence[str]) -> Iterable[str]:
-        """Those of some names, all of one folder, that are themselves links to files."""
+        """Returns the paths, all of one folder, that are themselves links to files."""
         ...
 
 
 class ObjectWriter(Protocol):
-    """Object storage, written to: what lay under a path is replaced."""
+    """Writes object storage: an existing object at the path is replaced."""
 
     def write(self, path: str, content: bytes) -> datetime:
-        """Writes an object and returns when the store says it was written."""
+        """Writes an object and returns the store's time of the write."""
         ...
 
     def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
-        """Writes an object if it holds what is expected, in one step where the store can do that.
+        """Replaces an object if it has the expected content: a compare-and-swap if the store can.
 
-        Where it cannot, the object is read again after it was written.
+        If it cannot, the object is read again after the write.
 
         Args:
             path: The object.
-            content: What it holds afterwards.
-            expected: What it holds before; None is that there is none.
+            content: The new content.
+            expected: The current content; None if the object must not exist.
 
         Returns:
-            False where something else lay there, or came to lie there; nothing was written then.
+            False if the object had another content, or was replaced meanwhile; nothing was written.
 
         Raises:
             StoreRefused: It could not be read or written.
@@ -185,53 +188,53 @@ class ObjectWriter(Protocol):
         ...
 
     def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
-        """Writes an object from parts. It is there whole, as the parts were, or not at all.
+        """Writes an object from parts. It appears complete, or not at all.
 
         Raises:
-            StoreRefused: It could not be written, or what arrived is not what was sent.
+            StoreRefused: It could not be written, or the store received other bytes than were sent.
         """
         ...
 
     def proves_writes(self, path: str) -> bool:
-        """Whether `write_stream` here ends well only where the store holds what was sent.
+        """Returns whether a successful `write_stream` proves that the store has what was sent.
 
-        Either the store itself held what came against a checksum, or it was read again.
+        Either the store compared the bytes with a checksum, or the object was read again.
         """
         ...
 
 
 class ObjectRemover(Protocol):
-    """Deletes at once, and looks at nothing: for what surely nobody has come to need.
+    """Deletes without a check: only for objects that certainly nothing refers to.
 
-    A purge goes by `Deleter`, which deletes only what is still as it departed.
+    A purge uses `Deleter`, which deletes only objects unchanged since their departure.
     """
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
-        """Deletes objects in bulk, an outcome per path, with the side files of local ones."""
+        """Deletes objects in bulk, one result per path, with the side files of local ones."""
         ...
 
 
 class PathResolver(Protocol):
-    """Where names lead."""
+    """Resolves links and mounts of paths."""
 
     def real_path(self, path: str) -> str:
-        """The location that a name leads to once links are followed; of an object its own."""
+        """Returns the location of a path after following links; an object's is its own."""
         ...
 
     def identity(self, path: str) -> str:
-        """What two names of one thing have in common, whatever links and mounts lead to it.
+        """Returns a key that all names of one file share, through any links and mounts.
 
-        Two things may have it in common too: it narrows a search, and proves nothing.
+        Two files may share it too: it narrows a search, and proves nothing.
         """
         ...
 
     def is_link(self, path: str) -> bool:
-        """Whether a name is itself a link to a file that has another one."""
+        """Returns whether a path is itself a link to another file."""
         ...
 
 
 class MetadataFiles(Protocol):
-    """What an edit of a table needs of the store: see `ObjectReader`, and the two after it.
+    """The part of a store that an edit of a table needs: see `ObjectReader` and its neighbours.
 
     It deletes only metadata files of its own that no catalog has ever had.
     """
@@ -246,11 +249,11 @@ class MetadataFiles(Protocol):
 class Deleter(Protocol):
     """Deletes files in bulk, at no more than the given rate.
 
-    A store whose client can delete on a condition may do so; others look first, and delete then.
+    A store with conditional deletes may use them; others check first, and delete then.
     """
 
     def delete(
         self, files: Sequence[DepartedObject], keys_per_second: int
     ) -> Sequence[DeleteOutcome]:
-        """Deletes those files that are still what departed; an outcome per file, in their order."""
+        """Deletes the files that are unchanged since their departure; one result per file."""
         ...

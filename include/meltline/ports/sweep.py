@@ -1,4 +1,7 @@
-"""What a sweep needs: a listing held against the file ledger, and earlier sightings."""
+"""Protocols of a sweep: a listing compared with the file ledger, and earlier observations.
+
+`app/orphans` calls them; `adapters/orphan_scan` implements them.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,16 +16,16 @@ from meltline.domain.deletion.orphans import (
 
 
 class Listing(Protocol):
-    """What a store, or an inventory of it, held at one moment."""
+    """The objects of a store at one moment, from the store or from an inventory."""
 
     @property
     def listed_at(self) -> datetime:
-        """When it was begun, or when the inventory was written."""
+        """When the listing began, or when the inventory was written."""
         ...
 
     @property
     def files(self) -> int:
-        """How many files a sweep looks at."""
+        """How many files the sweep checks."""
         ...
 
     @property
@@ -32,27 +35,28 @@ class Listing(Protocol):
 
     @property
     def markers(self) -> Sequence[str]:
-        """Folders of logs of other formats, with a slash at the end."""
+        """Log folders of other table formats, with a slash at the end."""
         ...
 
     def strays(self) -> Sequence[OrphanCandidate]:
-        """The files that nothing in the file ledger keeps, as the ledger is now.
+        """Returns the files that the current file ledger does not keep: orphan candidates.
 
-        Kept is what a live entry, a manifest list, a snapshot or a side file names, of whatever
-        snapshot, and what waits in failsafe. Two locations that hash alike may keep a file.
+        The ledger keeps the files that a live entry, a manifest list, a snapshot or a side file
+        names, in any snapshot, and files in failsafe. A hash collision of two locations keeps
+        a file.
         """
         ...
 
 
 class Sweeper(Protocol):
-    """Lists the store, on executors where there are any, and remembers candidates."""
+    """Lists the store, on executors if there are any, and stores observations of candidates."""
 
     def list_files(self, places: SweptPlaces, now: datetime) -> Listing:
-        """Lists every folder that a sweep looks at; done when this returns."""
+        """Lists every folder of the sweep; complete when this returns."""
         ...
 
     def read_inventory(self, inventory: Inventory, places: SweptPlaces) -> Listing:
-        """Takes an inventory's word instead; what lies outside the places is passed over.
+        """Reads an inventory instead of listing; objects outside the swept paths are left out.
 
         Raises:
             UsageInvalid: It cannot be read, or lacks a column.
@@ -60,13 +64,13 @@ class Sweeper(Protocol):
         ...
 
     def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
-        """The newest sighting of each, by the stray's path; those never seen are absent."""
+        """Returns the newest observation of each candidate by path; new candidates are absent."""
         ...
 
     def record(self, sightings: Sequence[OrphanObservation]) -> None:
-        """Appends sightings, in one commit; none is no commit."""
+        """Appends observations in one commit; without observations nothing is committed."""
         ...
 
     def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Files that the ledger knows elsewhere under the same last name, by the path asked for."""
+        """Returns indexed files elsewhere with the same last name, by the given path."""
         ...

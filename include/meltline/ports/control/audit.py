@@ -1,4 +1,7 @@
-"""Who decided what."""
+"""Protocol of the audit log: who decided what, when and why.
+
+`app/safety` writes it; `adapters/sql_ledger` implements it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """Who did what to which object, when and why (PX-13)."""
+    """An audited decision: who did what to which object, when and why (PX-13)."""
 
     at: datetime
     who: str
@@ -19,12 +22,12 @@ class AuditEntry:
 
 
 class AuditLog(Protocol):
-    """Decisions, in the order in which they were made."""
+    """Stores decisions in the order in which they were made."""
 
     def add(self, *records: AuditEntry) -> None:
-        """Adds entries, all or none; none is ever changed."""
+        """Adds entries, all or none; entries are never changed."""
         ...
 
     def entries(self, object: str = "", since: datetime | None = None) -> Sequence[AuditEntry]:
-        """Entries, oldest first, of one object or all, from `since` on."""
+        """Returns entries of one object or all, oldest first, from `since` on."""
         ...

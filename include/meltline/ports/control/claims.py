@@ -1,4 +1,9 @@
-"""What is being purged right now, and what may not be."""
+"""Protocols of purge claims and purge vetoes: files being deleted, and files to keep.
+
+`app/purge` takes claims; undrop, recover, clone and rollback read them. `app/safety` and
+`app/clone` add vetoes. Both are in the control ledger, because commands without a JVM cannot
+write the file ledger.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +16,10 @@ from meltline.ports.control.locks import Lock
 
 @dataclass(frozen=True)
 class Claim:
-    """A purge batch that is to be deleted under a lock.
+    """A purge batch, and the lock under which it is deleted.
 
     Attributes:
-        paths: What will be deleted; those that a dead holder claimed stay claimed besides.
+        paths: Files to delete; paths that a dead holder claimed stay claimed too.
     """
 
     plan_id: str
@@ -24,54 +29,53 @@ class Claim:
 
 
 class ClaimReader(Protocol):
-    """Which files are being purged."""
+    """Reads which files are being purged."""
 
     def paths(self) -> Mapping[str, str]:
-        """Paths in claimed, unfinished batches, and the plan that claimed each."""
+        """Returns the paths of claimed, unfinished batches, and the plan that claimed each."""
         ...
 
 
 class ClaimLedger(ClaimReader, Protocol):
-    """Purge batches. Undrop, recover, clone and rollback read the claims and refuse."""
+    """Claims purge batches. Undrop, recover, clone and rollback read the claims and refuse."""
 
     def take(self, claims: Sequence[Claim]) -> Sequence[bool | MeltlineError]:
-        """`due → purging`, each batch once, in one transaction; False for one that is done already.
+        """`due → purging`, each batch once, in one transaction; False for a finished batch.
 
-        Paths that a dead holder had claimed stay claimed until the batch is finished or dropped:
-        its last deletes may still be under way.
+        Paths that a dead holder claimed stay claimed until the batch is finished or dropped,
+        because its last deletes may still be in progress.
 
-        The error of a claim is LockLost where its lock has been taken over or has ended, and
-        LockHeld where another lock, still alive, holds the batch.
+        The error of a claim is LockLost if its lock was taken over or has expired, and LockHeld if
+        another live lock holds the batch.
         """
         ...
 
     def finish(self, claims: Sequence[Claim]) -> Sequence[MeltlineError | None]:
-        """`purging → done`; finishing a batch that is done changes nothing.
+        """`purging → done`; finishing a finished batch changes nothing.
 
-        The error is LockLost where the lock has ended, or the batch is not claimed under it.
+        The error is LockLost if the lock has expired, or the batch is not claimed under it.
         """
         ...
 
     def drop(self, claims: Sequence[Claim]) -> None:
-        """`purging → due`: nothing of these batches is being deleted any more.
+        """`purging → due`: no deletes of the batches are in progress any more.
 
-        A claim that a later lock has taken over is left to its holder.
+        A claim that a later lock took over is left to its holder.
         """
         ...
 
 
 @dataclass(frozen=True)
 class PurgeVeto:
-    """A snapshot whose files somebody wants: none of them may be purged.
+    """A request to keep a snapshot's files: no purge may take them.
 
-    Commands without a JVM cannot write the file ledger. They leave this word, which planning a
-    purge, its gate and its last proof obey, and which the next step turns into cancelled
-    departures.
+    Commands without a JVM cannot write the file ledger, so they store a veto. Planning a purge,
+    its gate and its recheck respect it, and the next step turns it into cancelled departures.
 
     Attributes:
-        id: Names it.
-        table_uuid: The table whose snapshot it is.
-        manifest_list: Where the snapshot's files are named; empty where format 1 lists
+        id: The veto's id.
+        table_uuid: The snapshot's table.
+        manifest_list: The snapshot's manifest list; empty if a snapshot of format 1 has
             `inline_manifests`.
         reason: The command, for the audit.
     """
@@ -87,18 +91,18 @@ class PurgeVeto:
 
 
 class VetoReader(Protocol):
-    """Vetoes against a purge: snapshots whose departures are not cancelled yet."""
+    """Reads vetoes: snapshots whose departures are not cancelled yet."""
 
     def all(self) -> Sequence[PurgeVeto]: ...
 
 
 class VetoLedger(VetoReader, Protocol):
-    """Adds vetoes, and forgets those that are done."""
+    """Adds vetoes, and removes those that are applied."""
 
     def add(self, veto: PurgeVeto) -> None:
-        """Stores a word for a snapshot; the same id again replaces it."""
+        """Stores a veto for a snapshot; the same id again replaces it."""
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Forgets them: their departures are cancelled."""
+        """Removes vetoes whose departures are cancelled."""
         ...

@@ -1,4 +1,7 @@
-"""Copies in the cold tier, as the ledger remembers them."""
+"""Protocols of the ledger's records of the cold tier: archived snapshots and copied files.
+
+The archive and its gate use them; `adapters/sql_ledger` implements them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
@@ -8,44 +11,44 @@ from meltline.domain.archive.cold_proofs import CopyProof
 
 
 class ArchivedReader(Protocol):
-    """Snapshots with a verified copy in cold."""
+    """Reads which snapshots have a verified copy in cold."""
 
     def all(self, uuids: Collection[str] | None = None) -> Sequence[ArchivedSnapshot]:
-        """By table, commit time and id.
+        """Returns archived snapshots by table, commit time and id.
 
         Args:
-            uuids: Of these hot tables; None is all.
+            uuids: Hot tables; None is all.
         """
         ...
 
 
 class ArchivedLedger(ArchivedReader, Protocol):
-    """Remembers such snapshots."""
+    """Stores archived snapshots."""
 
     def save(self, copies: Sequence[ArchivedSnapshot]) -> None:
-        """Stores what is known of copies; what was known of the same ones is replaced."""
+        """Stores records of copies; an earlier record of the same copy is replaced."""
         ...
 
     def forget(self, uuid: str, snapshots: Collection[int]) -> None:
-        """Forgets copies of one table that cold has no more; unknown ones are no error."""
+        """Removes records of a table's copies that left cold; unknown ones are no error."""
         ...
 
 
 class CopyProofReader(Protocol):
-    """Single files in cold."""
+    """Reads copy proofs of single files in cold."""
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
-        """What is known of files, by their path in cold; unknown ones are left out."""
+        """Returns copy proofs by path in cold; files without one are left out."""
         ...
 
 
 class CopyLedger(CopyProofReader, Protocol):
-    """Remembers such files."""
+    """Stores copy proofs of single files."""
 
     def save(self, proofs: Collection[CopyProof]) -> None:
-        """Stores what is known of files; what was known of the same is replaced."""
+        """Stores proofs; a file's earlier proof is replaced."""
         ...
 
     def forget(self, paths: Collection[str]) -> None:
-        """Forgets files that cold has no more; unknown ones are no error."""
+        """Removes proofs of files that cold no longer has; unknown ones are no error."""
         ...

@@ -1,11 +1,14 @@
-"""The database under the control ledger."""
+"""Protocol of the control ledger's database: schema, generation and clock.
+
+Set-up and the safety checks use it; `adapters/sql_ledger` implements it.
+"""
 
 from datetime import datetime
 from typing import Protocol
 
 
 class LedgerDatabase(Protocol):
-    """Whether the ledger is there, which one it is, and what it knows of time."""
+    """Manages the ledger's schema, its generation and its times."""
 
     def prepare(self) -> None:
         """Creates or migrates the schema."""
@@ -14,7 +17,7 @@ class LedgerDatabase(Protocol):
     def is_prepared(self) -> bool: ...
 
     def close(self) -> None:
-        """Lets go of connections; the next call opens them anew."""
+        """Closes the connections; the next call reconnects."""
         ...
 
     def generation(self) -> int: ...
@@ -22,9 +25,9 @@ class LedgerDatabase(Protocol):
     def set_generation(self, number: int) -> None: ...
 
     def newest_time(self) -> datetime | None:
-        """The newest wall-clock time that any row records."""
+        """Returns the newest wall-clock time that any row records."""
         ...
 
     def now(self) -> datetime:
-        """The database's own clock."""
+        """Returns the time of the database's own clock."""
         ...

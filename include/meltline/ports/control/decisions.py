@@ -1,6 +1,7 @@
-"""What was decided and holds until it is taken back, and the epochs that it raised.
+"""Protocols of decisions that hold until they are revoked, and of the epochs that they start.
 
-State, which no audit keeps.
+`app/safety` and `app/catalog` use them; `adapters/sql_ledger` implements them. They are separate
+from the audit log, because that log records events and no current state.
 """
 
 from collections.abc import Sequence
@@ -15,17 +16,17 @@ from meltline.domain.iceberg.names import TableName
 
 @dataclass(frozen=True)
 class VouchedFile:
-    """A person's word that a table nobody can read refers to no other table's files.
+    """An operator's statement that an unreadable table refers to no other table's files.
 
-    It covers one metadata file as it was, under one name: nothing that comes to stand under that
-    name, or in that file, later.
+    It covers one metadata file with its current bytes, under one name. It does not cover another
+    file under that name, or other bytes in that file, later.
 
     Attributes:
         table: The name.
         location: The metadata file, as the catalog had it.
-        size: Its length in bytes; None where its bytes could not be had.
-        sha256: Of its bytes, in hexadecimal; empty where they could not be had.
-        who: Who gave the word.
+        size: Its length in bytes; None if its bytes could not be read.
+        sha256: The digest of its bytes, in hexadecimal; empty if they could not be read.
+        who: The operator.
         reason: Why.
         at: When.
     """
@@ -41,11 +42,11 @@ class VouchedFile:
 
 @dataclass(frozen=True)
 class DisownedTime:
-    """A person's word that a time which the ledger recorded was that of a wrong clock.
+    """An operator's statement that a recorded time came from a wrong clock.
 
     Attributes:
-        recorded: The newest time that the ledger had recorded; the word covers this instant alone.
-        who: Who gave the word.
+        recorded: The newest time that the ledger had recorded; only this instant is covered.
+        who: The operator.
         reason: Why.
         at: When, by a clock that nothing contradicts: the ledger's newest time from then on.
     """
@@ -57,12 +58,12 @@ class DisownedTime:
 
 
 class GuardKind(StrEnum):
-    """What is recorded of a guard of a registration: of its `gc.enabled`, or of its totals.
+    """Events of a registration's guard: of its `gc.enabled`, or of its totals.
 
-    `SET`: Meltline set it to false. `LIFTED`: it shared no file any more, and was not cloned since.
-    `OVERRIDDEN`: a person decided that Meltline deletes in spite of the owner's setting.
-    `TRUSTED`: a person decided that its manifests are right and its totals are not.
-    `DETACHED`: a person detached it with a reason. It is no failure that it is left out.
+    `SET`: Meltline set it to false. `LIFTED`: it no longer shared files, nor was it cloned since.
+    `OVERRIDDEN`: an operator decided that Meltline deletes in spite of the owner's setting.
+    `TRUSTED`: an operator decided that its manifests are right and its totals are not.
+    `DETACHED`: an operator detached it with a reason. Leaving it out is no failure.
     """
 
     SET = "set"
@@ -74,7 +75,7 @@ class GuardKind(StrEnum):
 
 @dataclass(frozen=True)
 class GuardRecord:
-    """That something happened to a guard of a registration.
+    """An event of a registration's guard.
 
     Attributes:
         table_uuid: The registration's id.
@@ -92,42 +93,42 @@ class GuardRecord:
 
 
 class GuardReader(Protocol):
-    """What happened to the guards of registrations."""
+    """Reads the events of registrations' guards."""
 
     def guards(self) -> Sequence[GuardRecord]:
-        """Every record that holds, by registration and kind."""
+        """Returns every valid record, by registration and kind."""
         ...
 
 
 class VouchedReader(Protocol):
-    """People's words for tables that nobody can read."""
+    """Reads operators' statements about unreadable tables."""
 
     def vouched(self) -> Sequence[VouchedFile]:
-        """Every word that was given and not taken back, by table."""
+        """Returns every statement that was not revoked, by table."""
         ...
 
 
 class Decisions(VouchedReader, GuardReader, Protocol):
-    """Words of people, and what happened to the guards of tables."""
+    """Stores operators' statements, and the events of tables' guards."""
 
     def disowned_times(self) -> Sequence[DisownedTime]:
-        """Every such word, the oldest first."""
+        """Returns every disowned time, oldest first."""
         ...
 
     def disown_time(self, word: DisownedTime) -> bool:
-        """Stores a word, has `newest_time` go back to it, and frees locks that are of no time yet.
+        """Stores a disowned time, resets `newest_time` to it, and frees locks with later times.
 
         Returns:
-            False where the newest time is another one; then nothing was done.
+            False if the newest time is another one; then nothing was done.
         """
         ...
 
     def save_vouched(self, files: Sequence[VouchedFile]) -> None:
-        """Stores words, all or none; a table's earlier word is replaced."""
+        """Stores statements, all or none; a table's earlier statement is replaced."""
         ...
 
     def forget_vouched(self, table: TableName) -> bool:
-        """Takes a table's word back; False where there was none."""
+        """Revokes a table's statement; False if there was none."""
         ...
 
     def save_guard(self, record: GuardRecord) -> None:
@@ -135,15 +136,15 @@ class Decisions(VouchedReader, GuardReader, Protocol):
         ...
 
     def forget_guard(self, table_uuid: str, kind: GuardKind) -> None:
-        """Takes a record away; one that is not there is no error."""
+        """Removes a record; a missing one is no error."""
         ...
 
 
 class EpochReader(Protocol):
-    """Epochs that were noted, and those that were confirmed; none is ever forgotten."""
+    """Reads epochs, recorded and confirmed; none is ever removed."""
 
     def since(self, number: int | None = None) -> Sequence[Epoch]:
-        """Epochs by number.
+        """Returns epochs by number.
 
         Args:
             number: From this one on; None is from the newest that was confirmed.
@@ -152,16 +153,16 @@ class EpochReader(Protocol):
 
 
 class EpochLedger(EpochReader, Protocol):
-    """Notes and confirms epochs."""
+    """Records and confirms epochs."""
 
     def add(self, epoch: Epoch) -> None:
-        """Notes an epoch to which the catalog is about to be set."""
+        """Records an epoch before the catalog is set to it."""
         ...
 
     def confirm(self, nonce: str) -> None:
-        """The catalog was set to it."""
+        """Confirms that the catalog was set to an epoch."""
         ...
 
     def has(self, why: str) -> bool:
-        """Whether one that began with this was confirmed."""
+        """Returns whether an epoch that started for this reason was confirmed."""
         ...

@@ -1,4 +1,7 @@
-"""What went wrong and is not over: named to people until it is mended."""
+"""Protocols of incidents: problems that are reported to operators until they are resolved.
+
+Observation, gates and purges raise them; `adapters/sql_ledger` implements the protocols.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,16 +11,16 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that happened to files of a table and that a person must know of.
+    """An event on a table's files that an operator must know.
 
     Attributes:
-        id: What happened to what: raised once more it is the same incident.
-        kind: One word for its kind, as in the error's type.
-        object: The file, snapshot or table that it is about.
-        table: The table's name, for people; `table_uuid` is its registration.
-        at: When it was raised first, by the wall clock.
-        message: What happened.
-        next: What a person can do.
+        id: Identifies event and object: the same event raised again is the same incident.
+        kind: The type of the error, or another name of the kind.
+        object: The file, snapshot or table concerned.
+        table: The table's name, for display; `table_uuid` is its registration.
+        at: When it was first raised, by the wall clock.
+        message: A description of the event.
+        next: The operator's next step.
     """
 
     id: str
@@ -31,20 +34,20 @@ class Incident:
 
 
 class IncidentAlarm(Protocol):
-    """Raises incidents; it ends none."""
+    """Raises incidents; cannot end them."""
 
     def add(self, incidents: Sequence[Incident]) -> None:
-        """Stores incidents; one that stands already keeps the time at which it was raised."""
+        """Stores incidents; an open one keeps the time at which it was first raised."""
         ...
 
 
 class IncidentLedger(IncidentAlarm, Protocol):
-    """Incidents that are not over."""
+    """Reads and ends incidents that are not resolved."""
 
     def all(self) -> Sequence[Incident]:
-        """The oldest first."""
+        """Returns open incidents, oldest first."""
         ...
 
     def end(self, ids: Sequence[str]) -> None:
-        """Forgets incidents that are over; unknown ones are no error."""
+        """Removes resolved incidents; unknown ones are no error."""
         ...

@@ -1,4 +1,7 @@
-"""The control ledger: the small transactional facts."""
+"""The control ledger: all protocols of small transactional facts, as one object.
+
+`wiring` builds it, and `app` passes its parts on. Large facts are in the file ledger.
+"""
 
 from dataclasses import dataclass
 
@@ -33,7 +36,7 @@ from meltline.ports.rollups import RollupLedger, RollupReader
 
 @dataclass(frozen=True)
 class ControlSources:
-    """The parts of the ledger by which tables and their chunks are read: none of them writes."""
+    """The read-only parts of the ledger that describe tables and their chunks."""
 
     registrations: RegistrationReader
     plans: PlanReader
@@ -47,10 +50,10 @@ class ControlSources:
 
 @dataclass(frozen=True)
 class ControlLedger(ControlSources):
-    """All parts of one ledger; a function takes those that it needs.
+    """All parts of one ledger; a function takes only those that it needs.
 
-    Every method of a part is one transaction. Any of them raises SetupMissing on a ledger that was
-    never prepared, and where the database does not answer.
+    Every method of a part is one transaction. Each raises SetupMissing if the ledger was never
+    prepared, or the database does not answer.
     """
 
     database: LedgerDatabase

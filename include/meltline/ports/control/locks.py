@@ -1,4 +1,8 @@
-"""Locks, under which what is destroyed is destroyed."""
+"""Protocol of lease locks with fencing tokens, required for every destructive step.
+
+Expire and purge take them; `adapters/sql_ledger` implements them, so that a lock and the rows it
+protects are in one database.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +15,7 @@ from meltline.domain.errors import MeltlineError
 
 @dataclass(frozen=True)
 class Lock:
-    """A held lock: whoever took it later has a larger token."""
+    """A held lock; a later holder has a larger token."""
 
     key: str
     holder: str
@@ -19,15 +23,15 @@ class Lock:
 
 
 class LockTable(Protocol):
-    """One lifecycle change per key at a time (PX-9)."""
+    """Allows one lifecycle change per key at a time (PX-9)."""
 
     def take(
         self, key: str, holder: str, *, wait: timedelta, lease: timedelta
     ) -> AbstractContextManager[Lock]:
-        """Takes a lock row with a growing token, renews it while held, frees it at the end.
+        """Takes a lock row with a growing token, renews it while held, releases it at the end.
 
         Raises:
-            LockHeld: Somebody else kept it for the whole wait; names the holder.
+            LockHeld: Another holder kept it for the whole wait; the error names the holder.
         """
         ...
 
@@ -36,15 +40,15 @@ class LockTable(Protocol):
     ) -> AbstractContextManager[Mapping[str, Lock | MeltlineError]]:
         """Takes many locks as `take` does, each for its holder, in the order of their keys.
 
-        So two runs never wait for each other in a ring. Where somebody else keeps a lock for the
-        whole wait, LockHeld stands in its place, and the others are taken all the same.
+        The order prevents a deadlock between two runs. If another holder keeps a lock for the
+        whole wait, the result has LockHeld for its key, and the other locks are taken.
         """
         ...
 
     def check(self, lock: Lock) -> None:
-        """Raises LockLost unless this very lock is still held."""
+        """Raises LockLost unless this lock, with this token, is still held."""
         ...
 
     def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
-        """Those of the locks that are not held any more, each with what `check` raises."""
+        """Returns the locks that are no longer held, each with the error that `check` raises."""
         ...

@@ -1,4 +1,7 @@
-"""What earlier observations remember, so that the next one reads less and forgets nothing."""
+"""Protocol of the ledger's memory of earlier observations, which makes the next one cheaper.
+
+`app/catalog` and `app/observe` use it; `adapters/sql_ledger` implements it.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +12,12 @@ from meltline.domain.retention.retained_snapshots import SnapshotObservation
 
 @dataclass(frozen=True)
 class RememberedMetadata:
-    """What one metadata file says, as far as Meltline needs it.
+    """The parts of one metadata file that Meltline needs.
 
     Attributes:
         location: The file; `size` is its length in bytes.
-        content: The JSON document, compressed, without what lifecycles do not depend on.
-        version: Which object it was (`StoredObject.version`).
+        content: The JSON document, compressed, without fields that no lifecycle depends on.
+        version: The version of the object that was read (`StoredObject.version`).
     """
 
     location: str
@@ -24,28 +27,28 @@ class RememberedMetadata:
 
 
 class ObservationLedger(Protocol):
-    """Sightings of snapshots, and metadata files that need not be read twice."""
+    """Stores observations of snapshots, and the content of metadata files already read."""
 
     def sightings(
         self, uuids: Collection[str] | None = None
     ) -> Mapping[str, Mapping[int, SnapshotObservation]]:
-        """Per table UUID and snapshot id.
+        """Returns observations per table UUID and snapshot id.
 
         Args:
-            uuids: Of these tables at least; None is all.
+            uuids: Tables to include at least; None is all.
         """
         ...
 
     def save_sightings(self, sightings: Mapping[str, Mapping[int, SnapshotObservation]]) -> None:
-        """Stores these; others stay as they are."""
+        """Stores these observations; others are unchanged."""
         ...
 
     def documents(self, locations: Sequence[str]) -> Mapping[str, RememberedMetadata]:
-        """Those of the metadata files that are remembered, by location."""
+        """Returns the stored documents of some metadata files, by location."""
         ...
 
     def save_documents(
         self, documents: Sequence[RememberedMetadata], current: Collection[str]
     ) -> None:
-        """Remembers documents, and forgets those of files that are no longer current."""
+        """Stores documents, and removes those of files that are no longer current."""
         ...

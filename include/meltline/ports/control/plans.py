@@ -1,7 +1,8 @@
-"""Plans, as they move from state to state.
+"""Protocols of plans and their transitions from state to state.
 
-A run over ten thousand tables has as many plans. So what is said of plans is said of many at once,
-in one transaction, and each gets an answer of its own: what is wrong with one stops no other.
+Expire and purge move plans; `adapters/sql_ledger` implements the protocols. A run over ten
+thousand tables has as many plans, so each method takes many in one transaction. Each plan has
+its own result: an error of one stops no other.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +17,13 @@ from meltline.ports.control.locks import Lock
 
 @dataclass(frozen=True)
 class PlanTransition:
-    """A plan on its way to another state.
+    """A requested transition of a plan to another state.
 
     Attributes:
-        plan: As it was read: it moves only if it still is in that state.
-        lock: Must still be held, in the same transaction; None: no lock is needed.
+        plan: The plan as it was read: it moves only if it still is in that state.
+        lock: Must still be held, in the same transaction; None if no lock is needed.
         note: Replaces the former note, which explained the former state.
-        committed_base: Kept as it was where none is given.
+        committed_base: Stored unless empty.
     """
 
     plan: Plan
@@ -33,14 +34,14 @@ class PlanTransition:
 
 
 class PlanReader(Protocol):
-    """Plans' headers."""
+    """Reads the headers of plans."""
 
     def get(self, id_or_prefix: str) -> Plan:
-        """A plan by id, unique prefix or `last`. Raises PlanNotFound."""
+        """Returns a plan by id, unique prefix or `last`. Raises PlanNotFound."""
         ...
 
     def current(self, ids: Sequence[str]) -> Mapping[str, Plan]:
-        """Plans as they are stored now, by their whole ids. Raises PlanNotFound."""
+        """Returns the stored plans by their complete ids. Raises PlanNotFound."""
         ...
 
     def find(
@@ -53,37 +54,38 @@ class PlanReader(Protocol):
         until: datetime | None = None,
         limit: int | None = None,
     ) -> Sequence[Plan]:
-        """Plans, newest first; an empty filter lets all pass.
+        """Returns plans, newest first; an empty filter matches all.
 
         Args:
-            run_id: Of this run.
-            states: In one of these states.
-            table_uuid: Of this table.
-            since: Made then or later.
-            until: Made before then.
-            limit: So many, the newest.
+            run_id: Plans of this run.
+            states: Plans in any of the given states.
+            table_uuid: Plans of this table.
+            since: Created then or later.
+            until: Created before then.
+            limit: The greatest number of plans.
         """
         ...
 
     def sizes_before(self, plan: Plan, limit: int) -> Sequence[int]:
-        """Bytes of other applied plans of its kind and table, newest first, where there are any.
+        """Returns bytes of other applied plans of its kind and table, newest first.
 
-        Not the plans: a table's past may have named more snapshots than a gate can read each day.
+        Only sizes, because a table's plans may name more snapshots than a gate can read each day.
         """
         ...
 
 
 class PlanLedger(PlanReader, Protocol):
-    """Stores headers, and moves plans."""
+    """Stores headers of plans, and moves plans."""
 
     def add(self, plans: Sequence[Plan]) -> Sequence[Plan]:
-        """Stores headers; where one of the same id is there already, that one is returned."""
+        """Stores headers; if a plan of the same id exists, that one is returned."""
         ...
 
     def repeat(self, plans: Sequence[Plan]) -> None:
-        """Makes refused plans those of a later run that planned the very same: to be judged anew.
+        """Assigns refused plans to a later run that planned the same, to be evaluated again.
 
-        Each repeat is counted. One that is not refused any more, or has another digest, stays.
+        Each repeat is counted. A plan that is no longer refused, or has another digest, is
+        unchanged.
         """
         ...
 
@@ -96,18 +98,18 @@ class PlanLedger(PlanReader, Protocol):
         note: str = "",
         committed_base: str = "",
     ) -> Plan:
-        """One plan's move (see `PlanTransition`).
+        """Moves one plan (see `PlanTransition`).
 
         Raises:
-            PlanStale: The stored plan is in another state, or the move does not exist.
+            PlanStale: The stored plan is in another state, or the transition does not exist.
             PlanNotFound: It was never stored.
-            LockLost: The lock has been taken over or has ended.
+            LockLost: The lock was taken over or has expired.
         """
         ...
 
     def move_all(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
-        """Many plans' moves, each plan's once: the plan as it is then, or what `move` raises.
+        """Moves many plans, each once; returns the moved plan, or the error that `move` raises.
 
-        Compare-and-set, all in one transaction; one that cannot move stops no other.
+        Compare-and-swap, all in one transaction; a plan that cannot move stops no other.
         """
         ...

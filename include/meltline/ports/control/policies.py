@@ -1,4 +1,7 @@
-"""What is to be kept for whom: policies that were read, and readers' leases."""
+"""Protocols of stored retention policies and readers' leases.
+
+Observation stores policies, and gates read them; `adapters/sql_ledger` implements the protocols.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +10,10 @@ from typing import Protocol
 
 
 class PolicyReader(Protocol):
-    """The newest policies that were in order."""
+    """Reads the newest valid policies."""
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
-        """Per object and property.
+        """Returns values per object and property.
 
         An object is a table's UUID, a namespace as `catalog.levels`, or `account`.
         """
@@ -18,21 +21,21 @@ class PolicyReader(Protocol):
 
 
 class PolicyLedger(PolicyReader, Protocol):
-    """Remembers policies."""
+    """Stores policies."""
 
     def save(self, policies: Mapping[str, Mapping[str, str | None]]) -> None:
-        """Stores these values, and forgets where one is None; others stay as they are."""
+        """Stores these values, and removes a value that is None; others are unchanged."""
         ...
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A reader's claim on a snapshot: it is kept until the lease ends.
+    """A reader's claim on a snapshot, which is kept until the lease expires.
 
     Attributes:
-        table: By which name it was asked for.
-        who: Who reads.
-        ttl_ms: How long each renewal makes it last, in milliseconds.
+        table: The table's name in the request.
+        who: The reader.
+        ttl_ms: The duration of the lease from each renewal, in milliseconds.
     """
 
     id: str
@@ -45,22 +48,22 @@ class Lease:
 
 
 class LeaseReader(Protocol):
-    """Readers' leases."""
+    """Reads leases."""
 
     def active(self, now: datetime) -> Sequence[Lease]:
-        """Leases that have not ended; in its last millisecond a lease still holds."""
+        """Returns leases that have not expired; in its last millisecond a lease is still valid."""
         ...
 
 
 class LeaseLedger(LeaseReader, Protocol):
-    """Gives leases, and ends them."""
+    """Grants, renews and ends leases."""
 
     def save(self, lease: Lease) -> None: ...
 
     def renew(self, id: str, now: datetime) -> Lease | None:
-        """Makes a lease last its time anew from now on; None where it has ended or is not there."""
+        """Renews a lease for its full duration from now; None if it has expired or is unknown."""
         ...
 
     def remove(self, id: str) -> bool:
-        """Ends a lease at once; False where there was none."""
+        """Ends a lease at once; False if there was none."""
         ...

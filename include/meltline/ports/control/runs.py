@@ -1,4 +1,7 @@
-"""Runs, what holds them back and what allows them, statements, and what was stored day by day."""
+"""Protocols of runs, the stop switch and arming, SQL statements, and storage history.
+
+`app` and the pages use them; `adapters/sql_ledger` implements them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,40 +26,40 @@ class RunRecord:
 
 
 class RunLog(Protocol):
-    """Runs."""
+    """Stores runs."""
 
     def start(self, run: RunRecord) -> None:
-        """Stores a run; one of the same id that is there already stays (a retry is no new run)."""
+        """Stores a run unless its id is stored already (a retry is no new run)."""
         ...
 
     def finish(self, run: RunRecord) -> None:
-        """Stores a run's end and summary, and the run itself where it was never started."""
+        """Stores a run's end and summary, and the run itself if its start was not stored."""
         ...
 
     def newest(
         self, limit: int | None, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[RunRecord]:
-        """The newest runs, newest first.
+        """Returns the newest runs, newest first.
 
         Args:
-            limit: So many; None is all.
+            limit: The greatest number of runs; None is all.
             since: Started then or later.
             until: Started before then.
         """
         ...
 
     def get(self, id_or_prefix: str) -> RunRecord:
-        """A run by id, unique prefix or `last`. Raises RunNotFound."""
+        """Returns a run by id, unique prefix or `last`. Raises RunNotFound."""
         ...
 
     def plan_totals(self, run_ids: Sequence[str]) -> Mapping[str, Sequence[PlanTotals]]:
-        """What became of the plans of each of these runs, added up by kind and state."""
+        """Returns the plans of each run, added up by kind and state."""
         ...
 
 
 @dataclass(frozen=True)
 class StopSwitch:
-    """That somebody holds back every destructive step."""
+    """A stop switch that is set: it blocks every destructive step."""
 
     who: str
     reason: str
@@ -64,27 +67,27 @@ class StopSwitch:
 
 
 class SwitchLedger(Protocol):
-    """The one stop switch, and whether the catalog is armed."""
+    """Stores the stop switch, and whether the catalog is armed."""
 
     def stopped(self) -> StopSwitch | None:
-        """Who holds back every destructive step, if anybody."""
+        """Returns the stop switch if it is set."""
         ...
 
     def set(self, switch: StopSwitch | None) -> None:
-        """Sets the switch, or with None lets everything go on."""
+        """Sets the switch; None clears it."""
         ...
 
     def arming(self) -> Arming | None:
-        """The word that scheduled runs may destroy, if anybody has given it."""
+        """Returns the arming that allows scheduled runs to destroy, if there is one."""
         ...
 
     def arm(self, arming: Arming | None) -> None:
-        """Stores the word in place of any other, or with None takes it back."""
+        """Stores an arming and replaces any other; None disarms."""
         ...
 
 
 class StatementState(StrEnum):
-    """How far a statement has come."""
+    """The progress of a statement."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -96,9 +99,9 @@ class StatementRecord:
     """A statement that `meltline sql` has run (TT-30, TT-31).
 
     Attributes:
-        id: As the summaries of its snapshots have it.
-        kind: Its first word; the text may hold what is nobody's business.
-        completed_at: When it ended, well or not; None while it runs.
+        id: The id in the summaries of its snapshots.
+        kind: Its first keyword; the text is not stored, because it may hold private values.
+        completed_at: When it ended, successfully or not; None while it runs.
     """
 
     id: str
@@ -110,22 +113,22 @@ class StatementRecord:
 
 
 class StatementLog(Protocol):
-    """Statements."""
+    """Stores statements."""
 
     def save(self, statement: StatementRecord) -> None:
-        """Stores a statement, or how far it has come."""
+        """Stores a statement, or its new state."""
         ...
 
     def get(self, id: str) -> StatementRecord | None: ...
 
 
 class StorageHistory(Protocol):
-    """Totals of storage, a row per day and table."""
+    """Stores totals of storage, one row per day and table."""
 
     def save(self, day: str, rows: Sequence[StorageRow]) -> None:
         """Upserts a day's totals; `day` is `YYYY-MM-DD` in UTC."""
         ...
 
     def of(self, day: str) -> Sequence[StorageRow]:
-        """A day's totals, by table name."""
+        """Returns a day's totals, by table name."""
         ...

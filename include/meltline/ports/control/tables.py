@@ -1,4 +1,7 @@
-"""Registrations of tables, and the folders and files that belong, or belonged, to them."""
+"""Protocols of table registrations, of their locations, and of foreign owners of folders.
+
+Observation writes them; planning and gates read them. `adapters/sql_ledger` implements them.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +15,15 @@ from meltline.domain.iceberg.locations import Ownership
 from meltline.domain.iceberg.names import TableName
 
 UNREADABLE, CONTRADICTORY = "unreadable", "contradictory"
-"""A table of which something could not be read; one that was read wholly and contradicts itself."""
+"""Statuses: a part of the table is unreadable; it was read completely and contradicts itself."""
 
 ENDED = ("gone", LET_GO)
-"""The status of a registration that no catalog has under its name any more."""
+"""Statuses of a registration that no catalog has under its name any more."""
 
 
 @dataclass(frozen=True)
 class KnownTable:
-    """What the control ledger remembers of a registration of a table.
+    """A registration of a table, as the control ledger stores it.
 
     Attributes:
         uuid: The registration's id.
@@ -57,93 +60,93 @@ class KnownTable:
 
 
 class RegistrationReader(Protocol):
-    """Registrations, which folders each owns, and which of them share files."""
+    """Reads registrations, the folders that each owns, and which of them share files."""
 
     def all(self) -> Sequence[KnownTable]:
-        """Every one ever seen, by name: one that was renamed has been seen under both names."""
+        """Returns every registration ever seen, by name; a renamed one appears under both names."""
         ...
 
     def ownerships(self) -> Sequence[Ownership]:
-        """Every prefix ever owned, with its owners."""
+        """Returns every prefix that was ever owned, with its owners."""
         ...
 
     def sharing(self) -> Sequence[tuple[str, str]]:
-        """Pairs of tables that share, or ever shared, files; the smaller id first."""
+        """Returns pairs of tables that share, or ever shared, files; the smaller id first."""
         ...
 
 
 class RegistrationLedger(RegistrationReader, Protocol):
-    """Opens registrations, and remembers what is new of them."""
+    """Opens registrations, and stores what changes about them."""
 
     def open(self, tables: Sequence[KnownTable]) -> Sequence[KnownTable]:
-        """Stores registrations that are new; returns those whose id nobody had before.
+        """Stores new registrations; returns those whose id was not taken before.
 
-        An id is given once, whoever else asks for it at the same moment.
+        An id is given once, even if two runs ask for it at the same moment.
         """
         ...
 
     def save(self, tables: Sequence[KnownTable]) -> None:
-        """Stores what is known now, one row per id and name: two names can share an id."""
+        """Stores the current state, one row per id and name: two names can share an id."""
         ...
 
     def add_ownerships(self, ownerships: Iterable[Ownership], at: datetime) -> None:
-        """Adds what is new; `at` is when it was first seen. Ownership is never taken away."""
+        """Adds new ownerships, first seen at `at`. Ownership is never removed."""
         ...
 
     def add_sharing(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Adds pairs, in either order; a table and itself is no pair."""
+        """Adds pairs, in either order; a pair of a table with itself is ignored."""
         ...
 
 
 class PlaceReader(Protocol):
-    """Where files lie, and what lies there although nothing refers to it."""
+    """Reads the paths of referenced files, and the unreferenced files that are withheld there."""
 
     def all(self) -> frozenset[str]:
-        """Where files lie, or ever lay, that a table referred to (`domain.places`)."""
+        """Returns paths of files that a table refers to, or ever did (`domain.places`)."""
         ...
 
     def half_seen(self) -> Mapping[str, str]:
-        """Where a catalog shows, or ever showed, only a part of what is needed, and which one."""
+        """Returns half-seen locations, now or ever, and the catalog of each."""
         ...
 
     def withheld(self) -> Sequence[Withheld]:
-        """What the last plans of each kind kept although nothing refers to it."""
+        """Returns the files that the last plans of each kind withheld although unreferenced."""
         ...
 
 
 class PlaceLedger(PlaceReader, Protocol):
-    """Remembers places, and what is withheld there."""
+    """Stores paths of files, and the files that are withheld there."""
 
     def add(self, places: Iterable[str]) -> None:
-        """Adds what is new; a place is never taken away."""
+        """Adds new paths; a path is never removed."""
         ...
 
     def add_half_seen(self, places: Mapping[str, str]) -> None:
-        """Adds what is new, by place the catalog; a place is never taken away."""
+        """Adds new half-seen locations with their catalogs; a location is never removed."""
         ...
 
     def save_withheld(self, step: str, files: Sequence[Withheld]) -> None:
-        """Stores what a step kept; what it kept before is forgotten."""
+        """Stores the files that a step withheld; replaces those from before."""
         ...
 
 
 class ForeignOwnerReader(Protocol):
-    """Signs that somebody whom no catalog shows uses a folder."""
+    """Reads signs that a foreign owner, whom no catalog shows, uses a folder."""
 
     def signs(self) -> Sequence[ForeignSign]:
-        """What the last look at each folder found, by folder; `SignKind.SEEN` says it was one."""
+        """Returns the newest signs in each folder, by folder; `SignKind.SEEN` records the check."""
         ...
 
     def allowed(self) -> Sequence[AllowedOwner]:
-        """Owners that people have said to be known and gone, by id."""
+        """Returns owners that an operator has declared known and gone, by id."""
         ...
 
 
 class ForeignOwnerLedger(ForeignOwnerReader, Protocol):
-    """Remembers signs, and what people say of them."""
+    """Stores signs of foreign owners, and the operators' answers."""
 
     def save_signs(self, roots: Collection[str], signs: Sequence[ForeignSign]) -> None:
-        """Stores what a look at some folders found; what was found there before is forgotten."""
+        """Stores the signs found in some folders; replaces earlier ones there."""
         ...
 
     def allow(self, owner: AllowedOwner) -> None:
@@ -151,5 +154,5 @@ class ForeignOwnerLedger(ForeignOwnerReader, Protocol):
         ...
 
     def disallow(self, id: str) -> bool:
-        """Takes that away; False where it was never said."""
+        """Removes that answer; False if there was none."""
         ...

@@ -1,4 +1,7 @@
-"""What gates and people said of plans."""
+"""Protocols of the gates' verdicts on plans, and of operators' answers to large purges.
+
+Expire and purge store them, and gates read them; `adapters/sql_ledger` implements the protocols.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from meltline.domain.deletion.gate import GateResult
 
 @dataclass(frozen=True)
 class Approval:
-    """A person's word for one digest."""
+    """An operator's approval of one digest."""
 
     plan_id: str
     digest: str
@@ -21,7 +24,7 @@ class Approval:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A person's no to one digest: nobody is asked about it again."""
+    """An operator's rejection of one digest: it is never presented for approval again."""
 
     plan_id: str
     digest: str
@@ -31,40 +34,40 @@ class Rejection:
 
 
 class VerdictReader(Protocol):
-    """What gates said of plans last."""
+    """Reads the gates' newest verdicts on plans."""
 
     def newest(self, plan_ids: Sequence[str]) -> Mapping[str, GateResult]:
-        """The verdict on each plan that was stored last; absent where there is none."""
+        """Returns the verdict on each plan that was stored last; plans without one are absent."""
         ...
 
 
 class ApprovalReader(Protocol):
-    """What people said of large purges last."""
+    """Reads the operators' newest answers to large purges."""
 
     def approval(self, plan_id: str, digest: str) -> Approval | None:
-        """The last word on this very digest."""
+        """Returns the newest approval of exactly this digest."""
         ...
 
     def rejections(self, digests: Sequence[str]) -> Mapping[str, Rejection]:
-        """The last no to each of these digests, whichever plan had it; absent where none was."""
+        """Returns the newest rejection of each digest, of whichever plan; absent if none."""
         ...
 
 
 class VerdictLedger(VerdictReader, ApprovalReader, Protocol):
-    """The gates' verdicts on plans, and people's approvals."""
+    """Stores the gates' verdicts on plans, and operators' answers."""
 
     def save(self, results: Sequence[GateResult]) -> None:
-        """Adds verdicts; earlier ones stay as history, but a refusal for the last refusal."""
+        """Adds verdicts. Earlier ones stay as history; of refusals only the last one stays."""
         ...
 
     def approve(self, approval: Approval) -> None:
-        """Adds a person's word; earlier ones stay as history."""
+        """Adds an approval; earlier ones stay as history."""
         ...
 
     def reject(self, rejection: Rejection) -> None:
-        """Adds a person's no; earlier ones stay as history."""
+        """Adds a rejection; earlier ones stay as history."""
         ...
 
     def forget_approvals(self) -> int:
-        """No approval counts any more; returns how many there were."""
+        """Invalidates all approvals; returns how many there were."""
         ...
