@@ -1,4 +1,4 @@
-"""How stores are spoken to over HTTP: retries, timeouts, proxies."""
+"""HTTP options of obstore's clients: retries, timeouts, proxies, from a catalog's properties."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -11,18 +11,18 @@ _RETRIES, _RETRIED_FOR = 8, timedelta(seconds=60)
 
 
 def retries(properties: Mapping[str, str]) -> "RetryConfig":
-    """How often, and for how long, a request is sent again; Iceberg's client knows the property."""
+    """Returns how often and how long a request is retried, by a property of Iceberg's client."""
     often = int(properties.get("s3.retry.num-retries") or _RETRIES)
     return {"max_retries": often, "retry_timeout": _RETRIED_FOR}
 
 
 def client_options(endpoint: str, properties: Mapping[str, str], store: str) -> "ClientConfig":
-    """What obstore's client of one store is told.
+    """Returns the HTTP options of one store's client.
 
     Args:
-        endpoint: Where the store answers; empty for its own address.
-        properties: Of the catalog.
-        store: With what its properties begin: `s3`, `gcs` or `adls`.
+        endpoint: The store's address; empty for the default one.
+        properties: The catalog's properties.
+        store: The prefix of its properties: `s3`, `gcs` or `adls`.
     """
     options: ClientConfig = {"allow_http": endpoint.lower().startswith("http://")}
     for name in ("connect-timeout", "request-timeout"):

@@ -1,4 +1,8 @@
-"""Opens S3, GCS and Azure through obstore, from a catalog's properties in PyIceberg's words."""
+"""Opens S3, GCS and Azure stores through obstore, from a catalog's PyIceberg properties.
+
+`cloud_objects` calls it once per bucket and keeps the stores. Credentials of every kind are chosen
+here, so that a wrong combination is refused before a request is sent.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -34,7 +38,7 @@ _EVERY_TENANT = {
     "client_secret": "adls.client-secret",
     "token": "adls.token",
 }
-"""What speaks for a person or program, in whatever account."""
+"""Credentials of a user or application, valid in every account."""
 
 
 def open_azure(
@@ -44,11 +48,11 @@ def open_azure(
 ) -> AzureStore:
     """Opens the container of `container@account.host`, or of the configured account.
 
-    Key and address of the configured account are not used for another one: its container may
-    have the same name.
+    Key and address of the configured account are not used for another account, because its
+    container may have the same name.
 
     Raises:
-        ValueError: No account is named.
+        ValueError: The location names no account.
     """
     container, _, host = authority.partition("@")
     account, configured = host.partition(".")[0].lower(), properties.get("adls.account-name", "")
@@ -78,14 +82,14 @@ def _address(endpoint: str) -> str:
 
 
 def _other_cloud(host: str) -> str:
-    """Where an account answers that is not in Azure's public cloud: as its own host says."""
+    """Returns the address of an account outside Azure's public cloud, taken from its host."""
     if not host or "." not in host or host.endswith(_SUFFIX):
         return ""
     return f"https://{host.lower().replace('.dfs.', '.blob.')}"
 
 
 def sas_token(properties: Mapping[str, str], host: str) -> str:
-    """The token of one account, as Iceberg names it: `adls.sas-token.` and its host or name."""
+    """Returns the token of one account, by Iceberg's `adls.sas-token.` and its host or name."""
     account = host.partition(".")[0]
     hosts = (host, host.replace(".blob.", ".dfs."), host.replace(".dfs.", ".blob."), account)
     tokens = (properties.get(f"adls.sas-token.{name}", "") for name in hosts)
@@ -105,7 +109,7 @@ def _vended_azure_token(
 
 
 Current = Callable[[], VendedCredentials]
-"""What opens a prefix at this moment."""
+"""Returns the current credentials for a prefix."""
 
 ROLE = ("client.assume-role.arn", "s3.role-arn", "client.role-arn")
 """Properties that name a role: the first is Iceberg's own, the others are PyIceberg's."""
@@ -116,19 +120,19 @@ SECRET = ("s3.secret-access-key", "client.secret-access-key")
 TOKEN = ("s3.session-token", "client.session-token")
 _PROFILES = ("s3.profile-name", "client.profile-name")
 _SIGNERS = ("s3.signer", "s3.remote-signing-enabled")
-_ASKED_ANEW = timedelta(minutes=10)  # boto3 itself renews what it has by then
+_ASKED_ANEW = timedelta(minutes=10)  # boto3 itself has renewed its keys by then
 
 
 def first(properties: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """The first of some properties that says anything; empty where none does."""
+    """Returns the first property that is not empty; empty if there is none."""
     return next((properties[name] for name in names if properties.get(name)), "")
 
 
 def keys_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """The keys that stand in the properties, in obstore's words; none where a role is assumed.
+    """Returns the keys in the properties under obstore's names; none where a role is assumed.
 
     Raises:
-        ValueError: They are half there, contradict a role, or are not used by any client here.
+        ValueError: A half is missing, a role contradicts them, or no client here uses them.
     """
     _refuse_others(properties)
     keys = {
@@ -165,10 +169,10 @@ def _refuse_others(properties: Mapping[str, str]) -> None:
 def provider_of(
     properties: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> "S3CredentialProvider | None":
-    """What fetches keys that obstore does not fetch by itself: those of a role or of a profile.
+    """Returns a provider of keys that obstore cannot fetch: those of a role or of a profile.
 
     Raises:
-        SetupMissing: That needs boto3, which is not installed.
+        SetupMissing: This needs boto3, which is not installed.
         ValueError: The profile has no keys.
     """
     role = first(properties, ROLE)
@@ -205,7 +209,7 @@ def provider_of(
 
 
 def _in_utc(role: "StsCredentialProvider") -> "Callable[[], S3Credential]":
-    """The same keys: boto3 gives their end in a zone that obstore refuses, though it is UTC."""
+    """Converts the expiry to UTC: boto3's zone equals it, but obstore refuses that object."""
 
     def keys() -> "S3Credential":
         assumed = role()
@@ -226,7 +230,7 @@ def _no_boto3(role: str) -> SetupMissing:
 
 
 def vended_keys(current: Current) -> "Callable[[], S3Credential]":
-    """Hands out the keys that a catalog vends, as they are at that moment."""
+    """Returns a provider of the keys that a catalog vends, refreshed on each call."""
 
     def keys() -> "S3Credential":
         vended = current()
@@ -254,11 +258,11 @@ def open_cloud_store(
     Args:
         scheme: `s3`, `gs` or `abfss`.
         authority: The bucket; for Azure `container@account.host`.
-        properties: PyIceberg's; what they leave out comes from the environment.
-        current: Tells what a catalog vends for it at that moment, where one does.
+        properties: PyIceberg's; missing ones come from the environment.
+        current: Returns the credentials that a catalog vends for it; None if it vends none.
 
     Raises:
-        ValueError: The scheme or a property is not supported, or no bucket has such a name.
+        ValueError: The scheme or a property is not supported, or the bucket's name is invalid.
     """
     if scheme in ("s3", "gs", "abfss") and not _AUTHORITY.fullmatch(authority):
         raise ValueError(f"no bucket or container is called {authority!r}")  # obstore would panic
@@ -284,7 +288,7 @@ def _open_s3(bucket: str, properties: Mapping[str, str], current: Current | None
     options = {
         **({} if provider else keys),
         "region": first(properties, REGION),
-        # obstore wants the bucket in the endpoint where it stands in the host's name
+        # obstore needs the bucket in the endpoint if it is part of the host name
         "endpoint": endpoint.replace("://", f"://{bucket}.") if virtual else endpoint,
     }
     return S3Store(

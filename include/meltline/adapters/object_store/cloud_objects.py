@@ -1,9 +1,9 @@
-"""Objects of S3, GCS and Azure, through obstore.
+"""Objects of S3, GCS and Azure, through obstore. `stores` calls it for all remote paths.
 
-Paths come and go as Iceberg writes them: nothing is encoded, decoded or collapsed. A key that
-obstore cannot spell (`a//b`, `.`, `..`) is refused and so its object is kept. PyIceberg's FileIO
-is no way out: it cannot spell `a//b` either, and it cuts a key at `#` or `?`, which was seen to
-reach another object.
+Paths are used exactly as Iceberg writes them: nothing is encoded, decoded or collapsed. A key that
+obstore cannot spell (`a//b`, `.`, `..`) is refused, so its object is kept. PyIceberg's FileIO is
+no alternative. It cannot spell `a//b` either, and it cuts a key at `#` or `?`, which reached
+another object in a test.
 """
 
 import time
@@ -35,29 +35,29 @@ from meltline.ports import DeleteOutcome, ObjectStat, Prefix, StoredObject
 if TYPE_CHECKING:
     from obstore import Attributes, UpdateVersion
 
-_BULK = 250  # keys of one request: each counts as a write, and large requests throttle themselves
-_REQUESTS = 4  # requests that one process sends at a time
+_BULK = 250  # keys per request: each counts as a write, and large requests get throttled
+_REQUESTS = 4  # parallel requests of one process
 _PART = 8 * 1024 * 1024
-_PARTS = 2  # parts of one object on their way at a time
-_UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or nothing is signed
-_GIVE_UP_AFTER = 3  # keys in a row that got no answer: the store is not there
-_PATIENCE = 60.0  # seconds after which nobody asks whether it is there: it does not delete
+_PARTS = 2  # parallel parts of one object
+_UNPROVED_S3 = ("s3.endpoint", "s3.anonymous")  # not Amazon's own, or unsigned requests
+_GIVE_UP_AFTER = 3  # consecutive keys without an answer: the store is down
+_PATIENCE = 60.0  # seconds after which it is not probed again: the batch is given up
 
 STORAGE_CLASS = "s3.write.storage-class"
-"""Iceberg's own property: what is written to S3 is of that class, such as GLACIER_IR (AR-29)."""
+"""Iceberg's own property: the storage class of new objects in S3, such as GLACIER_IR (AR-29)."""
 
-_OPEN = 200  # stores that are held open: with vended credentials each table has its own
+_OPEN = 200  # open stores: with vended credentials each table has one
 
-Batch = list[tuple[str, str]]  # paths of one store, each with its key there
+Batch = list[tuple[str, str]]  # paths of one store, each with its key
 
 
 class Place(NamedTuple):
-    """What is asked through one store.
+    """Identifies one opened store.
 
     Attributes:
-        scheme: The one of its schemes that stands for all.
+        scheme: The canonical one of its schemes.
         authority: The bucket or container.
-        prefix: For what a catalog has vended credentials; empty where none has.
+        prefix: The prefix of vended credentials; empty if none are vended.
     """
 
     scheme: str
@@ -66,13 +66,13 @@ class Place(NamedTuple):
 
 
 class CloudObjects:
-    """The object-store port over every bucket and container that the configured catalogs use.
+    """Implements the object-store port over every bucket that the configured catalogs use.
 
-    Holds only properties, so that executors can be sent one; each process opens its own stores.
+    Holds only properties, so that it can be pickled for executors; each process opens its stores.
     """
 
     def __init__(self, properties: Mapping[str, str], vended: VendedPrefixes | None = None) -> None:
-        """Takes a catalog's properties, such as `s3.endpoint`, and what catalogs have vended."""
+        """Takes a catalog's properties, such as `s3.endpoint`, and vended credentials."""
         self._properties = dict(properties)
         self.vended = vended or VendedPrefixes()
         self._stores: dict[Place, CloudStore] = {}
@@ -116,9 +116,9 @@ class CloudObjects:
             return None
 
     def proves_writes(self, path: str) -> bool:
-        """Amazon's S3 itself verifies what each signed request carries.
+        """Returns True for Amazon's S3, which verifies the content of each signed request.
 
-        Others that speak S3 may sign and not look; GCS and Azure are not asked for it.
+        Other stores with S3's protocol may not verify it; GCS and Azure are not asked to.
         """
         is_s3 = _scheme_of(path) == "s3"
         return is_s3 and not any(self._properties.get(key) for key in _UNPROVED_S3)
@@ -143,8 +143,8 @@ class CloudObjects:
     def write_stream(self, path: str, parts: Iterable[bytes]) -> None:
         """Writes an object from parts. See the port.
 
-        Each request to S3 is signed over the SHA-256 of what it carries, and refused where that
-        arrives otherwise. GCS and Azure are trusted with TLS alone.
+        Each request to S3 is signed over the SHA-256 of its content, and S3 refuses other content.
+        GCS and Azure rely on TLS alone.
         """
         store, key = self._find(path)
         remaining = iter(parts)
@@ -160,7 +160,7 @@ class CloudObjects:
             )
 
     def _attributes(self, path: str) -> "Attributes | None":
-        """What is said of a new object: of S3 its storage class, where one is configured."""
+        """Returns attributes of a new object: the storage class, if one is configured for S3."""
         storage_class = self._properties.get(STORAGE_CLASS, "")
         is_s3 = _scheme_of(path) == "s3"
         return {"Storage-Class": storage_class} if storage_class and is_s3 else None
@@ -179,7 +179,7 @@ class CloudObjects:
                     yield shown(path, meta)
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
-        """Deletes objects in bulk, an outcome per path, in their order."""
+        """Deletes objects in bulk, one result per path, in their order."""
         batches, errors = self._by_place(paths)
         for place, batch in batches.items():
             parts = [batch[start : start + _BULK] for start in range(0, len(batch), _BULK)]
@@ -189,7 +189,7 @@ class CloudObjects:
         return [DeleteOutcome(path, errors[path]) for path in paths]
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
-        """What lies under paths now, by few requests where they lie close together."""
+        """Returns the states of paths, in few requests if the objects lie close together."""
         batches, errors = self._by_place(paths)
         stats = {path: ObjectStat(path, error=error) for path, error in errors.items()}
         for place, batch in batches.items():
@@ -197,7 +197,7 @@ class CloudObjects:
         return [stats[path] for path in paths]
 
     def _by_place(self, paths: Sequence[str]) -> tuple[dict[Place, Batch], dict[str, str]]:
-        """The paths with their keys, by store; and why some have none."""
+        """Groups paths with their keys by store; returns also why some have no key."""
         batches: dict[Place, Batch] = {}
         errors: dict[str, str] = {}
         folders: dict[str, tuple[Batch, str]] = {}  # thousands of objects, few folders
@@ -214,7 +214,7 @@ class CloudObjects:
             else:
                 batch = batches.setdefault(place, [])
                 batch.append((path, key))
-                if folder:  # else the name holds the scheme too
+                if folder:  # else the name includes the scheme
                     folders[folder] = batch, key.removesuffix(name)
         return batches, errors
 
@@ -223,7 +223,7 @@ class CloudObjects:
         return self._open(place), key
 
     def _spot(self, path: str) -> tuple[Place, str]:
-        """In which store an object lies, open by now, and its key there."""
+        """Returns the store of an object, which is open then, and the object's key in it."""
         self.store_of(path)
         key, place = split_location(path).path.removeprefix("/"), self._place_of(path)
         if not _can_spell(key, place.scheme):
@@ -231,10 +231,10 @@ class CloudObjects:
         return place, key
 
     def store_of(self, path: str) -> CloudStore:
-        """The store of a location.
+        """Returns the store of a location.
 
         Raises:
-            StoreRefused: There is none, or none can be opened; the path is named.
+            StoreRefused: There is none, or it cannot be opened; names the path.
         """
         with refusing("open the store of", path):
             return self._open(self._place_of(path))
@@ -244,11 +244,11 @@ class CloudObjects:
         return Place(_scheme_of(path), authority, self.vended.prefix_of(path))
 
     def _open(self, place: Place) -> CloudStore:
-        """The store of a place; the one that was asked longest ago is closed for too many."""
+        """Returns an open store; if too many are open, closes the least recently used one."""
         current, properties = None, self._properties
         if place.prefix:
             current = partial(self.vended.current, place.prefix)
-            properties = {**properties, **current().properties}  # raises where it has ended
+            properties = {**properties, **current().properties}  # raises if they have expired
         with self._guard:
             store = self._stores.pop(place, None)
             if store is None:
@@ -260,7 +260,7 @@ class CloudObjects:
 
 
 def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The same parts: inside its runtime, where obstore asks for them, no read of its may begin."""
+    """Yields the parts from another thread: obstore's runtime allows no read of its own inside."""
     with ThreadPoolExecutor(1) as elsewhere:
         while (part := elsewhere.submit(next, parts, None).result()) is not None:
             yield part
@@ -272,7 +272,7 @@ def _from_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
 def _swap(store: CloudStore, key: str, content: bytes, expected: bytes | None) -> bool:
     """Writes an object by one conditional request. See `ObjectWriter.swap`.
 
-    A store that offers no conditional writes is read before and after an ordinary one.
+    If the store has no conditional writes, the object is read before and after an ordinary write.
     """
     try:
         answer = obstore.get(store, key)
@@ -298,7 +298,7 @@ def _swap(store: CloudStore, key: str, content: bytes, expected: bytes | None) -
 
 
 def _offers_none(error: Exception) -> bool:
-    """Whether a store, or its client, knows no conditional writes."""
+    """Returns whether a store, or its client, has no conditional writes."""
     return isinstance(error, NotImplementedError) or "NotImplemented" in str(error)
 
 
@@ -311,9 +311,9 @@ def _scheme_of(path: str) -> str:
 
 
 def _can_spell(key: str, scheme: str) -> bool:
-    r"""Whether the store gets this very key: no part empty, `.` or `..`, no control character.
+    r"""Returns whether the store gets this key unchanged: no part is empty, `.` or `..`.
 
-    Azure takes `a\b` for `a/b`, which is another blob.
+    Control characters are refused too. Azure reads `a\b` as `a/b`, which is another blob.
     """
     if scheme == "abfss" and "\\" in key:
         return False
@@ -334,7 +334,7 @@ def _unspellable(path: str) -> StoreRefused:
 
 
 def _delete_bulk(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Deletes one batch at once, and where that fails key by key; an error or "" per path."""
+    """Deletes a batch at once, key by key if that fails; returns an error or "" per path."""
     try:
         obstore.delete(store, [key for _, key in batch])
     except (BaseError, OSError, ValueError):
@@ -364,7 +364,7 @@ def _delete_singly(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[
 
 
 def _answers(store: CloudStore, key: str) -> bool:
-    """Whether the store says anything at all; else a batch would wait for every key's retries."""
+    """Returns whether the store responds; if not, the retries of every key would add up."""
     try:
         obstore.head(store, key)
     except (FileNotFoundError, PermissionDeniedError, UnauthenticatedError):

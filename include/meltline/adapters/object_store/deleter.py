@@ -1,4 +1,8 @@
-"""Bulk deletes by this process, at the configured rate (decision 021)."""
+"""Bulk deletes by this process, at the configured rate (decision 021).
+
+A purge calls it. Each file is compared with its recorded departure right before its delete, so
+that a new object at the same path is kept.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,15 +14,15 @@ from meltline.domain.deletion.departed import DepartedObject
 from meltline.domain.deletion.withheld import Why
 from meltline.ports import DeleteOutcome, ObjectStat
 
-_LOOKED_AT = 1_000  # keys of one look, whose deletes follow: what a page of a listing shows
-_SHARE_OF_A_SECOND = 8  # at a set rate, how many portions a second's keys are sent in
+_LOOKED_AT = 1_000  # keys of one check before deletes: a page of a listing
+_SHARE_OF_A_SECOND = 8  # portions per second at a limited rate
 _NO_ANSWER = "the store did not answer for each file"
 
-_LookedAt = dict[str, DeleteOutcome | None]  # by path; None is what is to be deleted
+_LookedAt = dict[str, DeleteOutcome | None]  # by path; None is a file to delete
 
 
 class PurgedStore(Protocol):
-    """What is looked at and deleted from: see `ObjectReader` and `ObjectRemover`."""
+    """The part of a store that it needs: see `ObjectReader` and `ObjectRemover`."""
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]: ...
 
@@ -26,7 +30,7 @@ class PurgedStore(Protocol):
 
 
 class StoreDeleter:
-    """The port `Deleter` over the object-store port: it looks, and deletes right after."""
+    """Implements `Deleter` over the object store: checks each file, and deletes right after."""
 
     def __init__(
         self,
@@ -35,10 +39,10 @@ class StoreDeleter:
         seconds: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Takes the store, what tells which paths may not go and why, a clock, and a wait.
+        """Takes the store, a function that returns refused paths with reasons, a clock, and a wait.
 
-        What tells that need not look for links: none is deleted here. The clock only goes forward;
-        what waits does so for some seconds.
+        The function need not check for links: none is deleted here. The clock is monotonic, and
+        the wait takes seconds.
         """
         self._store = store
         self._refused = refused
@@ -48,12 +52,12 @@ class StoreDeleter:
     def delete(
         self, files: Sequence[DepartedObject], keys_per_second: int
     ) -> Sequence[DeleteOutcome]:
-        """Deletes what is still as it departed, and returns an outcome for each.
+        """Deletes the files that are unchanged since their departure; returns a result for each.
 
-        While some are deleted, the next ones are looked at; together they are at most as many as
-        are deleted within a second: what comes in between is not seen. Where the store has answered
-        for fewer or more than were asked for, none of these counts as deleted. What is gone already
-        is not asked for again.
+        While some files are deleted, the next ones are checked. Both portions together are at most
+        the deletes of one second, because a change between check and delete is not seen. If the
+        store answers for fewer or more files than were asked for, none of them counts as deleted.
+        A file that is already gone is not deleted again.
         """
         pace = Pace(keys_per_second, self._seconds, self._wait)
         most = max(1, min(_LOOKED_AT, keys_per_second // _SHARE_OF_A_SECOND))
@@ -67,7 +71,7 @@ class StoreDeleter:
         return outcomes
 
     def _look(self, files: Sequence[DepartedObject]) -> _LookedAt:
-        """What came of each file without deleting it; None for those that are to be deleted."""
+        """Returns the result of each file that must not be deleted; None for the others."""
         paths = [file.path for file in files]
         stats = self._store.stats(paths)
         if [stat.path for stat in stats] != paths:
@@ -77,7 +81,7 @@ class StoreDeleter:
         return outcomes | {p: DeleteOutcome(p, _keep_reason(why)) for p, why in refused.items()}
 
     def _delete(self, outcomes: _LookedAt, pace: Pace, most: int) -> Mapping[str, DeleteOutcome]:
-        """Deletes what is free, `most` of it at a time."""
+        """Deletes the files that passed the check, `most` at a time."""
         free = [path for path, outcome in outcomes.items() if outcome is None]
         for at in range(0, len(free), most):
             portion = free[at : at + most]
@@ -93,7 +97,7 @@ def _one_ahead(
     look: Callable[[Sequence[DepartedObject]], _LookedAt],
     shares: Sequence[Sequence[DepartedObject]],
 ) -> Iterator[_LookedAt]:
-    """The looks in their order. Each but the first begins as the one before it is handed over."""
+    """Yields the checks in order. Each but the first starts when the one before is yielded."""
     with ThreadPoolExecutor(1) as elsewhere:
         ahead: Future[_LookedAt] | None = None
         for share in shares:
@@ -106,7 +110,7 @@ def _one_ahead(
 
 
 def _judged(file: DepartedObject, stat: ObjectStat) -> DeleteOutcome | None:
-    """What is known of a file without deleting it; None where it is to be deleted."""
+    """Returns why a file must not be deleted; None if it may be."""
     if stat.error:
         return DeleteOutcome(file.path, stat.error)
     if stat.is_link:

@@ -1,4 +1,7 @@
-"""Object stores that also list one folder: how the listing of a large place is cut into parts."""
+"""Lists single folders of any store, so that a large listing can be split among workers.
+
+A sweep calls it. It is apart from `ObjectStores`, because nothing else lists level by level.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -15,23 +18,23 @@ from meltline.ports import FolderReader, Level, StoredObject
 
 
 class FolderLister(FolderReader, Protocol):
-    """Lists folders, level by level or whole. Must be picklable."""
+    """Lists folders, one level or all. Must be picklable."""
 
     def measures(self, folder: str) -> bool:
-        """Whether a listing there shows sizes and times at no further cost."""
+        """Returns whether a listing there includes sizes and times at no further cost."""
         ...
 
     def measure(self, path: str) -> StoredObject | None:
-        """A file that was listed by its name alone; None when it is gone since."""
+        """Measures a file that was listed by name only; None if it is gone since."""
         ...
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Everything under a folder: see `ObjectReader`."""
+        """Yields every object under a folder: see `ObjectReader`."""
         ...
 
 
 class FolderStores:
-    """The port `FolderLister` over every store that the configured catalogs use."""
+    """Implements `FolderLister` over every store that the configured catalogs use."""
 
     def __init__(
         self,
@@ -39,16 +42,16 @@ class FolderStores:
         pace: Pace | None = None,
         vended: VendedPrefixes | None = None,
     ) -> None:
-        """Takes what `ObjectStores` takes."""
+        """Takes the arguments of `ObjectStores`."""
         self._pace = pace or Pace()
         self._stores = ObjectStores(properties, self._pace, vended)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Everything under a folder."""
+        """Yields every object under a folder."""
         return self._stores.list(prefix)
 
     def level(self, folder: str) -> Level:
-        """What lies right in a folder; one that is not there is empty."""
+        """Returns the direct children of a folder; a missing one is empty."""
         base = folder.rstrip("/") + "/"
         self._pace.wait()
         if not self.measures(base):
@@ -65,9 +68,9 @@ class FolderStores:
         )
 
     def measures(self, folder: str) -> bool:
-        """Whether a listing there shows sizes and times at no further cost: not on a disk."""
+        """Returns whether a listing there includes sizes and times: not on a local disk."""
         return split_location(folder).scheme != "file"
 
     def measure(self, path: str) -> StoredObject | None:
-        """A file that was listed by its name alone; None when it is gone since."""
+        """Measures a file that was listed by name only; None if it is gone since."""
         return self._stores.local.measure(path)

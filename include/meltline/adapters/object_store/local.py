@@ -1,8 +1,8 @@
 """Files of the local file system, spelled exactly as Iceberg wrote their paths.
 
-The standard library rather than obstore's local store, because of what that one was seen to do:
-it neither lists nor opens a name that ends in `#` and digits, it takes a trailing `|` for a
-folder, and one link loop or odd name anywhere makes a whole listing fail.
+The standard library replaces obstore's local store, which failed in tests: it neither lists nor
+opens a name that ends in `#` and digits, it takes a trailing `|` for a folder, and one link loop
+or unusual name makes a whole listing fail.
 """
 
 import errno
@@ -33,22 +33,22 @@ _log = logging.getLogger(__name__)
 _PART = 4 * 1024 * 1024
 _THREADS = 8
 _NO_FILE = "it is no regular file"
-_A_FEW_NAMES = 8  # of a folder: they are asked for by name
-_SHOWN = 4  # names that a listing shows while one is asked for by name
-_FEW = 200  # files that one thread deletes before others have started
+_A_FEW_NAMES = 8  # of one folder: checked one by one
+_SHOWN = 4  # names of a listing that cost as much as one check
+_FEW = 200  # files that one thread handles before others have started
 
 Answer = TypeVar("Answer", ObjectStat, DeleteOutcome)
 
 
 class LocalFiles:
-    """The object-store port over local files: `/x`, `file:/x`, `file:///x`."""
+    """Implements the object-store port over local files: `/x`, `file:/x`, `file:///x`."""
 
     def read(self, path: str) -> bytes:
-        """The whole file.
+        """Returns the whole file.
 
         Raises:
-            FileNotFoundError: It is not there.
-            StoreRefused: Any other reason.
+            FileNotFoundError: There is no such file.
+            StoreRefused: It cannot be read for another reason.
         """
         try:
             with open_regular(_local_name(path)) as file:
@@ -61,7 +61,7 @@ class LocalFiles:
             raise _refused("read", path, error) from error
 
     def read_prefix(self, path: str, length: int) -> Prefix:
-        """The first bytes of a file, and its size. Raises as `read` does."""
+        """Returns the first bytes of a file, and its size. Raises as `read` does."""
         try:
             with open_regular(_local_name(path)) as file:
                 return Prefix(file.read(length), os.fstat(file.fileno()).st_size)
@@ -71,7 +71,7 @@ class LocalFiles:
             raise _refused("read", path, error) from error
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """A part of a file; less where it ends before. Raises as `read` does."""
+        """Returns a part of a file; less if the file ends before. Raises as `read` does."""
         try:
             with open_regular(_local_name(path)) as file:
                 file.seek(start)
@@ -82,7 +82,7 @@ class LocalFiles:
             raise _refused("read", path, error) from error
 
     def size(self, path: str) -> int | None:
-        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        """Returns its length in bytes, None if there is none. Raises StoreRefused otherwise."""
         try:
             status = os.stat(_local_name(path))  # noqa: PTH116 - many
         except (FileNotFoundError, NotADirectoryError):
@@ -94,23 +94,23 @@ class LocalFiles:
         return status.st_size
 
     def proves_writes(self, path: str) -> bool:
-        """A file that was written from parts has been read again."""
+        """Returns True: every file that was written from parts has been read again."""
         return True
 
     def write(self, path: str, content: bytes) -> datetime:
-        """Writes a file in one step, so that nobody reads half of it; returns its time."""
+        """Writes a file in one step, so that no reader sees half of it; returns its time."""
         target = self._written(path, lambda file: file.write(content))
         return _time(os.stat(target))  # noqa: PTH116
 
     def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
-        """Writes a file if it holds what is expected. See the port."""
+        """Replaces a file if it has the expected content. See the port."""
         try:
             return swap_file(_changeable_name(path), content, expected)
         except (OSError, ValueError) as error:
             raise _refused("write", path, error) from error
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """The file in parts. Raises as `read` does."""
+        """Yields the file in parts. Raises as `read` does."""
         try:
             with open_regular(_local_name(path)) as file:
                 while part := file.read(_PART):
@@ -137,9 +137,9 @@ class LocalFiles:
         return target
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every file under a folder, at any depth, the hidden ones too.
+        """Yields every file under a folder, at any depth, including hidden ones.
 
-        Links are passed over: what they lead to has another name, by which it may be needed.
+        Links are skipped: their targets have other names, by which they may be referenced.
         """
         folders = [prefix.rstrip("/") + "/"]
         while folders:
@@ -148,12 +148,12 @@ class LocalFiles:
                 if node.is_dir(follow_symlinks=False):
                     folders.append(f"{spelled}{node.name}/")
                 elif node.is_file(follow_symlinks=False):
-                    with suppress(FileNotFoundError):  # gone since it was listed
+                    with suppress(FileNotFoundError):  # deleted since the listing
                         status = node.stat(follow_symlinks=False)
                         yield StoredObject(spelled + node.name, status.st_size, _time(status))
 
     def names(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The names of the files and of the folders right in a folder; nothing is measured."""
+        """Returns the names of the files and of the folders in a folder, without measuring them."""
         files: list[str] = []
         folders: list[str] = []
         for node in _entries(folder):
@@ -164,7 +164,7 @@ class LocalFiles:
         return files, folders
 
     def measure(self, path: str) -> StoredObject | None:
-        """A file as a listing would show it; None when it would not."""
+        """Returns a file as a listing would; None if a listing would not show it."""
         try:
             status = os.lstat(_local_name(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -175,16 +175,16 @@ class LocalFiles:
         return StoredObject(path, status.st_size, _time(status)) if is_file else None
 
     def real_path(self, path: str) -> str:
-        """The path without links, as far as it is there."""
+        """Returns the path with links resolved, as far as it exists."""
         try:
             return f"file://{os.path.realpath(_local_name(path))}"
         except (OSError, ValueError) as error:
             raise _refused("resolve", path, error) from error
 
     def identity(self, path: str) -> str:
-        """The number of its inode; the path itself where nothing is there.
+        """Returns the number of its inode; the path itself if it does not exist.
 
-        Without the device: one folder, mounted twice over a network, may have two.
+        Without the device, because one folder, mounted twice over a network, may have two.
         """
         try:
             return f"inode {os.stat(split_location(path).path).st_ino}"  # noqa: PTH116 - many
@@ -196,7 +196,7 @@ class LocalFiles:
             raise _refused("resolve", path, error) from error
 
     def is_link(self, path: str) -> bool:
-        """Whether it is a symbolic link. What is not there, or cannot be, is none."""
+        """Returns whether it is a symbolic link; False if it does not or cannot exist."""
         try:
             return stat.S_ISLNK(os.lstat(split_location(path).path).st_mode)
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -207,10 +207,10 @@ class LocalFiles:
             raise _refused("resolve", path, error) from error
 
     def links_among(self, paths: Sequence[str]) -> Iterator[str]:
-        """Those of some names, all of one folder, that are symbolic links.
+        """Yields the paths, all of one folder, that are symbolic links.
 
-        A listing tells of many names at once. One that shows mostly others is given up; what it has
-        not shown, or not by this spelling, is asked for by name.
+        A listing covers many names at once. One that shows mostly other names is stopped, and names
+        that it has not shown, or not in this spelling, are checked one by one.
         """
         unseen = {path.rpartition("/")[2]: path for path in paths}
         if len(unseen) > _A_FEW_NAMES:
@@ -225,14 +225,14 @@ class LocalFiles:
         yield from filter(self.is_link, unseen.values())
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
-        """Deletes files, each with Hadoop's checksum file beside it, an outcome per path.
+        """Deletes files, each with Hadoop's checksum file beside it; one result per path.
 
-        Several at a time: a disk that has not seen a folder lately answers late.
+        Several at a time, because a disk answers slowly for a folder it has not read lately.
         """
         return _in_shares(_delete, paths)
 
     def stats(self, paths: Sequence[str]) -> Sequence[ObjectStat]:
-        """What lies under many paths now; of a link, the link."""
+        """Returns the states of many paths; for a link, of the link itself."""
         return _in_shares(_stat, paths)
 
 
@@ -267,7 +267,7 @@ def _delete(path: str) -> DeleteOutcome:
         folder, _, name = file.rpartition("/")
         _unlink(file)
         side = f"{folder}/.{name}.crc"
-        if os.access(side, os.F_OK, follow_symlinks=False):  # most have none: to ask is cheaper
+        if os.access(side, os.F_OK, follow_symlinks=False):  # most have none: checking is cheaper
             _unlink(side)
     except (OSError, ValueError, StoreRefused) as error:
         return DeleteOutcome(path, str(error))
@@ -275,7 +275,7 @@ def _delete(path: str) -> DeleteOutcome:
 
 
 def _unlink(file: str) -> None:
-    """Deletes a file if it is there. Text, not paths: objects of them cost as much as the deed."""
+    """Deletes a file if it exists. Takes text: building a Path costs as much as the delete."""
     try:
         os.unlink(file)  # noqa: PTH108
     except (FileNotFoundError, NotADirectoryError):
@@ -283,7 +283,7 @@ def _unlink(file: str) -> None:
 
 
 def _entries(spelled: str) -> list[os.DirEntry[str]]:
-    """What lies in a folder, without names that no path can spell."""
+    """Returns the entries of a folder, without names that no path can spell."""
     try:
         with os.scandir(_local(spelled)) as scan:
             entries = list(scan)
@@ -298,10 +298,10 @@ def _entries(spelled: str) -> list[os.DirEntry[str]]:
 
 
 def open_regular(file: str) -> BinaryIO:
-    """Opens a file to read it; what is none, such as a pipe, is not waited for.
+    """Opens a regular file for reading; does not wait for others, such as a pipe.
 
     Raises:
-        OSError: It is no regular file, or cannot be opened.
+        OSError: It is not a regular file, or cannot be opened.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -333,7 +333,7 @@ def _local_name(path: str) -> str:
 
 
 def _changeable_name(path: str) -> str:
-    """A path that may be written or deleted: through `..` a link leads to another file."""
+    """Returns a path that may be written or deleted; with `..` a link leads to another file."""
     file = _local_name(path)
     if ".." in file.split("/") or path.endswith("/"):
         raise StoreRefused(

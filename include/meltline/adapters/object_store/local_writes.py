@@ -1,4 +1,7 @@
-"""Writing local files: each is whole, read again and on disk before it gets its name."""
+"""Crash-safe writes of local files: complete, read again and synced before they get their name.
+
+`local` calls it, and the archive batches many files through `Together`.
+"""
 
 import ctypes
 import fcntl
@@ -17,32 +20,31 @@ import xxhash
 _PART = 4 * 1024 * 1024
 _MOUNTS = Path("/proc/self/mountinfo")
 _SYNCED_WHOLE = frozenset(("ext4", "xfs"))
-"""File systems of which `syncfs` is known to do for all files what `fsync` does for one."""
-_TELLS_ERRORS = (5, 8)  # the first Linux whose `syncfs` says that a write came to nothing
+"""File systems whose `syncfs` is known to do for all files what `fsync` does for one."""
+_TELLS_ERRORS = (5, 8)  # the first Linux whose `syncfs` reports a failed write
 
 Fill = Callable[[BinaryIO], object]
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A file that is whole and has no name yet."""
+    """A complete file that has no final name yet."""
 
-    path: str  # as it was asked for
+    path: str  # as requested
     unfinished: str
     target: str
 
 
 class Together:
-    """Local files that go to disk at once, and get their names then.
+    """Local files that are synced together, and get their names then.
 
-    To sync each costs several times what it costs to write a small one. Where the file system
-    cannot be synced as a whole, or would not say that it failed, each is synced alone after all.
-    May be used by several threads until it is settled; left unsettled, it takes away what has no
-    name.
+    Syncing each small file costs several times what writing it costs. If the file system cannot
+    be synced as a whole, or would not report a failure, each file is synced alone. Several threads
+    may use one until it is settled. Files that were not settled are deleted.
 
     Args:
-        sync: Has the file system of an open file write all to disk, or raises OSError.
-        devices: Those of which that is trusted.
+        sync: Makes the file system of an open file write everything to disk, or raises OSError.
+        devices: The devices on which this is reliable.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class Together:
         self._sync = sync or _sync_whole
         self._drafts: list[_Draft] = []
         self._folders: dict[str, bool] = {}
-        self._devices: dict[int, int] = {}  # each with a descriptor that is older than the files
+        self._devices: dict[int, int] = {}  # each with a descriptor opened before the files
         self._joint = _synced_whole() if devices is None else devices
         self._guard = Lock()
 
@@ -69,7 +71,7 @@ class Together:
             os.close(descriptor)
 
     def takes(self, folder: str) -> bool:
-        """Whether files of a folder can wait for each other. To be asked before one is written."""
+        """Returns whether files of a folder can be synced together. Call it before writing one."""
         if folder not in self._folders:
             with self._guard:
                 device = os.stat(folder).st_dev  # noqa: PTH116
@@ -80,14 +82,14 @@ class Together:
         return self._folders[folder]
 
     def add(self, path: str, unfinished: str, target: str) -> None:
-        """Takes a file that is whole."""
+        """Adds a complete file."""
         self._drafts.append(_Draft(path, unfinished, target))
 
     def settle(self) -> Mapping[str, str]:
         """Syncs, names the files, and syncs their names.
 
         Returns:
-            Why files have no name, by the path that was asked for.
+            Why files have no name, by the requested path.
         """
         drafts, self._drafts = self._drafts, []
         failures = self._synced(drafts)
@@ -111,13 +113,13 @@ class Together:
 
 
 def write_whole(path: str, target: str, fill: Fill, together: Together | None = None) -> None:
-    """Writes a file under a name of its own, and renames it when it is whole and on disk.
+    """Writes a file under a temporary name, and renames it when it is complete and on disk.
 
     Args:
-        path: As it was asked for.
-        target: The file's name.
-        fill: Writes what it holds.
-        together: Those that it is synced and named with; None is alone, and now.
+        path: The requested path.
+        target: The file's final name.
+        fill: Writes the content.
+        together: The batch that it is synced and named with; None syncs and names it now.
 
     Raises:
         OSError: It cannot be written.
@@ -143,7 +145,7 @@ def write_whole(path: str, target: str, fill: Fill, together: Together | None = 
 
 
 def swap_file(file: str, content: bytes, expected: bytes | None) -> bool:
-    """Writes a local file while nobody else can. See `ObjectWriter.swap`.
+    """Replaces a local file's content under a lock. See `ObjectWriter.swap`.
 
     Raises:
         OSError: It could not be read or written.
@@ -159,7 +161,7 @@ def swap_file(file: str, content: bytes, expected: bytes | None) -> bool:
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Holds a lock file. It stays: who took it away could take one that somebody else holds."""
+    """Holds a lock file. The file is kept: deleting it could delete one that another run holds."""
     with Path(name).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -175,7 +177,7 @@ def pour(file: BinaryIO, parts: Iterable[bytes]) -> str:
 
 
 def require_same(file: BinaryIO, expected: str) -> None:
-    """Reads a file that was just written, and holds it against the digest of what was sent."""
+    """Reads a file that was just written, and compares it with the digest of what was sent."""
     file.flush()
     file.seek(0)
     digest = xxhash.xxh3_128()
@@ -191,7 +193,7 @@ def _take_away(unfinished: str) -> None:
 
 
 def _synced_whole() -> frozenset[int]:
-    """The devices of file systems that can be synced at once; none where nobody can tell."""
+    """Returns the devices of file systems that can be synced at once; empty if that is unknown."""
     try:
         release = tuple(int(number) for number in os.uname().release.split(".")[:2])
         mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
@@ -209,7 +211,7 @@ def _device(number: str) -> int:
 
 
 def _sync_whole(descriptor: int) -> None:
-    """Has a file system write to disk all that it holds. Raises OSError."""
+    """Makes a file system write everything to disk. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

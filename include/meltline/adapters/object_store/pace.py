@@ -1,4 +1,7 @@
-"""How fast requests are sent to a store, whoever sends them: one limiter (decision 033)."""
+"""Rate limiter for requests to a store: one for all callers (decision 033).
+
+Stores, deleter and archive share it, so that together they stay below the configured rate.
+"""
 
 import time
 from collections.abc import Callable
@@ -6,15 +9,15 @@ from threading import Lock
 
 
 class Pace:
-    """Lets so many operations pass in a second. Turns that nobody took are not saved up.
+    """Limits the operations per second. Unused turns are not saved up.
 
     Args:
-        per_second: How many; 0 for no limit.
-        seconds: A clock that only goes on.
-        sleep: Waits for so many seconds.
+        per_second: The limit; 0 for none.
+        seconds: A monotonic clock.
+        sleep: Waits for some seconds.
 
     Attributes:
-        workers: So many processes work side by side; what is sent to one of them takes its share.
+        workers: The number of parallel processes; a pickled copy gets its share of the rate.
     """
 
     workers: int = 1
@@ -31,22 +34,22 @@ class Pace:
         self._guard = Lock()
 
     def __reduce__(self) -> tuple[type["Pace"], tuple[float]]:
-        return Pace, (self._per_second / self.workers,)  # with a clock of its own
+        return Pace, (self._per_second / self.workers,)  # with its own clock
 
     def shared(self, parts: int) -> "Pace":
-        """The pace of each of some that work at once."""
+        """Returns a limiter for one of several parallel parts, with its share of the rate."""
         return Pace(self._per_second / parts, self._seconds, self._sleep)
 
     def wait(self, operations: int = 1) -> None:
-        """Waits until so many operations may be sent together."""
+        """Waits until a number of operations may be sent together."""
         if delay := self.delay(self._seconds(), operations):
             self._sleep(delay)
 
     def delay(self, now: float, operations: int = 1) -> float:
-        """Takes the turns of operations, and says for how many seconds they have to wait.
+        """Reserves turns for operations, and returns how many seconds they have to wait.
 
         Args:
-            now: Seconds on a clock that only goes on.
+            now: Seconds on a monotonic clock.
             operations: How many are sent together.
         """
         if not self._per_second:

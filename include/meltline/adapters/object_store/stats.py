@@ -1,9 +1,9 @@
-"""Sizes and times of many objects of a cloud store, by few requests where they lie close together.
+"""Sizes and times of many cloud objects, in few requests where the objects lie close together.
 
-A page of a listing shows a thousand objects and costs about as much, in time and in money, as
-some dozens of requests for single ones. So a folder is listed where enough of what is asked for
-lies on each page, from the first such key on. The listing only ever says what is there: whatever
-it has not shown, for whatever reason, is asked for by name.
+A purge and an archive run call it. A page of a listing shows a thousand objects and costs about as
+much, in time and in money, as some dozens of requests for single objects. So a folder is listed if
+each page has enough of the wanted objects, starting at the first of them. The listing only proves
+that an object exists: an object that it has not shown is requested by name.
 """
 
 from bisect import bisect_right
@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # obstore keeps this name in its stubs alone
     from obstore import ObjectMeta
 
 _PAGE = 1000
-_PER_PAGE = 25  # objects asked for on a page of a listing that make it worth its while
+_PER_PAGE = 25  # wanted objects on a page that pay for the listing
 _REQUESTS = 16  # requests at a time
 _NO_ANSWER = "not asked for: the store did not answer for the objects before"
 
 
 def stats_of(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, ObjectStat]:
-    """What lies under each path of a store; given with the key that it has there."""
+    """Returns the state of each path of a store; each is given with its key there."""
     folders: dict[str, dict[str, str]] = {}
     for path, key in batch:
         folders.setdefault(key.rpartition("/")[0], {})[key] = path
@@ -42,14 +42,14 @@ def stats_of(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str, O
 
 
 def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[str, ObjectStat]:
-    """Those of a folder's objects that a listing shows before it is not worth its while any more.
+    """Returns a folder's objects from a listing, until the listing is not worth its cost.
 
-    Each page is asked for anew, from the next of the objects on: what lies between them is passed
-    over, and some stores refuse to go on with a listing that did not begin at the beginning.
+    Each page is requested separately, starting at the next wanted object. So the objects between
+    are skipped. Some stores also refuse to continue a listing that did not start at the beginning.
 
     Args:
-        store: Lists by name, as all of them do; where one does not, less is shown.
-        folder: Where all of them lie.
+        store: A store that lists by name, as all do; if one does not, fewer objects are found.
+        folder: The folder of all objects.
         paths: By key.
     """
     keys = sorted(paths)
@@ -59,7 +59,7 @@ def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[st
         try:
             page = _page(store, folder, keys[at][:-1])
         except (BaseError, OSError, ValueError):
-            break  # who may not list may still ask for each
+            break  # a user who may not list may still request each
         for meta in page:
             if path := paths.get(meta["path"]):
                 stats[path] = ObjectStat(path, shown(path, meta))
@@ -71,7 +71,7 @@ def _listed(store: CloudStore, folder: str, paths: Mapping[str, str]) -> dict[st
 
 
 def _page(store: CloudStore, folder: str, after: str) -> "Sequence[ObjectMeta]":
-    """The first objects of a folder, at any depth, whose keys come after that text."""
+    """Returns the first objects of a folder, at any depth, whose keys come after a text."""
     pages = obstore.list(store, f"{folder}/" if folder else None, offset=after, chunk_size=_PAGE)
     return next(iter(pages), ())
 
@@ -83,12 +83,12 @@ def _asked_for(store: CloudStore, batch: Sequence[tuple[str, str]]) -> dict[str,
             answers = list(pool.map(partial(_stat, store), batch[at : at + _REQUESTS]))
             stats |= {stat.path: stat for stat, _ in answers}
             if not any(answered for _, answered in answers):
-                break  # each of the rest would wait for its retries
+                break  # each remaining one would wait for its retries
     return {path: stats.get(path, ObjectStat(path, error=_NO_ANSWER)) for path, _ in batch}
 
 
 def _stat(store: CloudStore, keyed: tuple[str, str]) -> tuple[ObjectStat, bool]:
-    """What lies under a path, and whether the store has answered at all."""
+    """Returns the state of a path, and whether the store has answered at all."""
     path, key = keyed
     try:
         meta = obstore.head(store, key)
@@ -101,7 +101,7 @@ def _stat(store: CloudStore, keyed: tuple[str, str]) -> tuple[ObjectStat, bool]:
 
 
 def shown(path: str, meta: "ObjectMeta") -> StoredObject:
-    """An object as its store shows it."""
+    """Converts an object's metadata from its store."""
     is_numbered = path.startswith(("gs:", "gcs:"))  # every object of GCS has a generation
     return StoredObject(
         path,
@@ -113,5 +113,5 @@ def shown(path: str, meta: "ObjectMeta") -> StoredObject:
 
 
 def _quoted(etag: str) -> str:
-    """As a header has it: Azure's listings leave the quotes out, and it is one version still."""
+    """Adds the quotes of an ETag header, which Azure's listings omit for the same version."""
     return etag if not etag or etag.endswith('"') else f'"{etag}"'

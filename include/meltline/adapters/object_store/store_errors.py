@@ -1,4 +1,7 @@
-"""What a store's client says went wrong, told by kind: no keys, keys that have ended, the rest."""
+"""Classifies errors of a store's client: no credentials, expired credentials, no bucket, others.
+
+All modules that send requests through obstore use it, so that an error names its next step.
+"""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ _NO_KEYS = re.compile(
     r"169\.254\.1\d+\.2|169\.254\.169\.254|/latest/(?:api/token|meta-data)|/computeMetadata/|"
     r"/metadata/identity|NoCredentials"
 )
-"""Where a client asks for the keys of the machine once nobody has given it others."""
+"""Addresses where a client requests the machine's credentials if it was given no others."""
 _ENDED = re.compile(
     r"ExpiredToken|RequestExpired|TokenRefreshRequired|InvalidAuthenticationInfo|"
     r"Signature not valid in the specified time frame|invalid_grant|token.{0,20}expired",
@@ -26,17 +29,17 @@ _KEYS = {
     "GCS": ("gcs.oauth2.token", "GOOGLE_APPLICATION_CREDENTIALS"),
     "MicrosoftAzure": ("adls.account-key or adls.sas-token", "AZURE_STORAGE_KEY"),
 }
-"""What gives a store its keys: in the configuration, and in the environment."""
+"""The settings of a store's keys: in the configuration, and in the environment."""
 
 
 class _StoreErrorKind(NamedTuple):
-    """What kind of trouble an error is.
+    """The kind of an error.
 
     Attributes:
-        error: The class that is raised for it.
-        reason: What was found, without secrets.
-        expected: What would have been right.
-        next: What a person can do.
+        error: The class to raise.
+        reason: The problem, without secrets.
+        expected: The expected condition.
+        next: The operator's next step.
     """
 
     error: type[StoreRefused]
@@ -73,23 +76,23 @@ def _kind_of(error: Exception) -> _StoreErrorKind:
 
 
 def _words_of(error: Exception) -> str:
-    """What the client said, without the queries of addresses: signatures stand there."""
+    """Returns the client's message without the queries of addresses, which contain signatures."""
     message = str(error).partition("\n\nDebug source")[0]
     return discreet(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", message))[:500]
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, in one sentence without secrets."""
+    """Returns the reason in one sentence, without secrets."""
     return _kind_of(error).reason
 
 
 @contextmanager
 def refusing(action: str, path: str) -> Iterator[None]:
-    """Raises what a client raises as an error of ours; `action` and `path` say what was tried.
+    """Converts a client's error to one of ours; `action` and `path` name the attempt.
 
     Raises:
-        FileNotFoundError: It is not there.
-        StoreRefused: Any other reason.
+        FileNotFoundError: There is no such object.
+        StoreRefused: The store failed otherwise.
     """
     try:
         yield
@@ -103,4 +106,4 @@ def refusing(action: str, path: str) -> Iterator[None]:
             expected=kind.expected,
             found=kind.reason,
             next=kind.next,
-        ) from None  # the client's own words may hold a signed address
+        ) from None  # the client's message may contain a signed address

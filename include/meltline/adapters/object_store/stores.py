@@ -1,4 +1,8 @@
-"""The object store: local files, and objects of S3, GCS and Azure."""
+"""The object store of all configured catalogs: local files, and objects of S3, GCS and Azure.
+
+`wiring` builds it for every port of `ports/stores`. It dispatches by path and limits the rate;
+`local` and `cloud_objects` do the work.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -18,10 +22,10 @@ _PAGE = 1000  # keys that one request lists or deletes
 
 
 class ObjectStores:
-    """The object-store port over every store that the configured catalogs use.
+    """Implements the object-store port over every store that the configured catalogs use.
 
-    A path says which of the two stores is asked. Can be sent to executors. Requests wait for their
-    turn (AR-37).
+    The path decides between local files and cloud objects. Picklable for executors. Requests wait
+    for the rate limiter (AR-37).
 
     Attributes:
         local: Files of this machine.
@@ -34,18 +38,18 @@ class ObjectStores:
         pace: Pace | None = None,
         vended: VendedPrefixes | None = None,
     ) -> None:
-        """Takes a catalog's properties in PyIceberg's words, a pace, and what catalogs vend."""
+        """Takes a catalog's PyIceberg properties, a rate limiter, and vended credentials."""
         self.local = LocalFiles()
         self.cloud = CloudObjects(properties, vended)
         self._pace = pace or Pace()
 
     @property
     def vended(self) -> VendedPrefixes:
-        """Where a catalog that vends credentials notes them."""
+        """The credentials that catalogs vend; REST catalogs add theirs."""
         return self.cloud.vended
 
     def unpaced(self) -> "ObjectStores":
-        """The same stores, for who counts the requests itself."""
+        """Returns the same stores without a limit, for a caller that counts requests itself."""
         same = copy(self)
         same._pace = Pace()
         return same
@@ -58,24 +62,24 @@ class ObjectStores:
         return self.local if _is_local(path) else self.cloud
 
     def read(self, path: str) -> bytes:
-        """The whole object.
+        """Returns the whole object.
 
         Raises:
-            FileNotFoundError: It is not there.
-            StoreRefused: Any other reason.
+            FileNotFoundError: There is no such object.
+            StoreRefused: The store failed otherwise.
         """
         return self._of(path).read(path)
 
     def read_prefix(self, path: str, length: int) -> Prefix:
-        """The first bytes of an object, and its size. Raises as `read` does."""
+        """Returns the first bytes of an object, and its size. Raises as `read` does."""
         return self._of(path).read_prefix(path, length)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """A part of an object; less, or StoreRefused, where it ends before. Raises as `read`."""
+        """Returns a part of an object; less, or StoreRefused, if it ends. Raises as `read`."""
         return self._of(path).read_range(path, start, length)
 
     def size(self, path: str) -> int | None:
-        """Its length in bytes, None when it is not there. Raises StoreRefused otherwise."""
+        """Returns its length in bytes, None if there is none. Raises StoreRefused otherwise."""
         return self._of(path).size(path)
 
     def measure(self, path: str) -> StoredObject | None:
@@ -85,11 +89,11 @@ class ObjectStores:
         return (self.local if _is_local(path) else self.cloud).proves_writes(path)
 
     def write(self, path: str, content: bytes) -> datetime:
-        """Writes an object and returns when the store says it was written."""
+        """Writes an object and returns the store's time of the write."""
         return self._of(path).write(path, content)
 
     def swap(self, path: str, content: bytes, expected: bytes | None) -> bool:
-        """Writes an object if it holds what is expected. See the port."""
+        """Replaces an object if it has the expected content. See the port."""
         return self._of(path).swap(path, content, expected)
 
     def stream(self, path: str) -> Iterator[bytes]:
@@ -117,10 +121,10 @@ class ObjectStores:
         return self.local.links_among(paths) if paths and _is_local(paths[0]) else ()
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object under a folder, at any depth. A folder that is not there is empty.
+        """Yields every object under a folder, at any depth. A missing folder is empty.
 
         Raises:
-            StoreRefused: Any of it cannot be listed, or has a name that cannot be spelled.
+            StoreRefused: A part cannot be listed, or has a name that cannot be spelled.
         """
         for number, stored in enumerate(self._of(prefix).list(prefix), 1):
             yield stored
@@ -128,9 +132,9 @@ class ObjectStores:
                 self._pace.wait()
 
     def delete(self, paths: Sequence[str]) -> Sequence[DeleteOutcome]:
-        """Deletes objects in bulk, an outcome per path, in their order.
+        """Deletes objects in bulk, one result per path, in their order.
 
-        An object that is gone already counts as done.
+        An object that is already gone counts as deleted.
         """
         self._pace.wait(-(-len(paths) // _PAGE))
         return _answers(paths, self.local.delete, self.cloud.delete)
@@ -145,7 +149,7 @@ def _answers(
     local: Callable[[Sequence[str]], Sequence[Answer]],
     cloud: Callable[[Sequence[str]], Sequence[Answer]],
 ) -> Sequence[Answer]:
-    """What both stores answer, each asked once for each of its paths."""
+    """Merges the results of both stores; each is called once with its own paths."""
     each = dict.fromkeys(paths)
     by_path: dict[str, Answer] = {}
     for answer in local([path for path in each if _is_local(path)]):

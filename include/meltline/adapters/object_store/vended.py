@@ -1,4 +1,7 @@
-"""Credentials that REST catalogs vend: read from their answers, kept by prefix, renewed in time."""
+"""Vended credentials of REST catalogs: parsed from responses, cached by prefix, renewed in time.
+
+REST catalogs add what they receive; the object stores look up the longest prefix of a path.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,17 +24,17 @@ _ENDS = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _ENDS_SAS = "adls.sas-token-expires-at-ms."
 _PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 _MARGIN = timedelta(minutes=5)
-"""How long before their end credentials are renewed."""
+"""How long before their expiry credentials are renewed."""
 
 
 def vended(response: Mapping[str, Any]) -> list[VendedCredentials]:
-    """What a `loadTable`, `createTable` or `registerTable` answer vends, by location.
+    """Returns the credentials in a `loadTable`, `createTable` or `registerTable` response.
 
-    A prefix such as `s3` in `storage-credentials` speaks of this table alone, so it becomes the
-    table's own places.
+    A prefix such as `s3` in `storage-credentials` applies to this table alone, so the table's own
+    locations replace it.
 
     Args:
-        response: The answer as JSON: `metadata`, `config`, `storage-credentials`.
+        response: The response as JSON: `metadata`, `config`, `storage-credentials`.
     """
     config = _of_stores(response.get("config"))
     places = list(_places(response))
@@ -52,7 +55,7 @@ def _of_stores(config: Any) -> dict[str, str]:
 
 
 def _places(response: Mapping[str, Any]) -> Iterator[str]:
-    """Where a table's files lie: its location, and where its properties send them."""
+    """Yields the locations of a table's files: its own, and those that its properties set."""
     metadata = response.get("metadata") or {}
     properties = metadata.get("properties") or {}
     places = [metadata.get("location"), *(properties.get(key) for key in _PLACES)]
@@ -62,9 +65,9 @@ def _places(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _confined(prefix: str, places: Sequence[str]) -> Iterator[str]:
-    """A prefix of the answer as locations: itself, or the table's places that it covers."""
+    """Yields a response's prefix as locations: itself, or the table's locations under it."""
     scheme, _, bucket = prefix.partition("://")
-    if not bucket.strip("/"):  # `s3`, `s3:` or `s3://`: every place of that scheme
+    if not bucket.strip("/"):  # `s3`, `s3:` or `s3://`: every location with the scheme
         root = claim_prefix(f"{scheme.rstrip(':')}://x").partition("x")[0]
         yield from (place for place in places if place.startswith(root))
         return
@@ -78,7 +81,7 @@ def _credentials(prefix: str, properties: Mapping[str, str]) -> VendedCredential
 
 
 def _end_of(properties: Mapping[str, str]) -> datetime | None:
-    """The first end that is named; what is no number names none."""
+    """Returns the earliest expiry; a value that is not a number is ignored."""
     ends = [
         datetime.fromtimestamp(int(text) / 1000, UTC)
         for key, text in properties.items()
@@ -92,13 +95,13 @@ def _now() -> datetime:
 
 
 class VendedPrefixes:
-    """Which credentials open what, by the longest prefix; renewed before they end.
+    """Cached credentials by prefix; the longest prefix applies, and they are renewed in time.
 
-    Can be sent to executors where those who vend can.
+    Picklable for executors if the vendors are.
     """
 
     def __init__(self, now: Callable[[], datetime] = _now) -> None:
-        """Takes the wall clock: no simulated one, since the store looks at its own."""
+        """Takes the real clock, not a simulated one, because the store compares with its own."""
         self._now = now
         self._vended: dict[str, tuple[VendedCredentials, CredentialVendor]] = {}
         self._guard = Lock()
@@ -113,13 +116,13 @@ class VendedPrefixes:
         self.__dict__ |= {**state, "_guard": Lock()}
 
     def note(self, vended: Iterable[VendedCredentials], vendor: CredentialVendor) -> None:
-        """Takes in what a catalog has vended, and whom to ask when it ends."""
+        """Adds credentials that a catalog has vended, and the vendor that renews them."""
         with self._guard:
             by_prefix = {claim_prefix(each.prefix): (each, vendor) for each in vended}
             self._vended = {**self._vended, **by_prefix} if by_prefix else self._vended
 
     def prefix_of(self, path: str) -> str:
-        """The longest prefix for which something was vended; empty where nothing was."""
+        """Returns the longest prefix with vended credentials; empty if there is none."""
         if not (vended := self._vended):
             return ""
         at = claim_prefix(path)
@@ -130,10 +133,10 @@ class VendedPrefixes:
         return at
 
     def current(self, prefix: str) -> VendedCredentials:
-        """What opens a prefix now: renewed if it ends soon.
+        """Returns the current credentials for a prefix, renewed if they expire soon.
 
         Raises:
-            MeltlineError: It has ended, and is not renewed.
+            MeltlineError: They have expired and could not be renewed.
         """
         vended, vendor = self._vended[prefix]
         if not self._ends_within(_MARGIN, vended):
