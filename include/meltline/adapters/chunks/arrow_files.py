@@ -1,4 +1,7 @@
-"""Data files of an Arrow table, by partition. PyIceberg alone cannot cut rows by time."""
+"""Writes an Arrow table as data files of each partition, and appends them to a branch.
+
+`guarded_writer` calls it. PyIceberg itself cannot partition rows by every transform of time here.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -37,7 +40,7 @@ def append_to_branch(table: Table, rows: pa.Table, branch: str) -> None:
 
 
 def _fitting(table: Table, rows: pa.Table) -> pa.Table:
-    """The rows under the table's own columns and types; what they lack is null."""
+    """Returns the rows under the table's columns and types; missing columns are null."""
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     if foreign := sorted(set(rows.column_names) - set(schema.names)):
         raise ValueError(f"{table.name()} has no columns {', '.join(foreign)}")
@@ -77,7 +80,7 @@ def _partitions(table: Table, rows: pa.Table) -> Iterator[tuple[PartitionKey, pa
 
 
 def _transformed(table: Table, field: Any, rows: pa.Table) -> pa.Array:
-    """The partition field's value for each row; each value of the column is transformed once."""
+    """Returns the partition field's value of each row; transforms each distinct value once."""
     source = table.schema().find_field(field.source_id)
     column = rows.column(str(table.schema().find_column_name(field.source_id)))
     if isinstance(source.field_type, DateType):

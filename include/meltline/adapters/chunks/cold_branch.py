@@ -1,4 +1,8 @@
-"""A branch of a cold table on which one pass writes, until all of it is published at once."""
+"""A scratch branch of a cold table: a pass writes to it, and then publishes it in one commit.
+
+The replicator and the rollup engine share it. It checks the chain of metadata files, so that a
+commit by another writer stops the pass.
+"""
 
 import contextlib
 import json
@@ -25,17 +29,17 @@ BRANCH = "meltline_pass"
 
 
 class MovedOn(Exception):
-    """Somebody else has changed the cold table since the pass began."""
+    """Another writer has changed the cold table since the pass began."""
 
 
 @dataclass(frozen=True)
 class RowRemoval:
-    """Data files that leave.
+    """Data files to remove.
 
     Attributes:
         paths: All of them.
-        ranges: Times that they have, by which Iceberg finds them quickly; empty where unknown.
-        summary: What the commit says of itself.
+        ranges: Their times, by which Iceberg finds them quickly; empty if unknown.
+        summary: Summary properties of the commit.
     """
 
     paths: Collection[str]
@@ -45,10 +49,10 @@ class RowRemoval:
 
 
 class ColdBranch:
-    """Follows the table's metadata from commit to commit: each must be made from the one before.
+    """Follows the table's metadata from commit to commit: each must succeed the one before.
 
-    The branch begins at main's head with the first commit to it, as Iceberg does by itself; so it
-    does in a table without a snapshot.
+    The first commit to the branch starts it at main's head, as Iceberg does by default; likewise
+    in a table without a snapshot.
     """
 
     def __init__(self, tables: PinnedTables, name: TableName, base: str) -> None:
@@ -63,15 +67,15 @@ class ColdBranch:
 
     @property
     def head(self) -> int | None:
-        """The branch's newest snapshot, else main's; None of a table that has none."""
+        """The branch's newest snapshot, else main's; None for a table without one."""
         return self._ref(BRANCH) or self._main
 
     def open(self) -> None:
-        """Loads the table; drops the branch that a killed pass has left.
+        """Loads the table; drops the branch of a pass that was killed.
 
         Raises:
-            MovedOn: It is not as the pass was decided on.
-            SyncRefused: Somebody deletes rows in it.
+            MovedOn: Its metadata is not the file on which the pass was decided.
+            SyncRefused: Another writer deletes rows in it.
         """
         self.table = self._tables.load(self._name)
         if self._metadata().metadataFileLocation() != self._location:
@@ -83,16 +87,16 @@ class ColdBranch:
             self._commit(self._builder().removeRef(BRANCH))
 
     def appended(self, before: int | None) -> int:
-        """Takes up the commit that Spark has made on the branch, and says how many rows it added.
+        """Adopts Spark's commit on the branch, and returns how many rows it added.
 
-        One that has added nothing is taken back: a pass after a compaction leaves no snapshot.
+        A commit without rows is reverted, so that a pass after a compaction leaves no snapshot.
 
         Args:
-            before: The branch's head before it.
+            before: The branch's head before the commit.
 
         Raises:
             MovedOn: Another commit came between.
-            SyncRefused: There is none: the session has writes staged.
+            SyncRefused: There is no commit, because the session stages its writes.
         """
         self._advance()
         if self._ref(MAIN) != self._main:
@@ -113,11 +117,11 @@ class ColdBranch:
         return int(summary.get("added-records") or 0)
 
     def remove(self, removal: RowRemoval) -> None:
-        """Commits to the branch that some data files leave.
+        """Commits the removal of data files to the branch.
 
         Raises:
             MovedOn: Another commit came between.
-            SyncRefused: They are not all there.
+            SyncRefused: Some files are missing.
         """
         files = self._files(removal)
         sets = "org.apache.iceberg.util"
@@ -130,14 +134,14 @@ class ColdBranch:
         self._advance()
 
     def publish(self, properties: Mapping[str, str]) -> str:
-        """Sets main to the branch's head, and the properties, in one compare-and-set.
+        """Sets main to the branch's head, and the properties, in one compare-and-swap.
 
         Returns:
             The new metadata file.
 
         Raises:
             MovedOn: Another commit came between.
-            MeltlineError: Nobody knows what became of it.
+            MeltlineError: The outcome is unknown.
         """
         try:
             self._commit(self._published(properties))
@@ -162,7 +166,7 @@ class ColdBranch:
         return builder.setProperties(words)
 
     def abandon(self) -> None:
-        """Drops the branch, where that can be done; else the next pass does it."""
+        """Drops the branch if possible; otherwise the next pass does it."""
         if not self._is_ours:
             return
         with contextlib.suppress(*ENGINE_FAILURES, MovedOn):
@@ -171,7 +175,7 @@ class ColdBranch:
             if self._ref(BRANCH) is not None:
                 self._commit(self._builder().removeRef(BRANCH))
 
-    # --- the line of commits ---------------------------------------------------------------------
+    # --- the chain of commits --------------------------------------------------------------------
 
     def _commit(self, builder: Any) -> None:
         operations = self.table.operations()
@@ -184,7 +188,7 @@ class ColdBranch:
         self._advance()
 
     def _advance(self) -> None:
-        """Takes up what the last commit made, if it was made from what stood there before."""
+        """Adopts the metadata of the last commit, if its predecessor is the metadata known here."""
         self.table.refresh()
         metadata = self._metadata()
         location = str(metadata.metadataFileLocation())
@@ -228,7 +232,7 @@ class ColdBranch:
         )
 
     def _files(self, removal: RowRemoval) -> Any:
-        """Iceberg's own objects of the files: by these it opens no manifest that has none."""
+        """Returns Iceberg's own objects of the files, which spare it the manifests without them."""
         expected = set(removal.paths)
         for ranges in (removal.ranges, None):
             files, paths = self._live(removal.layout, ranges)

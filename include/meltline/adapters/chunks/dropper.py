@@ -1,7 +1,8 @@
-"""Drops chunks by Iceberg's own overwrite of files, which validates anew at each of its retries.
+"""Drops chunks by Iceberg's overwrite of files, which validates again on each of its retries.
 
-`DeleteFiles` would only look whether the files are there: a row delete that comes late would be
-lost with them, and a row that comes late would stand alone in a chunk that is called dropped.
+`app/chunks` calls it after a gate has passed. `DeleteFiles` would only check that the files exist.
+A concurrent row delete would be lost with them, and a concurrent row would remain alone in a chunk
+that counts as dropped.
 """
 
 import json
@@ -31,16 +32,16 @@ _DELETE = "org.apache.iceberg.DeleteFile"
 
 
 class _Conflict(Exception):
-    """The table does not allow the drop; says why."""
+    """The reason why the table does not allow the drop."""
 
 
 @dataclass(frozen=True)
 class _Leaving:
-    """Iceberg's own objects of what goes; the lists may be long, so they stay in the JVM.
+    """Iceberg's own objects of the files to remove, kept in the JVM because the lists may be long.
 
     Attributes:
         files: Data files.
-        deletes: The delete files that are about these alone; one may stand there several times.
+        deletes: Delete files that apply to these alone; one may occur several times.
     """
 
     files: Any
@@ -48,7 +49,7 @@ class _Leaving:
 
 
 class JvmChunkDropper:
-    """The port `ChunkDropper`, for every catalog that Spark can open."""
+    """Implements `ChunkDropper` for every catalog that Spark can open."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
         self._tables = PinnedTables(spark, catalogs)
@@ -59,8 +60,8 @@ class JvmChunkDropper:
         """Removes exactly these files in one commit. See the port.
 
         Raises:
-            MeltlineError: It failed, and not by a conflict; or nobody knows its fate: then
-                the catalog decides what became of it, since the plan's id is in the summary.
+            MeltlineError: It failed without a conflict, or its outcome is unknown. The next run
+                finds out, since the plan's id is in the snapshot's summary.
         """
         is_committing = False
         try:
@@ -88,20 +89,20 @@ class JvmChunkDropper:
             raise _Conflict(f"main does not descend from snapshot {base}, on which the gate judged")
 
     def _filter(self, table: Any, request: DropRequest) -> Any:
-        """The chunks' ranges on the column, as it is called now."""
+        """Returns the chunks' ranges as a filter on the column, under its current name."""
         column = table.schema().findColumnName(request.layout.column.field_id)
         if column is None:
             raise _Conflict(f"the column {request.layout.column.name} is not there any more")
         ranges = _ranges(request.layout, request.chunks)
-        # As JSON all of it goes in one round trip, and values fit the column as literals do.
+        # As JSON the whole filter takes one round trip, and its values fit the column as literals.
         return self._java("org.apache.iceberg.expressions.ExpressionParser").fromJson(
             json.dumps(iceberg_filter(request.layout, str(column), ranges))
         )
 
     def _leaving(self, table: Any, within: Any, request: DropRequest) -> _Leaving:
         lists = self._lists
-        # A plain scan of the snapshot would take the columns that it was written with, and fail
-        # where the column has another name by now.
+        # A plain scan of the snapshot would use the schema that it was written with, and fail
+        # if the column was renamed since.
         base = self._tables.pinned(table, request.base_snapshot)
         tasks = lists.taken(base.newScan().filter(within).planFiles())
         files = lists.each(tasks, _TASK, "file")
@@ -111,11 +112,11 @@ class JvmChunkDropper:
         return _Leaving(files, self._deletes(tasks, files, request.files))
 
     def _deletes(self, tasks: Any, files: Any, paths: frozenset[str]) -> Any:
-        """The delete files that are about these data files alone.
+        """Returns the delete files that apply to these data files alone.
 
-        They name one of them, or are of a partition that lies in the chunks as a whole, which the
-        scan says by leaving nothing to ask of its rows. All others may reach other chunks: they
-        stay, as they would after any delete of whole files.
+        Each either names one of them, or belongs to a partition that lies completely in the
+        chunks: there the scan has no residual filter. All others may apply to other chunks. They
+        stay, as after any delete of whole files.
         """
         lists = self._lists
         whole = lists.texts(lists.each(tasks, "org.apache.iceberg.ContentScanTask", "residual"))

@@ -1,4 +1,8 @@
-"""Which files a snapshot has, and which it added and removed, with the chunks they lie in."""
+"""Reads from manifests which files a snapshot has, added and removed, and each file's times.
+
+Observation and `app/chunks` call it to assign files to chunks. It is apart from the index's reader,
+because it also decodes partitions and column statistics. Starts no JVM.
+"""
 
 import copy
 import json
@@ -31,7 +35,7 @@ from meltline.ports import ObjectReader
 
 _DELETED_PATH = 2147483546
 """The field id of a position delete's file path, reserved by the spec."""
-_FIRST_PARTITION_FIELD = 1000  # from here on format 1 numbered them, and did not write it down
+_FIRST_PARTITION_FIELD = 1000  # format 1 numbered them from here, without writing the ids
 _STATISTICS = ("null_value_counts", "lower_bounds", "upper_bounds")
 _OF_TIME = frozenset(("hour", "day", "month", "year", "identity"))
 _MORE_FIELDS: Kinds = {
@@ -46,27 +50,27 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChunkEntry:
-    """A file, and what the manifest says became of it."""
+    """A file, and its status in the manifest."""
 
     status: EntryStatus
     file: ChunkFile
 
 
 def chunk_entries(manifest: ManifestFile, content: bytes, column: TimeColumn) -> list[ChunkEntry]:
-    """All entries of a manifest, after its length and counts agreed with its list entry.
+    """Returns all entries of a manifest after its length and counts agreed with its list entry.
 
     Args:
-        manifest: As the list names it: entries inherit from it.
+        manifest: As the list describes it: entries inherit from it.
         content: Its bytes.
-        column: Tells a row's time.
+        column: The column of times.
 
     Raises:
-        MetadataUnreadable: It does not follow the spec, or is not what its list says.
+        MetadataUnreadable: It does not follow the spec, or contradicts its list.
     """
     require_length(manifest, len(content))
     try:
         entries = _entries(manifest, AvroFile.read(content), column)
-    except Exception as error:  # noise raises anything
+    except Exception as error:  # random bytes raise anything
         raise unreadable(manifest.path, "a manifest", error) from error
     require_counts(manifest, (entry.status for entry in entries))
     return entries
@@ -74,13 +78,13 @@ def chunk_entries(manifest: ManifestFile, content: bytes, column: TimeColumn) ->
 
 def _entries(manifest: ManifestFile, file: AvroFile, column: TimeColumn) -> list[ChunkEntry]:
     clock = FileClock(column, _partitioning(file, column))
-    # Statistics are most of a manifest: they are decoded only where something hangs on them.
+    # Statistics are most of a manifest: they are decoded only if they are needed.
     by_statistics = manifest.is_deletes or not clock.by.fields
     rows = decoded_rows(file, _with_statistics if by_statistics else _without_statistics)
     return [_entry(manifest, clock, row) for row in rows]
 
 
-# --- what is decoded ------------------------------------------------------------------------------
+# --- projections of the Avro schema --------------------------------------------------------------
 
 
 def _without_statistics(schema: Any) -> Any:
@@ -101,16 +105,16 @@ def _projection(schema: Any, of_file: Kinds) -> Any:
     return projection
 
 
-# --- where a file's times are ---------------------------------------------------------------------
+# --- times of a file -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How one manifest's files are partitioned by the column of times.
+    """The partitioning of one manifest's files by the column of times.
 
     Attributes:
-        fields: Fields of the partition record, and the transform that made each.
-        as_now: Whether the column had the kind that it has now, when the manifest was written.
+        fields: Fields of the partition record, with their transforms.
+        as_now: Whether the column had its current kind when the manifest was written.
     """
 
     spec_id: int
@@ -120,14 +124,14 @@ class Partitioning:
 
 @dataclass(frozen=True)
 class FileClock:
-    """Tells the times of one manifest's files, each partition's once."""
+    """Computes the times of one manifest's files, once for each partition."""
 
     column: TimeColumn
     by: Partitioning
     _told: dict[tuple[Any, ...], Times] = field(default_factory=dict)
 
     def times(self, file: Row, kind: FileKind) -> Times:
-        """When its rows are, or may be those that it deletes."""
+        """Returns the times of its rows, or of the rows that it may delete."""
         if self.by.fields:
             values = tuple(file["partition"][name] for name, _ in self.by.fields)
             if values not in self._told:
@@ -148,7 +152,7 @@ class FileClock:
         if not ranges:
             return EVERYWHERE
         common = TimeRange(max(r.start for r in ranges), min(r.end for r in ranges))
-        # Fields that contradict one another tell nothing.
+        # Fields that contradict one another prove nothing.
         return Times(common) if common.start < common.end else EVERYWHERE
 
     def _of_statistics(self, file: Row) -> Times:
@@ -160,7 +164,7 @@ class FileClock:
 
 
 def _of_column(file: Row, statistic: str, field_id: int) -> Any:
-    """What a statistic says of a column; None where it says nothing."""
+    """Returns a column's value in a statistic; None if it has none."""
     pairs = file.get(statistic) or ()
     return next((pair["value"] for pair in pairs if pair["key"] == field_id), None)
 
@@ -197,16 +201,16 @@ def _kind_of(type: object) -> object:
 
 
 def _partition_names(schema: Any) -> Mapping[int | str, str]:
-    """The partition record's fields by field id: Avro writes some letters of names otherwise.
+    """Maps field ids to the names of the partition record: Avro escapes some letters of names.
 
-    One that has no id is there by its name.
+    A field without an id is keyed by its name.
     """
     (file,) = (f["type"] for f in schema["fields"] if f["name"] == "data_file")
     (partition,) = (f["type"] for f in file["fields"] if f["name"] == "partition")
     return {f.get("field-id", f["name"]): f["name"] for f in partition["fields"]}
 
 
-# --- an entry -------------------------------------------------------------------------------------
+# --- entries -------------------------------------------------------------------------------------
 
 
 def _entry(manifest: ManifestFile, clock: FileClock, row: Row) -> ChunkEntry:
@@ -238,7 +242,7 @@ def _snapshot_id(manifest: ManifestFile, row: Row) -> int:
 
 
 def _sequence_number(manifest: ManifestFile, row: Row, status: EntryStatus) -> int:
-    """The data sequence number. Only what is added inherits it; format 1 has none."""
+    """Returns the data sequence number. Only added files inherit it; format 1 has none."""
     number: int | None = row.get("sequence_number")
     if number is not None:
         return number
@@ -250,7 +254,7 @@ def _sequence_number(manifest: ManifestFile, row: Row, status: EntryStatus) -> i
 
 
 def _referenced(file: Row, kind: FileKind) -> str:
-    """The one data file that deletes are about; empty where they may be about several."""
+    """Returns the one data file that deletes apply to; empty if there may be several."""
     if kind not in (FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR):
         return ""
     if written := file.get("referenced_data_file"):
@@ -260,22 +264,22 @@ def _referenced(file: Row, kind: FileKind) -> str:
 
 
 class AvroChunkFiles:
-    """The port `ChunkFileReader` over an object store.
+    """Implements `ChunkFileReader` over an object store.
 
     Args:
-        store: Where the table lies: that of hot or that of cold.
+        store: The table's object store: that of hot or that of cold.
     """
 
     def __init__(self, store: ObjectReader) -> None:
         self._store = store
 
     def live(self, snapshot: Snapshot, layout: ChunkLayout) -> Sequence[ChunkFile]:
-        """Every data and delete file of a snapshot. Raises MetadataUnreadable."""
+        """Returns every data and delete file of a snapshot. Raises MetadataUnreadable."""
         entries = self._entries(self._manifests(snapshot), layout)
         return [entry.file for entry in entries if entry.status in _LIVE]
 
     def change(self, snapshot: Snapshot, layout: ChunkLayout, place: int) -> SnapshotChange:
-        """What a snapshot added and removed, by the manifests that it wrote."""
+        """Returns what a snapshot added and removed, from the manifests that it wrote."""
         own = snapshot.snapshot_id
         manifests = [
             manifest
@@ -297,7 +301,7 @@ class AvroChunkFiles:
         return change
 
     def _manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        if not snapshot.manifest_list:  # the oldest form of format 1 counts nothing
+        if not snapshot.manifest_list:  # the oldest form of format 1 has no counts
             return [ManifestFile(path, 0) for path in snapshot.inline_manifests]
         content = self._read(snapshot.manifest_list, "a manifest list")
         return read_manifest_list(snapshot.manifest_list, content)
@@ -324,7 +328,7 @@ _CHANGED = frozenset((EntryStatus.ADDED, EntryStatus.DELETED))
 
 
 def _may_have(manifest: ManifestFile, statuses: Iterable[EntryStatus]) -> bool:
-    """Whether it has entries of some status, or nobody counted them."""
+    """Returns whether it may have entries of some status: counted, or never counted."""
     counts = {
         EntryStatus.ADDED: manifest.added_files,
         EntryStatus.EXISTING: manifest.existing_files,
@@ -334,9 +338,9 @@ def _may_have(manifest: ManifestFile, statuses: Iterable[EntryStatus]) -> bool:
 
 
 def _require_explained(snapshot: Snapshot, change: SnapshotChange) -> None:
-    """Refuses a change that is not what its snapshot says of itself.
+    """Refuses a change that contradicts its snapshot's summary.
 
-    One file may be added or removed twice by one snapshot, which writers count as one or as two.
+    A snapshot may add or remove a file twice, which some writers count once and some twice.
     """
     for total, files in (
         ("added-data-files", change.added),

@@ -1,8 +1,8 @@
-"""Appends that land on main only where nobody else has committed meanwhile (LT-30).
+"""Appends rows to main only if no other commit came first (LT-30).
 
-The rows are written to a branch of their own first. Then main is set to it by a compare-and-set:
-an append of Spark or of PyIceberg would try again behind a drop that came between, and put its rows
-into a chunk that is gone.
+`app/chunks` calls it for writes to tables with dropped chunks. The rows are written to a scratch
+branch first, and a compare-and-swap sets main to it. A plain append of Spark or PyIceberg would
+retry after a concurrent drop, and put its rows into a chunk that is gone.
 """
 
 from collections import Counter
@@ -33,23 +33,23 @@ from meltline.domain.iceberg.table_metadata import MAIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DAY_MS = 24 * 3600 * 1000  # so long stays a branch whose writer was killed
+_DAY_MS = 24 * 3600 * 1000  # maximum age of a branch whose writer was killed
 _TRIES = 4
 _SPARK_TYPES = {"timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "long": "BIGINT"}
 
 
 class SparkGuardedWriter:
-    """The port `GuardedWriter` for DataFrames."""
+    """Implements `GuardedWriter` for DataFrames."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
-        """Takes a session of this process, and what its catalogs stand for."""
+        """Takes a session of this process, and the configuration of its catalogs."""
         self._tables = PinnedTables(spark, catalogs)
         self._catalogs = catalogs
 
     def late(
         self, rows: DataFrame, layout: ChunkLayout, dropped: Collection[str]
     ) -> Mapping[str, int]:
-        """How many of them lie in dropped chunks: one job, with the types that they will have."""
+        """Counts rows in dropped chunks in one job, with the types that they will have."""
         column = layout.column
         numbers = ordinals(layout.unit, dropped)
         if not numbers or column.name.lower() not in map(str.lower, rows.columns):
@@ -67,11 +67,11 @@ class SparkGuardedWriter:
         expected_head: int | None,
         accept: Callable[[int], None] | None = None,
     ) -> bool:
-        """Appends them by a branch. See the port.
+        """Appends rows by a branch. See the port.
 
         Raises:
-            MeltlineError: Nobody knows whether main was set; the table tells.
-            PySparkException: The rows do not fit the table, or could not be made.
+            MeltlineError: It is unknown whether main was set; the table's history shows it.
+            PySparkException: The rows do not fit the table, or could not be computed.
         """
         loaded = self._tables.load(table)
         if _head(loaded) != expected_head:
@@ -113,7 +113,7 @@ class SparkGuardedWriter:
         return False
 
     def _remove(self, table: Any, branch: str) -> None:
-        """Takes the branch away where it still is; else its age ends it."""
+        """Removes the branch if it still exists; otherwise its maximum age ends it."""
         with suppress(*ENGINE_FAILURES):
             table.refresh()
             if table.operations().current().ref(branch) is not None:
@@ -121,13 +121,13 @@ class SparkGuardedWriter:
 
 
 class ArrowGuardedWriter:
-    """The port `GuardedWriter` for Arrow tables, through PyIceberg. Starts no JVM."""
+    """Implements `GuardedWriter` for Arrow tables, through PyIceberg. Starts no JVM."""
 
     def __init__(self, catalogs: Mapping[str, CatalogConfig]) -> None:
         self._catalogs = catalogs
 
     def late(self, rows: Any, layout: ChunkLayout, dropped: Collection[str]) -> Mapping[str, int]:
-        """How many of them lie in dropped chunks: each value is looked at once."""
+        """Counts rows in dropped chunks; checks each distinct value once."""
         column = layout.column
         if column.name not in rows.column_names:
             return {}
@@ -146,10 +146,10 @@ class ArrowGuardedWriter:
         expected_head: int | None,
         accept: Callable[[int], None] | None = None,
     ) -> bool:
-        """Appends them by a branch. See the port.
+        """Appends rows by a branch. See the port.
 
         Raises:
-            MeltlineError: Nobody knows whether main was set; the table tells.
+            MeltlineError: It is unknown whether main was set; the table's history shows it.
             ValueError: The rows do not fit the table.
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415 - starts slowly
@@ -161,7 +161,7 @@ class ArrowGuardedWriter:
         try:
             if _arrow_head(loaded) != expected_head:
                 return False
-            if expected_head is None:  # nothing can have been dropped from a table without a past
+            if expected_head is None:  # no chunk of an empty table was ever dropped
                 append_to_branch(loaded, rows, MAIN)
                 return True
             refs = loaded.manage_snapshots()
@@ -186,18 +186,18 @@ class ArrowGuardedWriter:
                 return False
             snapshot_id = table.metadata.refs[branch].snapshot_id
             try:
-                # It requires that main is where it was when the table was refreshed.
+                # It requires that main has not moved since the table was refreshed.
                 refs = table.manage_snapshots().set_current_snapshot(snapshot_id=snapshot_id)
                 refs.remove_branch(branch).commit()
                 return True
             except CommitFailedException:
                 continue
-            except Exception as failure:  # whatever a catalog's client raises
+            except Exception as failure:  # any error of a catalog's client
                 raise _unknown(name, type(failure).__name__) from failure
         return False
 
     def _remove(self, table: Any, branch: str) -> None:
-        with suppress(Exception):  # whatever a catalog's client raises: the branch ends by its age
+        with suppress(Exception):  # any error of a catalog's client: the branch ends by its age
             table.refresh()
             if branch in table.metadata.refs:
                 table.manage_snapshots().remove_branch(branch).commit()
@@ -218,7 +218,7 @@ class ArrowGuardedWriter:
 
 
 def _counted(column: Any, layout: ChunkLayout) -> "Iterator[tuple[object, int]]":
-    """The column's values with how often each stands there; instants are cut off to chunks."""
+    """Yields the column's distinct values with counts; instants are truncated to chunks."""
     import pyarrow as pa  # noqa: PLC0415 - starts slowly
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -263,7 +263,7 @@ def _unknown(table: TableName, found: str) -> MeltlineError:
 def writer_of(
     rows: Any, catalogs: Mapping[str, CatalogConfig]
 ) -> SparkGuardedWriter | ArrowGuardedWriter:
-    """What writes rows of that kind: a DataFrame in its own session, all else as an Arrow table."""
+    """Returns the writer for some rows: Spark's for a DataFrame, else the one for Arrow tables."""
     if isinstance(rows, DataFrame):
         return SparkGuardedWriter(rows.sparkSession, catalogs)
     return ArrowGuardedWriter(catalogs)

@@ -1,7 +1,7 @@
-"""Spark SQL that says in which chunk a value lies, and which values some chunks have.
+"""Spark SQL expressions of chunks: the chunk of a value, and predicates for the values of chunks.
 
-All of it is UTC, whatever the session's time zone: instants are counted from 1970, and times
-without a zone are taken as they are.
+All adapters of chunks share them. They always use UTC, whatever the session's time zone: instants
+are counted from 1970, and times without a zone are used unchanged.
 """
 
 import re
@@ -23,7 +23,7 @@ _LAST = datetime.max.replace(tzinfo=EPOCH.tzinfo)
 
 
 def ordinal(unit: Unit, moment: datetime) -> int:
-    """The number of the chunk in which a moment lies, as Iceberg's transforms count from 1970."""
+    """Returns the number of a moment's chunk, counted from 1970 as in Iceberg's transforms."""
     if unit is Unit.HOUR:
         return (moment - EPOCH) // timedelta(hours=1)
     if unit is Unit.DAY:
@@ -33,31 +33,31 @@ def ordinal(unit: Unit, moment: datetime) -> int:
 
 
 def chunk_name(unit: Unit, number: int | None) -> str:
-    """The name of the chunk of that number; null is the one without a time."""
+    """Returns the name of a chunk by number; null is the chunk without a time."""
     return UNBOUNDED if number is None else unit.label(unit.ordinal_range(number).start)
 
 
 def ordinals(unit: Unit, chunks: Iterable[str]) -> list[int]:
-    """The numbers of some chunks, in order, without the one that has no time."""
+    """Returns the numbers of some chunks, in order, without the chunk without a time."""
     return sorted({ordinal(unit, unit.parse(name)) for name in chunks if name != UNBOUNDED})
 
 
-# --- in which chunk a value lies ------------------------------------------------------------------
+# --- the chunk of a value ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PredicateTime:
-    """A date and an hour of it, in Spark SQL."""
+    """A date and an hour, in Spark SQL."""
 
     day: str
     hour: str = "0"
 
 
 def chunk_ordinal(layout: ChunkLayout, value: str) -> str:
-    """The number of the chunk of a value; null of what has no time or lies beyond the calendar.
+    """Returns SQL for the number of a value's chunk; null without a time or beyond the calendar.
 
     Args:
-        layout: What the chunks are.
+        layout: The definition of the chunks.
         value: Spark SQL of the column's type.
     """
     column, unit = layout.column, layout.unit
@@ -73,7 +73,7 @@ def chunk_ordinal(layout: ChunkLayout, value: str) -> str:
 
 
 def moment_ordinal(unit: Unit, moment: PredicateTime) -> str:
-    """The number of the chunk of a date and hour; null where the calendar has no such chunk."""
+    """Returns SQL for the chunk number of a date and hour; null beyond the calendar."""
     day = moment.day
     number = {
         Unit.HOUR: f"CAST(unix_date({day}) AS BIGINT) * 24 + {moment.hour}",
@@ -86,14 +86,14 @@ def moment_ordinal(unit: Unit, moment: PredicateTime) -> str:
 
 
 def floored(number: str, by: int) -> str:
-    """A whole number divided and rounded down; it cannot overflow, as others do at the ends."""
+    """Returns SQL of a floored division; it cannot overflow, as others do at the limits."""
     if by == 1:
         return number
     return f"({number} div {by}L - CASE WHEN {number} % {by}L < 0 THEN 1L ELSE 0L END)"
 
 
 def _counted_ordinal(unit: Unit, count: str, length: int) -> str:
-    """Of so many units of a length since 1970; what lies beyond the calendar is left alone."""
+    """Returns SQL for a count of units of some length since 1970; null beyond the calendar."""
     start, end = _limits(unit)
     first, last = (_count(moment, length) for moment in (start, end))
     if unit is Unit.HOUR:
@@ -105,14 +105,14 @@ def _counted_ordinal(unit: Unit, count: str, length: int) -> str:
 
 
 def _count(moment: datetime, length: int) -> int:
-    """The first count at or after an instant."""
+    """Returns the first count at or after an instant."""
     return -((EPOCH - moment) // timedelta(microseconds=length))
 
 
 def _written_moment(pattern: str, text: str) -> PredicateTime:
-    """Of digits at fixed places; null where the text is not exactly what the pattern would write.
+    """Parses digits at fixed offsets; null if the text is not exactly what the pattern writes.
 
-    A value that is read and written otherwise would sort in another place than its time.
+    A value that is parsed but written in another way would not sort by its time.
     """
     parts: dict[str, str] = {}
     written, at = [], 1
@@ -129,14 +129,14 @@ def _written_moment(pattern: str, text: str) -> PredicateTime:
     if "%H" in parts:
         holds.append(f"{parts['%H']} < '24'")
     day = ", '-', ".join((parts["%Y"], parts.get("%m", "'01'"), parts.get("%d", "'01'")))
-    # A day that the month does not have becomes null, whatever the session makes of bad casts.
+    # A day that the month does not have becomes null, however the session treats bad casts.
     moment = f"TRY_CAST(CASE WHEN {' AND '.join(holds)} THEN concat({day}) END AS DATE)"
     hour = f"TRY_CAST({parts['%H']} AS BIGINT)" if "%H" in parts else "0"
     return PredicateTime(moment, hour)
 
 
 def _limits(unit: Unit) -> tuple[datetime, datetime]:
-    """From when up to when there are chunks: the calendar's last one has no end."""
+    """Returns from when until when there are chunks: the calendar's last chunk has no end."""
     return datetime.min.replace(tzinfo=EPOCH.tzinfo), unit.floor(_LAST)
 
 
@@ -145,11 +145,11 @@ def _calendar(unit: Unit) -> tuple[int, int]:
     return ordinal(unit, start), ordinal(unit, end) - 1
 
 
-# --- which values some chunks have ----------------------------------------------------------------
+# --- predicates for the values of chunks ---------------------------------------------------------
 
 
 def in_chunks(layout: ChunkLayout, value: str, chunks: Collection[str]) -> str:
-    """Whether a value lies in one of some chunks: true or false, never null."""
+    """Returns SQL for whether a value lies in one of some chunks: true or false, never null."""
     numbers = ordinals(layout.unit, chunks)
     number = chunk_ordinal(layout, value)
     parts = []
@@ -161,42 +161,42 @@ def in_chunks(layout: ChunkLayout, value: str, chunks: Collection[str]) -> str:
 
 
 def near_chunks(layout: ChunkLayout, value: str, chunks: Collection[str]) -> str:
-    """A predicate to prune files by: true of all values in some chunks, and of few more.
+    """Returns a predicate to prune files by: true for all values in some chunks, and few others.
 
     Args:
-        layout: What the chunks are.
-        value: The column, and nothing made of it.
+        layout: The definition of the chunks.
+        value: The plain column, not an expression.
         chunks: Their names.
     """
     parts = [within(layout, value, span) for span in pruning_ranges(layout, chunks)]
     if UNBOUNDED in chunks:
         if _is_written(layout):
-            return "TRUE"  # what is not written as the pattern says may sort anywhere
+            return "TRUE"  # a text that does not match the pattern may sort anywhere
         start, end = (_literal(layout, moment) for moment in _limits(layout.unit))
         parts.append(f"({value} IS NULL OR {value} < {start} OR {value} >= {end})")
     return f"({' OR '.join(parts)})" if parts else "FALSE"
 
 
 def within(layout: ChunkLayout, value: str, times: TimeRange) -> str:
-    """Whether a value lies in some times; null of what has none."""
+    """Returns SQL for whether a value lies in a time range; null for a value without a time."""
     start, end = _literal(layout, times.start), _literal(layout, times.end)
     return f"({value} >= {start} AND {value} < {end})"
 
 
 def pruning_ranges(layout: ChunkLayout, chunks: Collection[str]) -> Sequence[TimeRange]:
-    """The chunks' times in so few ranges that every file can be held against all of them."""
+    """Returns the chunks' times in so few ranges that every file can be compared with all."""
     return few_ranges(merged(layout.unit.range(name) for name in chunks if name != UNBOUNDED))
 
 
 def few_ranges(ranges: Sequence[TimeRange]) -> Sequence[TimeRange]:
-    """Ranges in order, joined over the shortest gaps until there are few of them."""
+    """Joins ordered ranges over the shortest gaps until there are few of them."""
     if len(ranges) <= _MOST_RANGES:
         return ranges
     gaps = sorted(
         (later.start - earlier.end for earlier, later in pairwise(ranges)),
         reverse=True,
     )
-    widest = gaps[_MOST_RANGES - 1]  # no wider ones than these stay between ranges
+    widest = gaps[_MOST_RANGES - 1]  # only wider gaps stay between ranges
     joined = [ranges[0]]
     for span in ranges[1:]:
         if span.start - joined[-1].end > widest:
@@ -207,9 +207,9 @@ def few_ranges(ranges: Sequence[TimeRange]) -> Sequence[TimeRange]:
 
 
 def iceberg_filter(layout: ChunkLayout, column: str, ranges: Sequence[TimeRange]) -> dict[str, Any]:
-    """Some times as a filter of Iceberg's, in its JSON; ranges must not be empty.
+    """Returns times as a filter of Iceberg's, in its JSON; ranges must not be empty.
 
-    It is halved again and again: a chain of hundreds would be nested too deep.
+    The ranges are halved recursively, because a chain of hundreds would be nested too deep.
     """
     if len(ranges) > 1:
         half = len(ranges) // 2
@@ -224,7 +224,7 @@ def iceberg_filter(layout: ChunkLayout, column: str, ranges: Sequence[TimeRange]
 
 
 def quoted_text(text: str) -> str:
-    """A text as a literal of Spark SQL."""
+    """Returns a text as a literal of Spark SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -1,6 +1,7 @@
-"""Copies rows from hot to cold: to a branch of the cold table, proved there, published at once.
+"""Copies rows from hot to cold: written to a branch of the cold table, proved, then published.
 
-A pass that is killed at any line leaves cold's main as it was. The next one begins the branch anew.
+`app/chunks` calls it. A pass that is killed at any point leaves cold's main unchanged; the next one
+starts the branch again.
 """
 
 from collections.abc import Mapping
@@ -29,19 +30,19 @@ from meltline.ports.chunks import CopyOutcome, CopyRequest, MixedRows, Prove
 
 
 class SparkReplicator:
-    """The port `Replicator`."""
+    """Implements `Replicator`."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
-        """Takes a session of this process, and what its catalogs stand for."""
+        """Takes a session of this process, and the configuration of its catalogs."""
         self._spark = spark
         self._tables = PinnedTables(spark, catalogs)
 
     def copy(self, request: CopyRequest, prove: Prove | None = None) -> CopyOutcome | None:
-        """Writes to a branch, has it proved, and publishes it by one compare-and-set. See the port.
+        """Writes to a branch, proves it, and publishes it by one compare-and-swap. See the port.
 
         Raises:
-            SyncRefused: The table has what cannot be copied, or the engine could not.
-            MeltlineError: Nobody knows what became of the publication: cold's properties tell.
+            SyncRefused: The table has content that cannot be copied, or the engine failed.
+            MeltlineError: The outcome of the publication is unknown; cold's properties record it.
         """
         branch = ColdBranch(self._tables, request.cold, request.cold_base)
         try:
@@ -64,7 +65,7 @@ class SparkReplicator:
         return CopyOutcome(head, location, rows)
 
     def _written(self, branch: ColdBranch, request: CopyRequest) -> int:
-        """Has Spark write the rows to the branch, and says how many these are."""
+        """Writes the rows to the branch through Spark, and returns how many they are."""
         hot = _HotRows(self._tables, request, branch.table)
         if request.mixed is not None and branch.head is not None:
             only = hot.missing_in_late(request.mixed, branch.head)
@@ -76,8 +77,8 @@ class SparkReplicator:
         self, branch: ColdBranch, request: CopyRequest, frame: DataFrame, said: Mapping[str, str]
     ) -> int:
         options = {
-            # Each partition goes to one task, sorted, so that one file is open at a time: with
-            # a writer for each partition the first copy of years of days would not fit in memory.
+            # Each partition goes to one task, sorted, so that one file is open at a time. With
+            # a writer per partition the first copy of years of days would not fit in memory.
             "distribution-mode": "hash",
             "fanout-enabled": "false",
             **{f"snapshot-property.{key}": text for key, text in said.items()},
@@ -106,7 +107,7 @@ class _HotRows:
     cold: Any
 
     def frame(self) -> DataFrame | None:
-        """The rows; None where nothing is asked for."""
+        """Returns the rows; None if none are requested."""
         request = self.request
         has_appends = request.after is not None and request.after != request.upto
         if not has_appends and request.replaced == frozenset():
@@ -122,9 +123,9 @@ class _HotRows:
         return reduce(DataFrame.unionAll, parts)
 
     def _appended(self, hot: Any, replaced: frozenset[str]) -> DataFrame:
-        """Rows of files that appends have added, those of replaced chunks left out.
+        """Returns rows of appended files, without those of replaced chunks.
 
-        Iceberg passes over every other commit. What these add belongs to replaced chunks.
+        Iceberg skips every commit that is not an append. Their rows belong to replaced chunks.
         """
         options = {
             "start-snapshot-id": str(self.request.after),
@@ -141,9 +142,9 @@ class _HotRows:
         return rows.where(in_chunks(layout, self._time, replaced))
 
     def missing_in_late(self, mixed: MixedRows, cold_snapshot: int) -> DataFrame:
-        """Rows of mixed files of cold, less late ones: each of these takes off one equal row.
+        """Returns rows of mixed files of cold, less late ones: each late row cancels one equal row.
 
-        Equal rows have the same hash, whatever types they hold; `EXCEPT ALL` knows no maps.
+        Equal rows have the same hash, whatever their types; `EXCEPT ALL` does not support maps.
         """
         names = [column_of(field) for field in fields_of(self.tables.schema(self.cold))]
         pinned = self.tables.pinned(self.cold, cold_snapshot)
@@ -167,7 +168,7 @@ class _HotRows:
         return joined.where(F.col("number") > F.coalesce("late", F.lit(0))).select(*names)
 
     def _hashed(self, rows: DataFrame, chunks: frozenset[str]) -> DataFrame:
-        """Rows of some chunks, each with its chunk's number and its hash."""
+        """Returns rows of some chunks, each with its chunk's number and its hash."""
         layout = self.request.layout
         fields = fields_of(self.tables.schema(self.cold))
         near = rows.where(near_chunks(layout, self._time, chunks))
@@ -182,7 +183,7 @@ class _HotRows:
         return column_of({"id": self.request.layout.column.field_id})
 
     def _hot(self) -> Any:
-        """The hot table at `upto`, read as cold's columns say."""
+        """Returns the hot table at `upto`, read with cold's columns."""
         return self.tables.pinned(self._hot_table(), self.request.upto, self.cold.schema())
 
     def _hot_table(self) -> Any:

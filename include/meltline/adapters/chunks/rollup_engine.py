@@ -1,8 +1,8 @@
-"""Aggregates buckets through Spark: on a branch of the rollup's table, published at once.
+"""Refreshes rollups through Spark: aggregates stale buckets, and publishes them in one commit.
 
-What is stale is aggregated anew, held against what the table has, and only buckets that differ are
-written: a commit that touched one row of a day rewrites that row's hour. A refresh that is killed
-at any line leaves the table as it was.
+`app/chunks` calls it. Stale buckets are aggregated again and compared with the table; only buckets
+that differ are written: a commit that changed one row of a day rewrites that row's hour. A refresh
+that is killed at any point leaves the table unchanged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ _ONE_FILE_AT_A_TIME = {"distribution-mode": "hash", "fanout-enabled": "false"}
 
 
 class SparkRollups:
-    """The port `RollupEngine`."""
+    """Implements `RollupEngine`."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
-        """Takes a session of this process, and what its catalogs stand for."""
+        """Takes a session of this process, and the configuration of its catalogs."""
         self._spark = spark
         self._catalogs = catalogs
         self._tables = PinnedTables(spark, catalogs)
@@ -56,10 +56,10 @@ class SparkRollups:
         partition: Unit,
         properties: Mapping[str, str],
     ) -> None:
-        """Makes the table by the schema of the aggregation's answer. See the port.
+        """Creates the table with the schema of the aggregation's result. See the port.
 
         Raises:
-            RollupInvalid: Spark cannot read the aggregation over that source.
+            RollupInvalid: Spark cannot run the aggregation over that source.
             NameConflict: Another table has the name.
         """
         try:
@@ -80,7 +80,7 @@ class SparkRollups:
 
         Raises:
             RollupRefused: The engine cannot read or write one of the tables.
-            MeltlineError: Nobody knows what became of the publication.
+            MeltlineError: The outcome of the publication is unknown.
         """
         branch = ColdBranch(self._tables, refresh.table, refresh.base)
         try:
@@ -106,7 +106,7 @@ class SparkRollups:
     def _written(
         self, refresh: RollupRefresh, branch: ColdBranch, change: "_Change"
     ) -> RefreshOutcome:
-        """What comes is first: a commit on the branch that has added nothing is taken back."""
+        """Appends first, then removes: a commit on the branch without rows is reverted."""
         summary = {ROLLUP_COMMIT: str(refresh.snapshot_id)}
         written = 0
         if change.rows is not None:
@@ -123,12 +123,12 @@ class SparkRollups:
 
 @dataclass(frozen=True)
 class _Change:
-    """What a refresh has to write.
+    """The changes of one refresh.
 
     Attributes:
-        buckets: Those whose rows differ, in order; `ranges` is the times that they are.
-        files: The rollup's data files that have rows of these.
-        rows: What takes their place; None where nothing does.
+        buckets: The buckets whose rows differ, in order; `ranges` are their times.
+        files: The rollup's data files with rows of the buckets.
+        rows: The rows that replace the files'; None if no bucket differs.
     """
 
     buckets: Sequence[datetime]
@@ -139,7 +139,7 @@ class _Change:
 
 @dataclass(frozen=True)
 class _Aggregation:
-    """The buckets of one refresh, as they are to be and as they stand."""
+    """The buckets of one refresh: newly aggregated, and as the table has them."""
 
     tables: PinnedTables
     refresh: RollupRefresh
@@ -147,7 +147,7 @@ class _Aggregation:
 
     @contextmanager
     def rows(self) -> Iterator[_Change]:
-        """What differs; what was aggregated is kept for as long as it is written."""
+        """Yields what differs; the aggregation stays cached while it is written."""
         with self._aggregated() as new:
             kept = new.persist(StorageLevel.MEMORY_AND_DISK)
             try:
@@ -169,7 +169,7 @@ class _Aggregation:
             yield tables.spark.sql(refresh.query.sql.replace(SOURCE_VIEW, name))
 
     def _within(self, layout: ChunkLayout, column: str) -> str:
-        """The stale times: a few more, but none of a frozen bucket, nor rows without a time."""
+        """Returns SQL for the stale times: a few more, but no frozen bucket, no null time."""
         stale = self.refresh.stale
         frozen = [within(layout, column, times) for times in stale.frozen]
         parts = [f"{column} IS NOT NULL"]
@@ -191,21 +191,21 @@ class _Aggregation:
         ranges = width.whole(TimeRange(start, width.after(start)) for start in buckets)
         rows = new.where(chosen)
         if files:
-            # A file may hold other buckets too: those shorter than an hour, or what an owner has
-            # compacted. They stay as they are.
+            # A file may have other buckets too: some shorter than an hour, or joined by the
+            # owner's compaction. Their rows are copied unchanged.
             beside = self._near(ranges).where(F.col(_FILE).isin(files)).where(~chosen)
             rows = rows.unionAll(beside.select(*columns))
         return _Change(buckets, ranges, files, rows)
 
     def _standing(self) -> DataFrame:
-        """The rollup's rows of the same times."""
+        """Returns the rollup's current rows in the stale times."""
         return self._all().where(self._within(self._layout, self._column))
 
     def _near(self, ranges: Sequence[TimeRange]) -> DataFrame:
-        """All rows of the files that have rows of some buckets, and few more.
+        """Returns all rows of the files with rows of some buckets, and few more.
 
-        No file reaches beyond its partition where the table is cut as it was declared; nobody
-        opens all others to look for them.
+        While the table is partitioned as declared, no file reaches beyond its partition, so the
+        other partitions need not be searched.
         """
         layout = self._layout
         if not _is_cut_by(self.branch.table, layout):
@@ -231,7 +231,7 @@ class _Aggregation:
 
 
 def _differing(new: DataFrame, old: DataFrame, bucket: str) -> DataFrame:
-    """The buckets of which one has a row more often than the other, each with its old files."""
+    """Returns buckets in which a row's count differs between both sides, with their old files."""
     sides = (
         new.select("*", F.lit(None).cast("string").alias(_FILE), F.lit(1).alias(_SIDE)),
         old.select(*new.columns, _FILE, F.lit(-1).alias(_SIDE)),
@@ -245,21 +245,21 @@ def _differing(new: DataFrame, old: DataFrame, bucket: str) -> DataFrame:
 
 
 def _is_cut_by(table: Any, layout: ChunkLayout) -> bool:
-    """Whether all files lie within a partition of that length each."""
+    """Returns whether every file lies within one partition of the layout's unit."""
     cut = (layout.column.field_id, layout.unit.value)
     specs = (spec.fields() for spec in table.specs().values())
     return all(any((f.sourceId(), str(f.transform())) == cut for f in spec) for spec in specs)
 
 
 def _bucket_layout(branch: ColdBranch, query: RollupQuery) -> ChunkLayout:
-    """The rollup's own table is cut by its buckets."""
+    """Returns the layout of the rollup's own table, which is partitioned by its buckets."""
     field = branch.table.schema().findField(query.bucket_column)
     column = TimeColumn(query.bucket_column, int(field.fieldId()), ColumnKind.TIMESTAMPTZ)
     return ChunkLayout(column, query.width.partition)
 
 
 def _any(parts: Iterator[str] | Sequence[str]) -> str:
-    """Whether any holds; halved again and again, since Spark reads no chain of thousands."""
+    """Joins predicates by OR, halved recursively: Spark cannot parse a chain of thousands."""
     texts = list(parts)
     if not texts:
         return "FALSE"
@@ -271,18 +271,18 @@ def _any(parts: Iterator[str] | Sequence[str]) -> str:
 
 @contextmanager
 def _view(rows: DataFrame) -> Iterator[str]:
-    """A view of some rows, under a name of its own."""
+    """Yields the unique name of a temporary view of some rows."""
     name = f"{SOURCE_VIEW}_{uuid4().hex}"
     rows.createOrReplaceTempView(name)
     try:
         yield name
-    finally:  # a plan that was made of it keeps what it needs
+    finally:  # a plan built on it does not need it any more
         rows.sparkSession.catalog.dropTempView(name)
 
 
 @contextmanager
 def _in_utc(spark: SparkSession) -> Iterator[None]:
-    """Sets the session's zone, in which times without one are read: a person's may be another."""
+    """Sets the session to UTC, in which times without a zone are read; the user's may differ."""
     before = spark.conf.get(_ZONE)
     spark.conf.set(_ZONE, "UTC")
     try:
@@ -293,7 +293,7 @@ def _in_utc(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _refusing(refresh: RollupRefresh) -> Iterator[None]:
-    """Turns whatever Spark and Iceberg raise into a refusal that people can read."""
+    """Converts errors of Spark and Iceberg to a readable refusal."""
     try:
         yield
     except ENGINE_FAILURES as error:

@@ -1,7 +1,8 @@
-"""Spark SQL that makes one number of a row, the same wherever the row stands.
+"""Spark SQL that hashes a row to one number, equal for equal rows in any table.
 
-Columns go in by field id, and a null leaves nothing behind: so the order and the names of columns
-do not count, nor does one that a table lacks and another has without a value.
+Row digests and replication use it. Columns are hashed by field id, and a null adds nothing. So
+order and names of columns do not matter, nor does a column that one table lacks and another has
+without values.
 """
 
 import re
@@ -19,7 +20,7 @@ _FIXED = re.compile(r"fixed\[\d+\]")
 
 
 def unsupported(fields: Sequence[Field]) -> list[str]:
-    """The columns that cannot be copied and hashed, with their types."""
+    """Returns the columns that cannot be copied and hashed, with their types."""
     return [
         f"{path} is {type}"
         for path, type in _leaves(fields)
@@ -30,7 +31,7 @@ def unsupported(fields: Sequence[Field]) -> list[str]:
 
 
 def types_by_id(fields: Sequence[Field]) -> dict[int, str]:
-    """Every field's type, the nested ones' too; of those that have parts only its kind."""
+    """Returns every field's type, also of nested ones; only the kind of structs, lists, maps."""
     types: dict[int, str] = {}
     for id, type in _parts(fields):
         types[id] = type if isinstance(type, str) else str(type["type"])
@@ -40,12 +41,12 @@ def types_by_id(fields: Sequence[Field]) -> dict[int, str]:
 
 
 def row_hash(fields: Sequence[Field]) -> str:
-    """The hash of a row whose columns are called by their field ids."""
+    """Returns SQL for the hash of a row whose columns are named by their field ids."""
     return _struct_hash([(field, column_of(field)) for field in fields], 0)
 
 
 def _hashable(type: Any, value: str, depth: int) -> str:
-    """A value that Spark can hash, the same before and after a promotion of its type."""
+    """Returns a value that Spark can hash, equal before and after a promotion of its type."""
     if isinstance(type, str):
         return _plain(type, value)
     name = f"v{depth}"
@@ -71,12 +72,12 @@ def _struct_hash(parts: Sequence[tuple[Field, str]], depth: int) -> str:
         f"{_hashable(field['type'], value, depth)}"
         for field, value in ordered
     ]
-    # The first word tells a struct without values from none.
+    # The first argument distinguishes a struct without values from a null.
     return f"xxhash64({', '.join(('1', *pairs))})"
 
 
 def _element(type: Any, value: str, depth: int) -> str:
-    """Of a list or a map, where a null has its place."""
+    """Returns the hash of an element of a list or map, where a null counts too."""
     return f"xxhash64({value} IS NULL, {_hashable(type, value, depth)})"
 
 
@@ -110,7 +111,7 @@ def _parts(fields: Sequence[Field]) -> Iterator[tuple[int, Any]]:
 
 
 def _children(type: Mapping[str, Any]) -> Sequence[Field]:
-    """The fields of a struct; of lists and maps what they hold, as fields of the spec's names."""
+    """Returns a struct's fields; for lists and maps their elements, under the spec's names."""
     if type["type"] == "struct":
         return fields_of(type)
     kinds = ("element",) if type["type"] == "list" else ("key", "value")

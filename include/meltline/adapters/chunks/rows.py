@@ -1,8 +1,7 @@
-"""What chunks' rows come to and in which files they lie, by Spark and Iceberg, for the gate.
+"""Row digests and files of chunks, computed by Spark and Iceberg for the gate; reads of all rows.
 
-And all rows of a table as a frame: hot's, and those that cold alone has.
-
-It is the gate's second way to the same answer: it shares no code with the reader of manifests.
+The gate uses it as an independent check: it shares no code with the reader of manifests. Reads that
+join hot's rows with those that only cold has are here too, since they use the same predicates.
 """
 
 import json
@@ -43,10 +42,10 @@ _FILE = "file"
 
 
 class SparkChunkRows:
-    """The port `ChunkRows`."""
+    """Implements `ChunkRows`."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
-        """Takes a session of this process, and what its catalogs stand for."""
+        """Takes a session of this process, and the configuration of its catalogs."""
         self._tables = PinnedTables(spark, catalogs)
 
     def digests(
@@ -58,16 +57,16 @@ class SparkChunkRows:
         only_files: Collection[str] | None = None,
         columns: Collection[int] | None = None,
     ) -> Mapping[str, RowDigest]:
-        """Counts, sums of hashes and nulls, by chunk, in one job. See the port.
+        """Computes counts, sums of hashes, and nulls, by chunk, in one job. See the port.
 
         Args:
-            table: Of hot or of cold.
-            snapshot_id: As of when; it is read under the table's present columns.
-            layout: What its chunks are.
-            chunks: These; None is every one that has rows.
-            only_files: Rows of these data files alone; None is all.
-            columns: Only these, by field id; one that the table lacks is null in every row. None is
-                all that the table has.
+            table: A table of hot or of cold.
+            snapshot_id: The snapshot; it is read under the table's current columns.
+            layout: The definition of its chunks.
+            chunks: The chunks; None is every one that has rows.
+            only_files: Restricts the rows to these data files; None is all.
+            columns: Field ids; a column that the table lacks is null in every row. None is all
+                columns of the table.
 
         Raises:
             SyncRefused: It cannot be read, or has a column that cannot be hashed.
@@ -94,10 +93,10 @@ class SparkChunkRows:
         layout: ChunkLayout,
         chunks: Collection[str],
     ) -> Mapping[str, Collection[str]]:
-        """By the metadata table of data files, at that snapshot. See the port.
+        """Reads the metadata table of data files at that snapshot. See the port.
 
-        A file that may have rows of several chunks stands under `*` alone, if one of them is asked
-        for; a chunk without files is left out.
+        A file that may have rows of several chunks is under `*` alone, if one of them is requested;
+        a chunk without files is left out.
 
         Raises:
             SyncRefused: It cannot be read.
@@ -110,7 +109,7 @@ class SparkChunkRows:
 
 @contextmanager
 def refusing(table: TableName, snapshot_id: int | None) -> Iterator[None]:
-    """Turns whatever Spark and Iceberg raise into a refusal that people can read."""
+    """Converts errors of Spark and Iceberg to a readable refusal."""
     try:
         yield
     except ENGINE_FAILURES as error:
@@ -147,7 +146,7 @@ def _digested(
         F.expr(row_hash(fields)).alias("hash"),
         *(F.isnull(name).alias(name) for name in names),
     )
-    # In two halves the sum of four billion hashes stays in a long, which is quicker than decimals.
+    # In two halves the sum of four billion hashes fits a long, which is faster than decimals.
     return hashed.groupBy("chunk").agg(
         F.count("*").alias("rows"),
         F.sum(F.shiftright("hash", 32)).alias("high"),
@@ -194,15 +193,15 @@ def _any_between(numbers: Sequence[int], first: int, last: int) -> Any:
 def complete_frame(
     spark: SparkSession, catalogs: Mapping[str, CatalogConfig], read: CompleteRead
 ) -> DataFrame:
-    """The rows of a `CompleteRead`, under hot's columns: cold's are found by field id.
+    """Returns the rows of a `CompleteRead`, under hot's columns: cold's are matched by field id.
 
-    The cold table is read from its metadata file, by no catalog: a session that carries out SQL
-    does not know cold's, so nobody writes there by SQL (AR-34).
+    The cold table is read from its metadata file, without a catalog. A session that runs SQL
+    does not know cold's catalog, so no statement can write there (AR-34).
 
     Args:
         spark: A session of this process, with hot's catalog.
-        catalogs: What its catalogs stand for, and cold's.
-        read: What is read.
+        catalogs: The configuration of hot's catalog and of cold's.
+        read: The read.
 
     Raises:
         SyncRefused: It cannot be read.
@@ -254,10 +253,10 @@ _TIMES = frozenset(("hour", "day", "month", "year", "identity"))
 
 
 def file_places(tables: PinnedTables, pinned: Any, layout: ChunkLayout) -> DataFrame:
-    """Path, whether all its rows are without a time, and its first and last chunk's number.
+    """Returns each file's path, whether no row has a time, and the numbers of its chunks' range.
 
-    The numbers are null where nobody knows. The partition tells, where it is of time; where that
-    is longer than a chunk, or there is none, the bounds of the column tell.
+    The numbers are null if unknown. The partition decides if it is of time. If it is longer than a
+    chunk, or there is none, the column's bounds decide.
     """
     java = tables.java
     kind = java("org.apache.iceberg.MetadataTableType").DATA_FILES
@@ -276,7 +275,7 @@ def file_places(tables: PinnedTables, pinned: Any, layout: ChunkLayout) -> DataF
         .selectExpr(
             "path",
             "coalesce(part_null, all_null) AS timeless",
-            # These two pass over nulls: what one of both does not know the other one may.
+            # Both functions ignore nulls: one source may know what the other does not.
             "greatest(part_first, bound_first) AS first",
             "least(part_last, bound_last) AS last",
         )
@@ -289,7 +288,7 @@ def _metrics(pinned: Any, layout: ChunkLayout) -> str:
 
 
 def _partition_by_id(tables: PinnedTables, pinned: Any, files: DataFrame) -> str:
-    """The partition with its fields called by their ids: a name may be taken by two specs."""
+    """Returns the partition with fields named by id, since two specs may share a name."""
     struct: Any = files.schema["partition"].dataType
     fields = tables.java("org.apache.iceberg.Partitioning").partitionType(pinned).fields()
     types = (
@@ -302,7 +301,7 @@ def _partition_by_id(tables: PinnedTables, pinned: Any, files: DataFrame) -> str
 def _timed_parts(
     tables: PinnedTables, pinned: Any, layout: ChunkLayout
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    """For each partition spec its fields that tell a row's time, with their transforms."""
+    """Yields each partition spec's fields of the column of times, with their transforms."""
     to_json = tables.java("org.apache.iceberg.PartitionSpecParser").toJson
     for spec in pinned.specs().values():
         fields = [
@@ -315,14 +314,14 @@ def _timed_parts(
 
 
 class _Places:
-    """Spark SQL of the first and last chunk of a file."""
+    """Spark SQL for the first and last chunk of a file."""
 
     def __init__(self, layout: ChunkLayout, parts: dict[int, list[tuple[str, str]]]) -> None:
         self._layout = layout
         self._parts = parts
 
     def partition(self) -> list[str]:
-        """By its partition: null where that is not of time."""
+        """Returns columns from the partition: null if it is not of time."""
         ends = {
             spec: [self._ends(value, transform) for value, transform in fields]
             for spec, fields in self._parts.items()
@@ -340,10 +339,10 @@ class _Places:
         ]
 
     def bounds(self) -> list[str]:
-        """By the column's bounds: null where rows without a time are among others."""
+        """Returns columns from the column's bounds: null if only some rows lack a time."""
         full = "bounds.null_value_count = 0"
         if self._layout.column.kind is ColumnKind.TEXT:
-            full = "FALSE"  # bounds of texts are cut off
+            full = "FALSE"  # bounds of texts are truncated
         ends = [chunk_ordinal(self._layout, f"bounds.{end}_bound") for end in ("lower", "upper")]
         both = " AND ".join(f"({end}) IS NOT NULL" for end in ends)
         return [
@@ -363,7 +362,7 @@ class _Places:
 
 
 def _moments(value: str, transform: str) -> tuple[PredicateTime, PredicateTime]:
-    """The first and the last hour of a partition, of which Iceberg keeps the number since 1970."""
+    """Returns the first and last hour of a partition, which Iceberg numbers from 1970."""
     if transform == "hour":
         day = f"date_from_unix_date(CAST({floored(value, 24)} AS INT))"
         hour = PredicateTime(day, f"pmod({value}, 24)")

@@ -1,4 +1,4 @@
-"""What works on chunks through Spark, put together."""
+"""Builds the Spark adapters of chunks for one session; `wiring` calls it."""
 
 from collections.abc import Mapping
 from typing import TypedDict
@@ -14,7 +14,7 @@ from meltline.ports import ChunkDropper, ChunkRows, Replicator, RollupEngine
 
 
 class ChunkParts(TypedDict):
-    """As a run's context takes them."""
+    """The adapters, under the names of a run context's fields."""
 
     replicator: Replicator
     chunk_rows: ChunkRows
@@ -23,7 +23,7 @@ class ChunkParts(TypedDict):
 
 
 def spark_parts(spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> ChunkParts:
-    """What copies, reads and drops chunks in a session of this process."""
+    """Builds the adapters that copy, read and drop chunks in a session of this process."""
     return {
         "replicator": SparkReplicator(spark, catalogs),
         "chunk_rows": SparkChunkRows(spark, catalogs),

@@ -1,1 +1,1 @@
-"""Adapters on Spark: the session, the file ledger, expiration commits, bulk deletes."""
+"""Adapters on Spark: the session, SQL and snapshot reads, and expiration commits."""

@@ -1,7 +1,7 @@
-"""Expiration commits through Iceberg's own Java library.
+"""Expiration commits through Iceberg's Java library, for catalogs whose client writes metadata.
 
-PyIceberg cannot write format 3 where the client writes metadata and leaves gaps in the snapshot
-log; the Java builder does neither.
+`app/expire` calls it. PyIceberg cannot write format 3 in these catalogs, and leaves gaps in the
+snapshot log; the Java builder does neither.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from meltline.ports import CommitOutcome
 
 
 class JvmCommitter:
-    """The port `Committer` for catalogs whose client writes the metadata (sql, hive, glue)."""
+    """Implements `Committer` for catalogs whose client writes the metadata (sql, hive, glue)."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
         self._spark = spark
@@ -33,11 +33,11 @@ class JvmCommitter:
         self._java = JavaClasses(spark)
 
     def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
-        """One compare-and-set on the whole base metadata. See the port.
+        """Commits by one compare-and-swap on the whole base metadata. See the port.
 
         Raises:
-            MeltlineError: The commit's fate is unknown, or it failed for another reason than a
-                conflict. The catalog decides what became of it, on the next run.
+            MeltlineError: The outcome is unknown, or the commit failed without a conflict. The next
+                run reads the outcome from the catalog.
         """
         try:
             loaded = self._java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
@@ -66,16 +66,16 @@ class JvmCommitter:
             ) from failure
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
-        """Its compare-and-set was of the whole base: no ref can have come meanwhile."""
+        """Confirms every commit: its compare-and-swap covers the base, so no ref came meanwhile."""
         return CommitOutcome(plan.committed_base, "")
 
     def withdraw(self, plan: Plan) -> bool:
-        """Whoever comes late fails by the base."""
+        """Returns False: a late commit fails, because its base is no longer current."""
         return False
 
     def _boxed(self, snapshots: Sequence[int]) -> Any:
-        # A set of java.lang.Long: py4j would send small ids as Integer, and a list would fit the
-        # overload that takes snapshots instead of ids. As bytes they all go at once.
+        # A set of java.lang.Long: py4j would send small ids as Integer, and a list would match the
+        # overload that takes snapshots instead of ids. As bytes all ids go in one message.
         context = self._spark.sparkContext
         array = context._gateway.new_array(context._jvm.long, len(snapshots))  # type: ignore[union-attr]
         ids = self._java("java.nio.ByteBuffer").wrap(pack(f">{len(snapshots)}q", *snapshots))

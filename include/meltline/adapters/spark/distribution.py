@@ -1,4 +1,4 @@
-"""Work dealt out to executors."""
+"""Distributes rows evenly over executors, for jobs that read manifests."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def spread(spark: SparkSession, rows: pa.Table, weights: Sequence[int]) -> DataFrame:
-    """Rows in one part for each core, each of about the same weight.
+    """Returns rows in one partition for each core, each of about the same weight.
 
-    There are no more parts than cores, and no shuffle: to start a Python task takes a tenth of a
-    second, which is as long as it takes to read a hundred small files.
+    There are no more partitions than cores, and no shuffle: starting a Python task takes a tenth
+    of a second, as long as reading a hundred small files.
     """
     cores = spark.sparkContext.defaultParallelism
     heaviest_first = np.argsort(-np.asarray(weights, np.int64), kind="stable")

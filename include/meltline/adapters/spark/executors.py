@@ -1,8 +1,8 @@
-"""What executors need to run our code, and whether they have it: asked before anything is done.
+"""Ships this package to executors, and checks before any work that they can run it.
 
-This package goes to them by itself, as a file that their Python imports before one that is
-installed there. What it imports has native code, which no such file can carry: their Python must
-have that. And they must see the same local folders as this process (docs/clusters.md).
+`session` calls it. The package is sent as a file that their Python prefers to an installed one.
+Its dependencies have native code, which no such file can carry, so the executors' Python must have
+them. Executors must also see the same local folders as this process (docs/clusters.md).
 """
 
 import hashlib
@@ -26,9 +26,9 @@ _PACKAGE = "meltline"
 
 
 def package_archive(folder: Path) -> Path:
-    """Writes the package's modules into a file there, whose name says which build they are of.
+    """Writes the package's modules to an archive whose name identifies the build.
 
-    Modules alone: what executors run reads none of the package's other files.
+    Modules alone: executors read none of the package's other files.
     """
     root = Path(str(files(_PACKAGE)))
     modules = sorted(root.rglob("*.py"))
@@ -36,7 +36,7 @@ def package_archive(folder: Path) -> Path:
     archive = folder / f"{_PACKAGE}-{VERSION}-{_digest(contents)}.zip"
     with ZipFile(archive, "w", ZIP_DEFLATED) as written:
         for name, content in contents.items():
-            written.writestr(ZipInfo(name), content, ZIP_DEFLATED)  # without a time: as it is read
+            written.writestr(ZipInfo(name), content, ZIP_DEFLATED)  # without a time: reproducible
     return archive
 
 
@@ -56,9 +56,9 @@ EXECUTOR_MODULES = (
     "meltline.adapters.proofs.proof_cache",
     "meltline.adapters.proofs.proof_reader",
 )
-"""Those that hand work to executors: what these import is what executors must have."""
+"""Modules that hand work to executors: executors need everything that these import."""
 
-_FIT = "spark.meltline.executors"  # the archive for which this session's executors have answered
+_FIT = "spark.meltline.executors"  # the archive that this session's executors have confirmed
 _REMEDY = (
     "have the Python of each executor (PYSPARK_PYTHON) be one with the packages that "
     "`pip install 'meltline[spark]'` brings, or send it along: docs/clusters.md"
@@ -67,19 +67,19 @@ _Answer = Mapping[str, Any]
 
 
 def runs_here(master: str) -> bool:
-    """Whether a master has its executors in the driver's own process."""
+    """Returns whether a master has its executors in the driver's own process."""
     return master == "local" or master.startswith("local[")
 
 
 def prepare_executors(spark: SparkSession, places: Iterable[str]) -> None:
-    """Sends the package to a cluster's executors, and has those that are there try it.
+    """Sends the package to a cluster's executors, and tests it on those that are running.
 
     Args:
-        spark: The session; nothing is done where its executors run in this process.
+        spark: The session; nothing is done if its executors run in this process.
         places: Folders and buckets that driver and executors both use.
 
     Raises:
-        ExecutorsUnfit: One lacks what it takes, or sees another folder where the driver sees one.
+        ExecutorsUnfit: One lacks a package, or sees another folder than the driver.
     """
     context = spark.sparkContext
     if runs_here(_master(context)):
@@ -101,7 +101,7 @@ def _master(context: SparkContext) -> str:
 
 
 def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Sequence[_Answer]:
-    """What executors say, several times each: who has more cores is asked more often."""
+    """Collects the executors' answers, several per executor and more from those with more cores."""
     tasks = 2 * context.defaultParallelism
     numbers = context.parallelize(range(tasks), tasks)
     try:
@@ -113,16 +113,16 @@ def _asked(context: SparkContext, archive: str, folders: Sequence[str]) -> Seque
 def executor_answer(
     archive: str, modules: Sequence[str], folders: Sequence[str]
 ) -> Callable[[Iterable[int]], Iterator[_Answer]]:
-    """What an executor runs. It is sent as it stands, and imports nothing before it has begun.
+    """Returns the check that an executor runs. It is pickled by value, and imports when it runs.
 
     Args:
-        archive: The file that the package is to be imported from.
-        modules: What to import.
-        folders: Local ones, to be listed.
+        archive: The file from which the package must be imported.
+        modules: The modules to import.
+        folders: Local folders to list.
     """
 
     def look(numbers: Iterable[int]) -> Iterator[_Answer]:
-        import socket  # noqa: PLC0415 - of the executor, as all that follows
+        import socket  # noqa: PLC0415 - runs on the executor
         import sys  # noqa: PLC0415
         from importlib import import_module  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def executor_answer(
             names = {
                 folder: [n for part in local.names(folder) for n in part] for folder in folders
             }
-        except Exception as error:  # whatever keeps it from its work is told
+        except Exception as error:  # any problem is reported
             problem = f"{type(error).__name__}: {error}"
         who = f"{socket.gethostname()} ({sys.executable})"
         yield {"who": who, "problem": problem, "names": names}
@@ -148,19 +148,19 @@ def executor_answer(
 def problems_of(
     answers: Iterable[_Answer], before: Mapping[str, set[str]], after: Mapping[str, set[str]]
 ) -> set[str]:
-    """Why executors cannot do their part, by what they have answered; none where they can.
+    """Returns why executors cannot do their part, from their answers; empty if they can.
 
     Args:
-        answers: Theirs.
-        before: What the driver saw in each folder before they looked.
-        after: What it saw there afterwards.
+        answers: The executors' answers.
+        before: What the driver saw in each folder before the check.
+        after: What it saw there after it.
     """
     unfit = {f"{answer['who']}: {answer['problem']}" for answer in answers if answer["problem"]}
     return {*unfit, *_elsewhere(answers, before, after)}
 
 
 def _names(folders: Sequence[str]) -> Mapping[str, set[str]]:
-    """What lies right in local folders; nothing in one that is not there."""
+    """Returns the names in local folders; empty for a missing folder."""
     local = LocalFiles()
     return {folder: {n for part in local.names(folder) for n in part} for folder in folders}
 
@@ -168,7 +168,7 @@ def _names(folders: Sequence[str]) -> Mapping[str, set[str]]:
 def _elsewhere(
     answers: Iterable[_Answer], before: Mapping[str, set[str]], after: Mapping[str, set[str]]
 ) -> Iterator[str]:
-    """Folders in which an executor sees what is not there, or not what is: it has its own."""
+    """Yields folders that an executor sees with other files than the driver: it has its own."""
     for answer in answers:
         for folder, listed in answer["names"].items():
             seen = set(listed)
@@ -187,6 +187,6 @@ def _refusal(master: str, archive: str, problem: str) -> ExecutorsUnfit:
 
 
 def _cause(text: str) -> str:
-    """The line of a job's failure that says why, as far as one does."""
+    """Returns the line of a job's failure with its cause, if there is one."""
     told = re.search(r"Cannot run program .*|^\S*Error: .*", text, re.MULTILINE)
     return told[0] if told else text.strip().partition("\n")[0]

@@ -1,4 +1,7 @@
-"""What Spark says when it cannot make the first tables of a catalog, told as an error of ours."""
+"""Converts Spark's errors on creating a catalog's first tables to an error of ours.
+
+`session` and the ledger's tables use it during `meltline init`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,16 +9,16 @@ from contextlib import contextmanager
 from meltline.adapters.spark.jvm import ENGINE_FAILURES, java_exception, shown_failure
 from meltline.domain.errors import SetupMissing
 
-_DEPTH = 20  # causes have causes; a circle of them would have no end
+_DEPTH = 20  # causes have causes, and a cycle of them has no end
 _LONGEST = 500
 
 
 @contextmanager
 def preparing(catalog: str) -> Iterator[None]:
-    """Raises what goes wrong in Spark as an error that names the catalog.
+    """Converts Spark's errors to an error that names the catalog.
 
     Raises:
-        SetupMissing: The tables, or their namespace, could not be made.
+        SetupMissing: The tables, or their namespace, could not be created.
     """
     try:
         yield
@@ -31,7 +34,7 @@ def preparing(catalog: str) -> Iterator[None]:
 
 
 def _deepest(failure: Exception) -> str:
-    """What went wrong first: what stands around it names the request alone."""
+    """Returns the root cause, because the exceptions around it only name the request."""
     java = java_exception(failure)
     if java is None:
         return shown_failure(failure)

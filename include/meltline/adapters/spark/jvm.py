@@ -1,7 +1,8 @@
-"""The JVM behind a session: its classes by name, and its failures as this process raises them.
+"""Access to the JVM of a session: its classes by name, and its exceptions in this process.
 
-PySpark raises some Java exceptions, `IllegalArgumentException` among them, as classes of its own,
-and leaves the others to Py4J. Code that calls into the JVM catches both.
+Every adapter that calls Iceberg's Java library uses it. PySpark raises some Java exceptions, such
+as `IllegalArgumentException`, as classes of its own, and leaves the others to Py4J; callers catch
+both.
 """
 
 from functools import reduce
@@ -14,10 +15,10 @@ from pyspark.sql import SparkSession
 from meltline.domain.redaction import discreet
 
 ENGINE_FAILURES = (Py4JError, PySparkException)
-"""Everything that a call into the JVM may raise; a JVM that has ended, too."""
+"""Everything that a call into the JVM may raise, also if the JVM has ended."""
 
 CONFLICT = "CommitFailedException"
-"""Iceberg's answer where another commit came first."""
+"""Iceberg's exception if another commit came first."""
 
 _LONGEST = 500
 
@@ -34,8 +35,8 @@ def kind_of(failure: Exception) -> str:
 def shown_failure(failure: Exception) -> str:
     """Returns the class and the first line of its message, in at most 500 letters.
 
-    A message that begins with a condition of Spark, such as `[TABLE_OR_VIEW_NOT_FOUND]`, stands
-    alone: the condition says more than the class.
+    A message that starts with a condition of Spark, such as `[TABLE_OR_VIEW_NOT_FOUND]`, is
+    returned without the class, because the condition is more precise.
     """
     java = java_exception(failure)
     try:
@@ -49,20 +50,20 @@ def shown_failure(failure: Exception) -> str:
 
 
 def java_exception(failure: Exception) -> Any | None:
-    """Returns what was raised in the JVM; None where the failure is of this process."""
-    # Py4J names it `java_exception`, PySpark's own classes keep it as `_origin`.
+    """Returns the exception of the JVM; None if the failure is of this process."""
+    # Py4J has it as `java_exception`, PySpark's own classes as `_origin`.
     return getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
 
 
 class JavaClasses:
-    """Finds each class once: to find one takes a round trip for each part of its name."""
+    """Looks up each class once: a lookup takes one round trip per part of the name."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._found: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
-        """The class of a full name, such as `java.nio.ByteBuffer`."""
+        """Returns the class of a full name, such as `java.nio.ByteBuffer`."""
         if name not in self._found:
             self._found[name] = reduce(getattr, name.split("."), self._jvm)
         return self._found[name]

@@ -1,4 +1,7 @@
-"""A table as it was, as Spark reads a table: with its filters, its partitions and its columns."""
+"""Reads a table at a snapshot as a DataFrame, with the filters, partitions and columns of Spark.
+
+The snapshot reader and the SQL engine use it for time travel.
+"""
 
 from collections.abc import Mapping
 
@@ -15,12 +18,12 @@ from meltline.ports import PastView
 def past_frame(
     spark: SparkSession, catalogs: Mapping[str, CatalogConfig], view: PastView
 ) -> DataFrame:
-    """The rows of a table as it was.
+    """Returns the rows of a table at an earlier snapshot.
 
     Args:
         spark: A session of this process.
-        catalogs: What its catalogs stand for.
-        view: The table, and as of when.
+        catalogs: The configuration of its catalogs.
+        view: The table and its snapshot.
 
     Raises:
         StatementRefused: The engine cannot read it.

@@ -1,9 +1,9 @@
-"""Tables with main set to a snapshot in a copy of their metadata, for reading.
+"""Tables pinned to a snapshot: main is set to it in a copy of the metadata, which is never written.
 
-Stock `VERSION AS OF` reads a snapshot with the snapshot's own schema, and its partition specs with
-the present names: a filter on a partition column that was renamed since fails (Iceberg 1.12). Here
-rows, files and partitions are all read under the same columns, by field id, whatever the snapshot
-was written with. Nothing is written.
+Time travel and chunks read through it. Stock `VERSION AS OF` reads a snapshot with its own schema,
+and its partition specs under current names: a filter on a partition column that was renamed since
+fails (Iceberg 1.12). Here rows, files and partitions are all read under the same columns, matched
+by field id, whatever schema the snapshot was written with.
 """
 
 import json
@@ -24,25 +24,25 @@ Field = Mapping[str, Any]
 
 
 class PinnedTables:
-    """Loads Iceberg's tables, and frames of them."""
+    """Loads Iceberg tables, and reads and appends through frames of them."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
-        """Takes a session of this process, and what its catalogs stand for."""
+        """Takes a session of this process, and the configuration of its catalogs."""
         self.java = JavaClasses(spark)
         self.spark = spark
         self._catalogs = catalogs
 
     def load(self, name: TableName) -> Any:
-        """Iceberg's table, as the catalog has it now."""
+        """Returns Iceberg's table with its current metadata in the catalog."""
         return self.java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
             self.spark._jsparkSession, spark_identifier(self._catalogs, name)
         )
 
     def at(self, io: Any, location: str) -> Any:
-        """A table as one of its metadata files has it, whatever its catalog has by now.
+        """Returns a table from one of its metadata files, whatever its catalog has now.
 
         Args:
-            io: Iceberg's `FileIO` that reaches it.
+            io: An Iceberg `FileIO` that can read the file.
             location: The file.
         """
         metadata = self.java("org.apache.iceberg.TableMetadataParser").read(io, location)
@@ -53,27 +53,27 @@ class PinnedTables:
         return self.java("org.apache.iceberg.BaseTable")(static, location)
 
     def file_io(self, name: str, settings: Mapping[str, str]) -> Any:
-        """A `FileIO` of Iceberg's by its class, with a catalog's settings."""
+        """Returns an Iceberg `FileIO` by class name, with a catalog's settings."""
         hadoop = self.spark._jsparkSession.sessionState().newHadoopConf()
         catalogs = self.java("org.apache.iceberg.CatalogUtil")
         return catalogs.loadFileIO(name, self._map(settings), hadoop)
 
     def pinned(self, table: Any, snapshot_id: int, columns: Any = None) -> Any:
-        """A table with main at a snapshot.
+        """Returns a table with main at a snapshot.
 
         Args:
-            table: As it was loaded.
-            snapshot_id: It must be in the metadata.
-            columns: Another schema to read it under, by field id: Iceberg's, or the id of one of
-                the table's; None is its present one.
+            table: The loaded table.
+            snapshot_id: A snapshot in the metadata.
+            columns: Another schema to read it under, by field id: an Iceberg schema, or the id of
+                one of the table's; None is the current one.
         """
         current = table.operations().current()
         builder = self.java("org.apache.iceberg.TableMetadata").buildFrom(current)
         builder = builder.setBranchSnapshot(snapshot_id, "main")
-        # A session that has its work audited on a branch would be given that branch's rows.
+        # A session that stages its writes for an audit would read the rows of its branch.
         builder = builder.removeProperties(self.java("java.util.Set").of(_WAP))
         if columns is not None:
-            # What new rows would be partitioned and sorted by may not be among these.
+            # The columns by which new rows are partitioned and sorted may not be among these.
             spec = self.java("org.apache.iceberg.PartitionSpec").unpartitioned()
             builder = builder.setDefaultPartitionSpec(spec)
             order = self.java("org.apache.iceberg.SortOrder").unsorted()
@@ -85,12 +85,12 @@ class PinnedTables:
         return self.java("org.apache.iceberg.BaseTable")(operations, table.name())
 
     def rows(self, table: Any, options: Mapping[str, str] = MappingProxyType({})) -> DataFrame:
-        """The rows of a pinned table; its columns are called `c` and their field id."""
+        """Returns the rows of a pinned table; columns are named `c` and their field id."""
         names = [column_of(field) for field in fields_of(self.schema(table))]
         return self.frame(table, options).toDF(*names)
 
     def frame(self, table: Any, options: Mapping[str, str] = MappingProxyType({})) -> DataFrame:
-        """A frame of any table of Iceberg's, the ones made of metadata as well."""
+        """Returns a frame of any Iceberg table, also of metadata tables."""
         source = self.java("org.apache.iceberg.spark.source.SparkTable")(table)
         none = self.java("scala.Option").empty()
         relation = self.java(_RELATION).create(source, none, none, self._options(options), none)
@@ -99,17 +99,17 @@ class PinnedTables:
     def append(
         self, name: TableName, table: Any, branch: str, rows: DataFrame, options: Mapping[str, str]
     ) -> None:
-        """Appends rows to a branch of a table, column for column by their order.
+        """Appends rows to a branch of a table, matching columns by their order.
 
-        The branch is made if it is not there, from main's head. The plan names it itself: where
-        Spark is told of it by an option, Iceberg 1.12 writes to main as often as not.
+        A missing branch is created at main's head. The plan itself names the branch, because with
+        an option for it Spark (Iceberg 1.12) writes to main as often as not.
 
         Args:
-            name: The table's.
-            table: As it was loaded.
-            branch: Its name.
-            rows: With the table's columns.
-            options: Of Iceberg's writes.
+            name: The table's name.
+            table: The loaded table.
+            branch: The branch's name.
+            rows: Rows with the table's columns.
+            options: Iceberg's write options.
         """
         source = self.java("org.apache.iceberg.spark.source.SparkTable")(table)
         some = self.java("scala.Option").apply
@@ -153,7 +153,7 @@ class PinnedTables:
         return array
 
     def schema(self, table: Any) -> Field:
-        """A table's present columns, as its metadata has them."""
+        """Returns a table's current columns, from its metadata."""
         schema: Field = json.loads(
             self.java("org.apache.iceberg.SchemaParser").toJson(table.schema())
         )
@@ -167,11 +167,11 @@ def _under(builder: Any, columns: Any, last_column: int) -> Any:
 
 
 def fields_of(schema: Field) -> Sequence[Field]:
-    """The top columns of a schema or the fields of a struct."""
+    """Returns the top-level columns of a schema, or the fields of a struct."""
     fields: Sequence[Field] = schema["fields"]
     return fields
 
 
 def column_of(field: Field) -> str:
-    """What a column is called in frames: names may be taken twice, ids are not."""
+    """Returns a column's name in frames: unlike names, field ids are unique."""
     return f"c{field['id']}"

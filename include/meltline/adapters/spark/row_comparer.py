@@ -1,4 +1,7 @@
-"""Rows of a snapshot on both sides, read by Spark and held against each other, for the gate."""
+"""Compares the rows of a snapshot in hot and in cold, read by Spark, for the archive's gate.
+
+It shares no code with the archive that wrote the copies.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,12 +17,12 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.redaction import discreet
 from meltline.ports import RowSample
 
-_WHOLE = 64 * 1024 * 1024  # bytes; of a larger snapshot a few data files are read instead
+_WHOLE = 64 * 1024 * 1024  # bytes; larger snapshots are sampled by a few data files
 _FILES = 3
 
 
 class SparkRowComparer:
-    """The port `RowComparer`: each row as JSON, so that maps and nested values compare too."""
+    """Implements `RowComparer`; rows are compared as JSON, which covers maps and nested values."""
 
     def __init__(
         self,
@@ -28,7 +31,7 @@ class SparkRowComparer:
         warehouse: str,
         whole_below: int = _WHOLE,
     ) -> None:
-        """Takes the catalogs of both sides, the folder of cold, and what is read as a whole."""
+        """Takes the catalogs of both sides, cold's folder, and the size that is read completely."""
         self._whole_below = whole_below
         self._java = JavaClasses(spark)
         self._spark = spark
@@ -36,13 +39,13 @@ class SparkRowComparer:
         self._warehouse = warehouse
 
     def differing(self, samples: Sequence[RowSample]) -> Sequence[str]:
-        """What differs, or cannot be read; nothing where all agree."""
+        """Describes what differs or is unreadable; empty if all rows agree."""
         problems = []
         for sample in samples:
             subject = f"{sample.cold}@{sample.snapshot_id}"
             try:
                 differ = any(rows_differ(hot, cold) for hot, cold in self._sides(sample))
-            except Exception as error:  # whatever Spark raises: rows that nobody can read
+            except Exception as error:  # any error of Spark: the rows are unreadable
                 problems.append(f"{subject} cannot be compared: {discreet(str(error))[:300]}")
                 continue
             if differ:
@@ -50,16 +53,16 @@ class SparkRowComparer:
         return problems
 
     def count(self, table: TableName, snapshot_id: int) -> int | str:
-        """Reads every column of every row, with the deletes applied."""
+        """Reads every column of every row, with deletes applied, and counts the rows."""
         try:
             rows = _as_json(self._at(table, RowSample(table, table, snapshot_id)))
             read = rows.agg(F.count("*"), F.bit_xor(F.xxhash64("row"))).collect()
-        except Exception as error:  # whatever Spark raises: rows that nobody can read
+        except Exception as error:  # any error of Spark: the rows are unreadable
             return f"{table}@{snapshot_id} cannot be read: {discreet(str(error))[:300]}"
         return int(read[0][0])
 
     def _sides(self, sample: RowSample) -> Iterator[tuple[DataFrame, DataFrame]]:
-        """The whole snapshot with its deletes applied, or some of its data files as they are."""
+        """Yields the whole snapshot with deletes applied, or some of its data files without."""
         if self._bytes(sample) < self._whole_below:
             yield self._at(sample.hot, sample), self._at(sample.cold, sample)
             return
@@ -74,7 +77,7 @@ class SparkRowComparer:
             )
 
     def _bytes(self, sample: RowSample) -> int:
-        """The snapshot's size by its summary; what does not say is as large as can be."""
+        """Returns the snapshot's size from its summary; the limit if the summary lacks it."""
         table = self._java("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
             self._spark._jsparkSession, self._name(sample.hot)
         )
@@ -91,7 +94,7 @@ class SparkRowComparer:
 
 
 def rows_differ(hot: DataFrame, cold: DataFrame) -> bool:
-    """Whether one side has a row more, or more often, than the other; the order does not count."""
+    """Returns whether a row occurs more often on one side; the order does not matter."""
     sides = [_as_json(hot).select("row", F.lit(1).alias("times"))]
     sides += [_as_json(cold).select("row", F.lit(-1).alias("times"))]
     counted = sides[0].unionAll(sides[1]).groupBy("row").agg(F.sum("times").alias("times"))

@@ -1,10 +1,11 @@
-"""The Spark session, with the catalogs of `meltline.yaml` derived inside the app.
+"""The Spark session, with the catalogs of `meltline.yaml` configured inside the app.
 
-Catalog settings never travel as `--conf`: their secrets would show in the process list. Spark hides
-them on its pages, in its event log and in answers of `SET`.
+Every command and step that uses Spark opens it. Catalog settings are never passed as `--conf`,
+because the process list would show their secrets. Spark hides them on its pages, in its event log
+and in the results of `SET`.
 
-The properties are PyIceberg's words; Iceberg's own clients know most of them, and the rest is
-turned here, so that one configuration is for both.
+The configuration uses PyIceberg's property names. Iceberg's Java clients know most of them, and
+the others are translated here, so that one configuration serves both.
 """
 
 import os
@@ -16,7 +17,7 @@ from tempfile import TemporaryFile
 from types import MappingProxyType
 from urllib.parse import unquote
 
-import pyspark.testing.utils  # noqa: F401 - PySpark asks it for NumPy at each call of the JVM
+import pyspark.testing.utils  # noqa: F401 - PySpark checks it for NumPy at each call of the JVM
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -51,15 +52,15 @@ _TURNED = {
     "adls.account-name": "adls.auth.shared-key.account.name",
     "adls.account-key": "adls.auth.shared-key.account.key",
 }
-"""PyIceberg's words by what Iceberg's own clients call the same."""
+"""PyIceberg's property names, with the names of the same in Iceberg's Java clients."""
 
 
 def store_settings(warehouse: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """What a Spark catalog is told beside its own properties; nothing for local files.
+    """Returns a Spark catalog's settings beside its own properties; empty for local files.
 
     Args:
-        warehouse: By its scheme the client is chosen.
-        properties: Of the catalog; what stands there in Iceberg's own words wins.
+        warehouse: Its scheme decides the client.
+        properties: The catalog's; those under the Java clients' names win.
     """
     scheme = split_location(warehouse).scheme
     scheme = SAME_SCHEME.get(scheme, scheme)
@@ -77,7 +78,7 @@ def store_settings(warehouse: str, properties: Mapping[str, str]) -> dict[str, s
 
 
 def _of_a_role(properties: Mapping[str, str]) -> dict[str, str]:
-    """Iceberg's client assumes a role by another factory, which must be told a region."""
+    """Returns the settings to assume a role: another client factory, which needs a region."""
     if not properties.get(_ROLE):
         return {}
     return {
@@ -87,7 +88,7 @@ def _of_a_role(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_an_account(warehouse: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """A token and an address belong to one account, by whose host Iceberg's client finds them."""
+    """Returns the token and address of one account, keyed by its host for Iceberg's client."""
     _, _, host = split_location(warehouse).authority.partition("@")
     settings: dict[str, str] = {}
     if token := properties.get("adls.sas-token"):
@@ -118,21 +119,21 @@ def open_session(
     """Starts or joins the session of this process. The master is the environment's, else local.
 
     Args:
-        config: Its catalogs become Spark's.
-        app: Names the session for people.
-        environ: Names the master and the jars.
-        further: Settings that win over those that follow from the configuration.
+        config: The configuration with the catalogs.
+        app: The session's display name.
+        environ: Has the master and the jars.
+        further: Settings that override those from the configuration.
 
     Raises:
-        ConnectRefused: The environment asks for a session of Spark Connect.
-        ExecutorsUnfit: Executors of a cluster lack what our code needs.
+        ConnectRefused: The environment requests a Spark Connect session.
+        ExecutorsUnfit: Executors of a cluster lack packages that our code needs.
     """
     refuse_connect({**os.environ, **environ})
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if runs_here(environ.get("MELTLINE_MASTER", "local")):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other host may connect
     settings = {"spark.app.name": f"meltline {app}", **session_settings(config), **further}
-    if "PYSPARK_GATEWAY_PORT" not in environ:  # not under spark-submit, which has set these
+    if "PYSPARK_GATEWAY_PORT" not in environ:  # spark-submit has set these itself
         settings = {**jvm_settings(environ.get("MELTLINE_MASTER", "local[2]"), environ), **settings}
     _start_jvm(settings, environ)
     join_context()
@@ -147,11 +148,11 @@ def open_session(
 
 
 def jvm_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a JVM is started with, where nobody has started it for us.
+    """Returns the settings of a JVM that this process starts itself.
 
     Raises:
-        SetupMissing: A jar is not there.
-        ConnectRefused: The environment, or the master, asks for Spark Connect.
+        SetupMissing: A jar is missing.
+        ConnectRefused: The environment, or the master, requests Spark Connect.
     """
     refuse_connect({**environ, "MELTLINE_MASTER": master})
     return {
@@ -162,10 +163,10 @@ def jvm_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _start_jvm(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Starts this process's JVM, where there is none, and tells it nothing of the catalogs.
+    """Starts this process's JVM if there is none, without the catalogs' settings.
 
-    A session that starts it itself hands every setting to `spark-submit` as words of its command
-    line. One that finds it running sets them through a socket that only this process can use.
+    A session that starts the JVM passes every setting to `spark-submit` on its command line. One
+    that finds it running sends them through a socket that only this process can use.
     """
     public = SparkConf(loadDefaults=False)
     for key, setting in settings.items():
@@ -177,11 +178,10 @@ def _start_jvm(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
 
 @contextmanager
 def _unheard(environ: Mapping[str, str]) -> Iterator[None]:
-    """Has a JVM that is started meanwhile print to a file without a name, for all its life.
+    """Redirects the output of a JVM that starts meanwhile to an unnamed file, for its lifetime.
 
-    What it says of its modules, its log and its port is nothing to those who wait for an answer;
-    what goes wrong in it is raised here. It is told where the JVM does not start, and all of it
-    with `MELTLINE_DEBUG`.
+    Its messages on modules, log and port do not matter to the user, and its errors are raised
+    here. The output is shown if the JVM does not start, and always with `MELTLINE_DEBUG`.
     """
     if environ.get("MELTLINE_DEBUG"):
         yield
@@ -202,7 +202,7 @@ def _unheard(environ: Mapping[str, str]) -> Iterator[None]:
 
 
 def session_settings(config: Config) -> dict[str, str]:
-    """Everything the session must be told, catalogs included."""
+    """Returns all settings of the session, catalogs included."""
     settings = {
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -211,7 +211,7 @@ def session_settings(config: Config) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
-        # A cluster may default these to true; they turn a lost file into a shorter answer.
+        # A cluster may default these to true; then a lost file silently shortens a result.
         "spark.sql.files.ignoreCorruptFiles": "false",
         "spark.sql.files.ignoreMissingFiles": "false",
     }
@@ -221,7 +221,7 @@ def session_settings(config: Config) -> dict[str, str]:
 
 
 def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
-    """The Spark catalog that stands for a configured one (PyIceberg's words turned to Spark's)."""
+    """Returns the Spark catalog of a configured one (PyIceberg's property names translated)."""
     prefix = f"spark.sql.catalog.{spark_catalog(catalog)}"
     settings = {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
@@ -233,7 +233,7 @@ def catalog_settings(catalog: CatalogConfig) -> dict[str, str]:
     }
     if catalog.type == "sql":
         settings.update(_jdbc_settings(prefix, catalog))
-    if catalog.type == "rest":  # else its client asks for no keys, whatever the server could give
+    if catalog.type == "rest":  # by default its client requests no credentials
         settings.setdefault(f"{prefix}.{_DELEGATION}", "vended-credentials")
     for key, text in store_settings(catalog.warehouse, catalog.properties).items():
         settings[f"{prefix}.{key}"] = text
@@ -245,7 +245,7 @@ def _properties(catalog: CatalogConfig) -> Mapping[str, str]:
 
 
 def file_io_settings(catalog: CatalogConfig) -> tuple[str, dict[str, str]]:
-    """What reads a catalog's files, for tables that no catalog loads: a class, and its settings."""
+    """Returns the `FileIO` class and settings of a catalog, for tables loaded without it."""
     prefix = f"spark.sql.catalog.{spark_catalog(catalog)}."
     settings = {
         key.removeprefix(prefix): text
@@ -256,22 +256,22 @@ def file_io_settings(catalog: CatalogConfig) -> tuple[str, dict[str, str]]:
 
 
 def spark_catalog(catalog: CatalogConfig) -> str:
-    """The catalog's name in Spark. A JDBC catalog finds its rows by this name."""
+    """Returns the catalog's name in Spark. A JDBC catalog finds its rows by this name."""
     return catalog.catalog_name if catalog.type == "sql" else catalog.name
 
 
 def prepare_catalog(spark: SparkSession, catalog: CatalogConfig) -> None:
-    """Has the client make the tables that a JDBC catalog keeps itself, where they are missing.
+    """Makes the client create the missing tables that a JDBC catalog keeps itself.
 
     Raises:
-        SetupMissing: It could not.
+        SetupMissing: They could not be created.
     """
     with preparing(catalog.name):
         spark.sql(f"SHOW NAMESPACES IN {quote_part(spark_catalog(catalog))}").collect()
 
 
 def spark_identifier(catalogs: Mapping[str, CatalogConfig], table: TableName) -> str:
-    """A table's name as this session's Spark SQL knows it."""
+    """Returns a table's name in this session's Spark SQL."""
     config = catalogs[table.catalog]
     held = as_held(table) if config.type in ("hive", "glue") else table
     return str(replace(held, catalog=spark_catalog(config)))

@@ -1,4 +1,7 @@
-"""A JVM that several processes use, one after the other, each with a session of its own."""
+"""A JVM that the steps of one run share, one process after the other, each with its own session.
+
+The driver starts it, so that a run pays for one start of Spark. Each step joins its context.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -24,23 +27,23 @@ _OF_STEPS = (
     "meltline.adapters.spark.committer",
 )
 _REMEMBERS_NOTHING = {"spark.sql.iceberg.executor-cache.enabled": "false"}
-"""Deletes that one step has read are read again by another: Iceberg keeps them for a JVM."""
+"""Disables Iceberg's cache per JVM: a later step must read deletes again."""
 
 
 @dataclass(frozen=True)
 class SharedJvm:
-    """The JVM, for those who are told its variables.
+    """A running JVM that processes can join through environment variables.
 
     Attributes:
-        variables: Of the environment: by them pyspark finds it.
-        process: Its own.
+        variables: Environment variables by which PySpark finds it.
+        process: The JVM's process.
     """
 
     variables: Mapping[str, str]
     process: "Popen[bytes]"
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Returns whether it still runs."""
         return self.process.poll() is None
 
 
@@ -49,7 +52,7 @@ def shared_jvm(settings: Mapping[str, str]) -> Iterator[SharedJvm]:
     """Starts a JVM that ends with this process at the latest.
 
     Args:
-        settings: What `spark-submit` is told; nothing secret, since its command line shows it.
+        settings: Settings of `spark-submit`; no secrets, since its command line shows them.
     """
     conf = SparkConf(loadDefaults=False)
     for key, setting in {**settings, **_REMEMBERS_NOTHING}.items():
@@ -72,11 +75,11 @@ def shared_jvm(settings: Mapping[str, str]) -> Iterator[SharedJvm]:
 
 @contextmanager
 def jvm_for_forks(settings: Mapping[str, str], imports: Callable[[], None]) -> Iterator[SharedJvm]:
-    """Starts a JVM while this process imports what its forks will need.
+    """Starts a JVM while this process imports the modules that its forks will need.
 
     Args:
-        settings: As of `shared_jvm`.
-        imports: Imports what is not an adapter of steps.
+        settings: The settings of `shared_jvm`.
+        imports: Imports further modules, beside the adapters of steps.
     """
 
     def import_all() -> None:
@@ -92,11 +95,11 @@ def jvm_for_forks(settings: Mapping[str, str], imports: Callable[[], None]) -> I
 
 
 def join_context() -> None:
-    """Makes the context of the JVM this process's own, where a process before has made one.
+    """Adopts the JVM's context as this process's own, if an earlier process created one.
 
-    The session is a new one: it has no view of those before, and opens its own catalogs. What all
-    sessions of a JVM share is thrown away: a frame that a step has persisted does not answer the
-    question of the next one.
+    The session is a new one: it has no view of earlier ones, and opens its own catalogs. The cache
+    that all sessions share is cleared, so that a step never reads a frame that an earlier step
+    persisted.
     """
     if SparkContext._active_spark_context is not None:
         return

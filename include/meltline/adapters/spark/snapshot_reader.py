@@ -1,4 +1,4 @@
-"""Reading the rows of one snapshot with Spark, as JSON values."""
+"""Reads the rows of one snapshot with Spark, as JSON values, for queries and commands."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ AS_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
-"""How Spark writes rows as JSON; it leaves out fractions of a millisecond unless it is told."""
+"""Options of Spark's JSON; by default it would cut fractions of a millisecond."""
 
 
 class SparkSnapshotReader:
-    """The port `SnapshotReader`. See the port."""
+    """Implements `SnapshotReader`. See the port."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, CatalogConfig]) -> None:
         self._spark = spark
@@ -37,7 +37,7 @@ class SparkSnapshotReader:
 
 
 def collected(frame: DataFrame, limit: int | None = None) -> ReadRows:
-    """Everything in a frame, as JSON values; columns of one name stay apart."""
+    """Returns all rows of a frame as JSON values; columns of the same name are kept apart."""
     columns = tuple(ReadColumn(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
     if not columns:
         return ReadRows((), tuple(() for _ in range(frame.count())))
@@ -54,17 +54,17 @@ def _values(packed: str, count: int) -> tuple[Any, ...]:
 
 
 def _number(text: str) -> float | str:
-    """A number as JSON can carry it; one that would be rounded stays text."""
+    """Returns a number that JSON can represent; one that would be rounded stays text."""
     number = float(text)
     return number if Decimal(repr(number)) == Decimal(text) else text
 
 
 @contextmanager
 def refusing(object: str) -> Iterator[None]:
-    """Raises what goes wrong in Spark as a refusal, without its plans and traces.
+    """Converts Spark's errors to a refusal, without plans and stack traces.
 
     Raises:
-        StatementRefused: Of that object.
+        StatementRefused: The object's statement cannot be run.
     """
     try:
         yield

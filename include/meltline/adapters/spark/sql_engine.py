@@ -1,4 +1,7 @@
-"""Carrying out SQL in a Spark session, with the statement's id in every snapshot that it makes."""
+"""Runs SQL in a Spark session, with the statement's id in the summary of every new snapshot.
+
+`app/sql` calls it for `meltline sql` and for sessions of the caller.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,11 +21,11 @@ from meltline.domain.time_travel.timetravel import STATEMENT_ID
 from meltline.ports import ReadRows, TableView
 
 CompleteFrame = Callable[[SparkSession, Mapping[str, CatalogConfig], CompleteRead], DataFrame]
-"""Makes a frame of all rows of a table."""
+"""Builds a frame of all rows of a table."""
 
 
 class SparkSqlEngine:
-    """The port `SqlEngine` in one session. See the port."""
+    """Implements `SqlEngine` in one session. See the port."""
 
     def __init__(self, spark: SparkSession, config: Config, complete: CompleteFrame) -> None:
         self._spark = spark
@@ -30,7 +33,7 @@ class SparkSqlEngine:
         self._complete = complete
 
     def stand(self, standing: ObjectName) -> None:
-        """Makes a catalog, and a namespace of it, the current ones."""
+        """Makes a catalog, and a namespace in it, the current ones."""
         catalog = spark_catalog(self._catalogs[standing.catalog])
         self._run(f"USE {'.'.join(map(quoted, (catalog, *standing.namespace)))}")
 
@@ -49,7 +52,9 @@ class SparkSqlEngine:
         def carry_out() -> None:
             try:
                 frames.append(self._spark.sql(text))
-            except ENGINE_FAILURES as error:  # what crosses the JVM would lose its kind
+            except (
+                ENGINE_FAILURES
+            ) as error:  # an exception that crosses the JVM would lose its class
                 failed.append(error)
 
         with refusing(_shown(text)):
@@ -58,7 +63,7 @@ class SparkSqlEngine:
                     self.rows(view).createOrReplaceTempView(name)
                 self._marked(carry_out, statement_id)
             finally:
-                for name in views:  # a plan that was made of it keeps what it needs
+                for name in views:  # a plan built on it does not need it any more
                     self._spark.catalog.dropTempView(name)
             if failed:
                 raise failed[0]
@@ -80,7 +85,7 @@ class SparkSqlEngine:
             return collected(frame, limit)
 
     def frame(self, read: ReadRows) -> DataFrame:
-        """Rows that did not come from Spark, as its own kind of answer."""
+        """Converts rows that did not come from Spark to a DataFrame."""
         schema = T.StructType(
             [T.StructField(c.name, T._parse_datatype_string(c.type)) for c in read.columns]
         )
@@ -91,9 +96,9 @@ class SparkSqlEngine:
             self._spark.sql(text)
 
     def _marked(self, work: Callable[[], None], statement_id: str) -> None:
-        """Works with the id in the summaries of all commits of this thread.
+        """Runs work with the id in the summaries of all commits of this thread.
 
-        The session's setting `snapshot-property` would leave out deletes of whole files.
+        The session's setting `snapshot-property` would omit it from deletes of whole files.
         """
         gateway, jvm = self._spark.sparkContext._gateway, self._spark._jvm
         assert jvm is not None and gateway is not None  # a session of this process
@@ -105,22 +110,22 @@ class SparkSqlEngine:
 
 
 class _Callable:
-    """Work in Python that the JVM can call."""
+    """A Python callable that the JVM can call."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
 
     def call(self) -> None:
-        """What `java.util.concurrent.Callable` is called by."""
+        """Implements `java.util.concurrent.Callable`."""
         self._work()
 
     class Java:
-        """What py4j makes of it."""
+        """Declares the Java interface for py4j."""
 
         implements = ["java.util.concurrent.Callable"]  # noqa: RUF012 - py4j wants a list
 
 
 def _shown(text: str) -> str:
-    """The beginning of a statement."""
+    """Returns the beginning of a statement."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else f"{line[:79]}…"
