@@ -1,4 +1,7 @@
-"""A step's side: it finds its run's driver or starts one, and hears what the step prints."""
+"""A step's side of the shared driver: finds or starts the run's driver, and relays the output.
+
+The Airflow operator calls it. It imports neither Spark nor the server.
+"""
 
 import os
 import socket
@@ -13,24 +16,24 @@ from meltline.domain.errors import DriverLost, DriverUnavailable
 from meltline.driver.messages import UNHEARD, StepRequest, opened
 from meltline.driver.place import DriverPlace, DriverPlaces
 
-_DRIVER = "meltline.cli.run.driver"  # what is run; nothing of it is imported here
+_DRIVER = "meltline.cli.run.driver"  # started as a module, never imported here
 _START_SECONDS = 180  # until a new driver is ready
-_ANSWER_SECONDS = 10  # until one that waits says that it is
+_ANSWER_SECONDS = 10  # until an idle one answers
 _TAIL = 4000  # characters of a log
 
 Log = Callable[[str], object]
-"""Takes each line that a step prints."""
+"""Receives each line that a step prints."""
 
 
 @dataclass(frozen=True)
 class RunDriver:
-    """The driver of a run, which the first of its steps starts.
+    """The driver of a run; the run's first step starts it.
 
     Attributes:
-        places: Where drivers are.
-        key: Of the run.
-        master: Of Spark.
-        python: The interpreter that a driver is started with.
+        places: Folders of the user's drivers.
+        key: The run's key.
+        master: The Spark master.
+        python: The interpreter to start a driver with.
     """
 
     places: DriverPlaces
@@ -42,14 +45,14 @@ class RunDriver:
         """Runs a step to its end; returns its exit code.
 
         Args:
-            step: What to run.
-            log: Takes each line that it prints.
-            alone: Whether no driver that is there may take it: a step that is tried again is not
-                to meet what was left by the time before.
+            step: The step.
+            log: Receives each line that it prints.
+            alone: Whether the step needs a new driver: a retry must not meet state that the
+                first attempt left.
 
         Raises:
             DriverUnavailable: No driver took it.
-            DriverLost: The driver ended before the step did.
+            DriverUnavailable: No driver accepted it.
         """
         if not alone:
             for place in self.places.of_run(self.key):
@@ -58,7 +61,7 @@ class RunDriver:
         return _answer(self._started(step.environment), step, log, _START_SECONDS)
 
     def _started(self, environment: Mapping[str, str]) -> DriverPlace:
-        """Starts a driver, which goes on when the task that starts it has ended."""
+        """Starts a driver, which outlives the task that starts it."""
         try:
             place = self.places.new(self.key)
             with place.log.open("wb") as output:
@@ -76,12 +79,12 @@ class RunDriver:
 
 
 def _answer(place: DriverPlace, step: StepRequest, log: Log, seconds: float) -> int:
-    # Whatever ends this block closes the connection, and so ends the step.
+    # Any exit from this block closes the connection, and so ends the step.
     with _greeted(place, seconds) as connection:
         before = len(place.printed())
         code = _ran(connection, step, log)
     for line in place.printed()[before:].splitlines():
-        log(line)  # what the JVM said meanwhile
+        log(line)  # the JVM's output meanwhile
     if code is None:
         raise DriverLost(
             "the run's driver ended before its step did",
@@ -94,10 +97,10 @@ def _answer(place: DriverPlace, step: StepRequest, log: Log, seconds: float) -> 
 
 
 def _greeted(place: DriverPlace, seconds: float) -> Connection:
-    """Waits until a driver is ready for a step, which its challenge says.
+    """Waits until a driver sends its challenge, which means that it is ready for a step.
 
     Raises:
-        DriverUnavailable: It is not ready in time, or does not take this process for its user's.
+        DriverUnavailable: It is not ready in time, or does not accept this process as its user's.
     """
     with ExitStack() as closing:
         stream = closing.enter_context(socket.socket(socket.AF_UNIX))
@@ -113,7 +116,7 @@ def _greeted(place: DriverPlace, seconds: float) -> Connection:
 
 
 def _ran(connection: Connection, request: StepRequest, log: Log) -> int | None:
-    """Has a step run to its end; its exit code, or None where nobody told it."""
+    """Runs a step to its end; returns its exit code, or None if the driver did not report it."""
     reading, writing = os.pipe()
     with os.fdopen(reading, encoding="utf-8", errors="replace") as output:
         try:

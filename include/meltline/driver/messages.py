@@ -14,25 +14,25 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 
 _MOST_BYTES = 4 * 1024 * 1024
-"""Of one message: the environment of a process is the largest part of it."""
+"""Bytes of one message; the process's environment is the largest part."""
 
 UNHEARD = (
     *(OSError, EOFError, AuthenticationError),
     *(AssertionError, RuntimeError, TypeError, ValueError),
 )
-"""Errors of a connection whose other side is gone, is late, or says what is no message."""
+"""Errors of a connection whose other side is gone, is late, or sends an invalid message."""
 
 
 @dataclass(frozen=True)
 class StepRequest:
-    """What a driver is to run.
+    """A step for a driver to run.
 
     Attributes:
         application: The app's file.
         words: Its arguments.
-        environment: Of its process, whole.
-        folder: Where it runs.
-        is_last: Whether the run needs its driver no more.
+        environment: The complete environment of its process.
+        folder: Its working directory.
+        is_last: Whether the run's driver may end after it.
     """
 
     application: str
@@ -42,19 +42,19 @@ class StepRequest:
     is_last: bool = False
 
     def send(self, connection: Connection, output: int) -> None:
-        """Asks for it; what it prints goes to the open file `output`."""
+        """Sends the request; the step prints to the open file `output`."""
         connection.send_bytes(json.dumps(asdict(self)).encode())
         send_handle(connection, output, None)
 
 
 def receive_request(connection: Connection) -> tuple[StepRequest, int]:
-    """Returns a request, and the open file for what its step prints. Raises one of `UNHEARD`."""
+    """Returns a request, and the open file for its step's output. Raises one of `UNHEARD`."""
     request = StepRequest(**json.loads(connection.recv_bytes(_MOST_BYTES)))
     return request, recv_handle(connection)
 
 
 def opened(stream: socket.socket, seconds: float) -> Connection:
-    """Takes over a connected socket. Each read from it fails after that many seconds."""
+    """Wraps a connected socket. Each read from it fails after that many seconds."""
     limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
     stream.settimeout(None)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)

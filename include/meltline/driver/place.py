@@ -1,4 +1,7 @@
-"""Where drivers are found: folders that their owner alone may enter."""
+"""Folders of running drivers, private to one user: socket, token and log of each.
+
+Client and server use them. A run's key in the folder's name lets its steps find its driver.
+"""
 
 import hashlib
 import json
@@ -15,28 +18,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _OF_ONE_TASK = ("AIRFLOW_CTX_", "_AIRFLOW_", "__AIRFLOW_")
-"""Begin the names of variables that Airflow sets for each task anew; no step reads them."""
+"""Prefixes of variables that Airflow sets for each task; no step reads them."""
 _LEFT_SECONDS = 3600
 
 
 @dataclass(frozen=True)
 class DriverPlace:
-    """A driver's folder: its socket, the token that proves who asks, and what it printed."""
+    """A driver's folder: its socket, the token that authenticates callers, and its log."""
 
     folder: Path
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The path of its socket."""
         return self.folder / "socket"
 
     @property
     def log(self) -> Path:
-        """What it and its JVM print beside the output of steps."""
+        """The output of the driver and its JVM, apart from that of steps."""
         return self.folder / "log"
 
     def token(self) -> bytes:
-        """The secret by which it knows who may ask it for steps.
+        """Returns the secret that a caller must know.
 
         Raises:
             OSError: The driver is gone.
@@ -44,20 +47,20 @@ class DriverPlace:
         return (self.folder / "token").read_bytes()
 
     def printed(self) -> str:
-        """All that stands in the log; nothing where there is none."""
+        """Returns the log's content; empty if there is none."""
         with suppress(OSError):
             return self.log.read_text(encoding="utf-8", errors="replace")
         return ""
 
     def remove(self) -> None:
-        """Leaves nothing behind."""
+        """Deletes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def is_left(self, before: float) -> bool:
-        """Whether nobody listens there, and nobody has just made it.
+        """Returns whether no driver listens there, and none is about to.
 
         Args:
-            before: Seconds since the epoch; what was made later may be about to listen.
+            before: Seconds since the epoch; a newer folder's driver may be about to listen.
         """
         with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
             if self.folder.stat().st_mtime < before:
@@ -73,7 +76,7 @@ class DriverPlaces:
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str]) -> "DriverPlaces | None":
-        """The user's folder for them; None where another user could have made it, or may enter."""
+        """Returns the user's folder; None if another user could have created or may enter it."""
         above = environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
         root = Path(above, f"meltline-{os.getuid()}")
         with suppress(OSError):
@@ -85,10 +88,10 @@ class DriverPlaces:
         return None
 
     def new(self, key: str) -> DriverPlace:
-        """A folder for one more driver of a run, with a token of its own; dead ones' are removed.
+        """Creates a folder with a new token for one more driver of a run; removes dead drivers'.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: It cannot be created.
         """
         for place in map(DriverPlace, self.root.iterdir()):
             if place.is_left(time.time() - _LEFT_SECONDS):
@@ -100,23 +103,21 @@ class DriverPlaces:
         return place
 
     def of_run(self, key: str) -> Iterator[DriverPlace]:
-        """Those that a run's steps have made so far, alive or not."""
+        """Yields the folders of the run's drivers so far, alive or not."""
         yield from map(DriverPlace, sorted(self.root.glob(f"{key}-*")))
 
 
 def run_key(run: Sequence[str], master: str, config: Path, environ: Mapping[str, str]) -> str:
-    """By what a run's steps find its driver: all that the driver was started with.
+    """Returns the key by which a run's steps find its driver: a hash of all inputs of its start.
 
-    A step finds none that was started for another run, or with another configuration, other
-    credentials or another master: these stay in a JVM for as long as it lives.
+    A step finds no driver of another run, or with another configuration, other credentials or
+    another master: these stay in a JVM for its lifetime.
 
     Args:
-        run: What names the run: its DAG and its id there.
-        master: Of Spark.
-        config: `meltline.yaml`; it counts as it stands there now.
-        environ: Of the step; what is of one task alone does not count.
-
-    Raises:
+        run: Identifies the run: its DAG and its id there.
+        master: The Spark master.
+        config: `meltline.yaml`; its current content counts.
+        environ: The step's environment; variables of one task alone are ignored.
         OSError: The configuration cannot be read.
     """
     lasting = {k: v for k, v in sorted(environ.items()) if not k.startswith(_OF_ONE_TASK)}

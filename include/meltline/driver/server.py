@@ -1,4 +1,7 @@
-"""The driver's own side: it waits, forks for each step, and ends when nobody holds it."""
+"""The shared driver's server: accepts steps, forks for each, ends when idle or after a failure.
+
+`cli/run/driver` runs it. It is apart from the client, which must not import what steps import.
+"""
 
 import ctypes
 import os
@@ -25,11 +28,11 @@ class Gateway(Protocol):
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """By which a process finds it."""
+        """Environment variables by which a process finds it."""
         ...
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Returns whether it still runs."""
         ...
 
 
@@ -37,12 +40,12 @@ class Gateway(Protocol):
 class Driver:
     """Runs steps one at a time, each in a fork of this process.
 
-    It ends with the first step that does not end well, whoever ends it: what a step leaves in the
-    JVM when it is killed is in nobody's way then. It ends when its caller does, since a task that
-    was cleared or timed out, and one whose scheduler was killed, has no more use for it.
+    It ends with the first step that fails or is killed, so that state which the step left in the
+    JVM affects no other. It also ends when the caller of a step is gone: the task was cleared or
+    timed out, or its scheduler was killed.
 
     Attributes:
-        listener: Where it is asked.
+        listener: The socket on which it accepts steps.
         token: The secret that a caller must know.
         gateway: Its JVM.
         idle: Seconds that it waits for the next step.
@@ -54,7 +57,7 @@ class Driver:
     idle: float = IDLE_SECONDS
 
     def serve(self) -> None:
-        """Takes steps until there are none, or one did not end well."""
+        """Accepts steps until none has come in time, or one has failed."""
         self.listener.settimeout(self.idle)
         while True:
             try:
@@ -67,14 +70,14 @@ class Driver:
 
     def _goes_on_after(self, connection: Connection) -> bool:
         if not self.gateway.is_alive():
-            return False  # not challenged: the step starts a driver of its own
+            return False  # no challenge: the step starts its own driver
         try:
-            # A caller that has waited too long is gone by now, and has its step run elsewhere: so
-            # it is challenged only now, and no request is taken of a caller that does not answer.
+            # A caller that waited too long is gone, and runs its step elsewhere. So the challenge
+            # is sent only now, and no request is read from a caller that does not answer it.
             deliver_challenge(connection, self.token)
             request, output = receive_request(connection)
         except UNHEARD:
-            return True  # whoever it was, it was none of our steps
+            return True  # the caller was no step of ours
         try:
             code = self._forked(request, connection, output)
         finally:
@@ -86,7 +89,7 @@ class Driver:
         return code == 0 and not request.is_last
 
     def _forked(self, request: StepRequest, connection: Connection, output: int) -> int | None:
-        """The exit code of a step; None where its caller went away, and the step with it."""
+        """Returns the exit code of a step; None if its caller went away and the step was killed."""
         parent = os.getpid()
         step = os.fork()
         if step == 0:
@@ -97,7 +100,7 @@ class Driver:
                 ready = wait([ending, connection, self.listener])
                 if ending in ready:
                     return os.waitstatus_to_exitcode(os.waitpid(step, 0)[1])
-                if connection in ready:  # a caller says nothing while its step runs: it is gone
+                if connection in ready:  # a caller sends nothing while its step runs, so it is gone
                     os.kill(step, signal.SIGKILL)
                     os.waitpid(step, 0)
                     return None
@@ -109,16 +112,16 @@ class Driver:
     def _become(
         self, request: StepRequest, connection: Connection, output: int, parent: int
     ) -> None:
-        """Goes on as the step, and never returns: not even a driver's exit handlers are to run."""
+        """Continues as the step, and never returns: the driver's exit handlers must not run."""
         code = 1
         try:
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-            if os.getppid() != parent:  # it died before we asked to die with it
+            if os.getppid() != parent:  # the driver died before prctl
                 os._exit(1)
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.close(output)
-            connection.close()  # or the driver's end would not be seen while the step goes on
+            connection.close()  # else the driver's end would stay unnoticed while the step runs
             self.listener.close()
             code = _run_app(request, self.gateway.variables)
         except BaseException:
@@ -131,7 +134,7 @@ class Driver:
 
 
 def _run_app(request: StepRequest, gateway: Mapping[str, str]) -> int:
-    """Runs an app as `python APPLICATION WORDS` would, in this process; returns its exit code."""
+    """Runs an app in this process as `python APPLICATION` would; returns its exit code."""
     os.environ.clear()
     os.environ.update({**request.environment, **gateway})
     os.chdir(request.folder)
@@ -144,6 +147,6 @@ def _run_app(request: StepRequest, gateway: Mapping[str, str]) -> int:
 
 
 def _turn_away(listener: socket.socket) -> None:
-    """Another step of the run at the same time starts a driver of its own."""
+    """Rejects a concurrent step of the run, which then starts its own driver."""
     with suppress(OSError):
         listener.accept()[0].close()

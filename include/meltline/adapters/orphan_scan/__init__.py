@@ -1,1 +1,1 @@
-"""Listings held against the file index."""
+"""Scans for orphans: store listings compared with the file index on executors."""

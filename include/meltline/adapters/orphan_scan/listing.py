@@ -1,8 +1,8 @@
-"""Listing the store on executors, a folder each; what is large is cut into its folders.
+"""Lists the store on executors, one folder per task; a large folder is split into its subfolders.
 
-The driver looks at the top level alone. Executors list the rest through the object-store port and
-give each file as a row with the hash of its location's key. Beside the files stand notes: folders
-that are still to be listed, folders that could not be, and what was counted.
+`scanner` calls it. The driver lists the top level alone. Executors list the rest through the
+object-store port, and return each file as a row with the hash of its location's key. Beside files
+they return notes: folders still to list, folders that failed, and counts.
 """
 
 from array import array
@@ -38,13 +38,13 @@ _ROWS = pa.schema(
 _FOLDERS = pa.schema([("folder", pa.string()), ("whole", pa.bool_())])
 _ROWS_PER_BATCH = 20_000
 CUT_ABOVE = 50_000
-"""Files: a folder with more than that, and with folders in it, is listed folder by folder."""
+"""Files: a larger folder that has subfolders is listed folder by folder."""
 
 Batches = Iterable[pa.RecordBatch]
 
 
 class Note(StrEnum):
-    """What a row says that is no file: its path has no hash, so that no join drops it."""
+    """The kind of a row that is not a file: its path has no hash, so that no join drops it."""
 
     TO_LIST = "to list"
     UNLISTED = "unlisted"
@@ -54,7 +54,7 @@ class Note(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """A folder to be listed: with all that lies below it, or its own level alone."""
+    """A folder to list: completely, or only its own level."""
 
     folder: str
     whole: bool
@@ -67,16 +67,18 @@ def list_parts(
     parts: Sequence[Part],
     cut_above: int = CUT_ABOVE,
 ) -> DataFrame:
-    """One job over some folders: a row per file, and notes."""
+    """Lists some folders in one job: a row per file, and notes."""
     columns = [[part.folder for part in parts], [part.whole for part in parts]]
     folders = pa.table(columns, schema=_FOLDERS)
-    slices = min(len(parts), spark.sparkContext.defaultParallelism * 2)  # each costs a start
+    slices = min(
+        len(parts), spark.sparkContext.defaultParallelism * 2
+    )  # each costs the start of a task
     spread = spark.createDataFrame(folders).repartition(max(1, slices))
     return spread.mapInArrow(_lister(store, places, cut_above), from_arrow_schema(_ROWS))
 
 
 def sift_inventory(inventory: DataFrame, places: SweptPlaces) -> DataFrame:
-    """The rows of an inventory (`path`, `size`, `modified`) that a sweep looks at, as rows."""
+    """Returns the rows of an inventory (`path`, `size`, `modified`) that a sweep checks."""
     return inventory.mapInArrow(_sifter(places), from_arrow_schema(_ROWS))
 
 
@@ -101,7 +103,7 @@ def _lister(
 
 
 def _list_level(store: FolderLister, folder: str, rows: "_Rows") -> Iterator[pa.RecordBatch]:
-    """Lists the files right in a folder; what lies in its folders is still to be listed."""
+    """Lists the files directly in a folder; its subfolders are still to be listed."""
     level = store.level(folder)
     for below in level.folders:
         rows.look_at(below)
@@ -114,7 +116,7 @@ def _list_level(store: FolderLister, folder: str, rows: "_Rows") -> Iterator[pa.
 def _list_whole(
     store: FolderLister, folder: str, rows: "_Rows", cut_above: int
 ) -> Iterator[pa.RecordBatch]:
-    """Lists a folder at all depths; one that proves large and has folders is to be cut instead."""
+    """Lists a folder at all depths; a large one that has subfolders is returned to be split."""
     if not store.measures(folder):
         yield from _list_names(store, folder, rows, cut_above)
         return
@@ -130,7 +132,7 @@ def _list_whole(
 def _list_names(
     store: FolderLister, folder: str, rows: "_Rows", cut_above: int
 ) -> Iterator[pa.RecordBatch]:
-    """The same level by level, without measuring: what is left of a large one is a part anew."""
+    """Lists level by level, without measuring; the rest of a large folder becomes new parts."""
     folders, count = [folder], 0
     while folders and count < cut_above:
         at = folders.pop()
@@ -155,14 +157,14 @@ def _sifter(places: SweptPlaces) -> Callable[[Batches], Iterator[pa.RecordBatch]
 
 @dataclass
 class _Folder:
-    """What is the same for all files of a folder."""
+    """The facts that all files of a folder share."""
 
     looked_at: bool
     key: str
 
 
 class _Rows:
-    """Files and notes on their way out, in batches."""
+    """Collects files and notes, and returns them in batches."""
 
     def __init__(self, places: SweptPlaces) -> None:
         self._places = places
@@ -178,7 +180,7 @@ class _Rows:
     def add(
         self, path: str, size: int | None, modified: datetime | None
     ) -> Sequence[pa.RecordBatch]:
-        """A file, if a sweep looks at it; returns a batch once there are rows enough for one."""
+        """Adds a file, if a sweep checks it; returns a batch once there are enough rows."""
         folder, _, name = path.rpartition("/")
         at = self._folders.get(folder) or self._look_up(folder)
         if at.looked_at and not is_passed_over(name):
@@ -188,7 +190,7 @@ class _Rows:
         return self._when_full()
 
     def add_names(self, folder: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Files of one folder, not measured; a batch whenever there are rows enough for one."""
+        """Adds unmeasured files of one folder; yields a batch whenever there are enough rows."""
         at = self._look_up(folder.rstrip("/"))
         for name in names if at.looked_at else ():
             if not is_passed_over(name):
@@ -198,7 +200,7 @@ class _Rows:
 
     def _add(self, path: str, key: str, name: str) -> None:
         self._paths.append(path)
-        # A plain name stays as it is in a key; one with an escape may change what is before it.
+        # A plain name is unchanged in a key; one with an escape may change the part before it.
         plain = "%" not in name and name not in (".", "..")
         self._hashes.append(_hash(key + name) if plain else key_hash(path) % (1 << 64))
         self._files += 1
@@ -218,18 +220,18 @@ class _Rows:
         return looked_up
 
     def look_at(self, folder: str) -> None:
-        """Notes a folder of another format's log, or one that lies in such a folder."""
+        """Notes a log folder of another table format, or one that lies in such a folder."""
         marker = marker_above(folder)
         if marker and marker not in self._markers:
             self._markers.add(marker)
             self.note(Note.MARKER, marker)
 
     def note(self, note: Note, path: str, remark: str = "") -> None:
-        """Something that is no file."""
+        """Adds a note about a path."""
         self._notes.append({"path": path, "note": f"{note}:{remark}"})
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """What is left, and all notes with the count."""
+        """Yields the remaining rows, and all notes with the count."""
         if self._paths:
             yield self._batch()
         self._notes.append({"note": f"{Note.COUNTED}:", "files": self._files})
@@ -250,5 +252,5 @@ class _Rows:
 
 
 def _hash(key: str) -> int:
-    """What `key_hash` gives, before its sign."""
+    """Returns the unsigned value of `key_hash`."""
     return xxhash.xxh64_intdigest(key.encode(), 42)

@@ -1,7 +1,7 @@
-"""The port `Sweeper` on Spark: lists in rounds, or takes an inventory's word.
+"""Finds orphan candidates with Spark: lists the store in rounds, or reads an inventory.
 
-Hashes stay on the executors; what comes to the driver is what nothing keeps. A collision may only
-keep a file.
+`app/orphans` calls it (`Sweeper`). Hashes stay on the executors, and only files that nothing keeps
+reach the driver. A hash collision can only keep a file.
 """
 
 import time
@@ -38,24 +38,25 @@ from meltline.ports import Level
 
 _STRAYS = "strays"
 _ROWS_PER_PARTITION = 1_000_000
-_FEW = 200_000  # as many hashes may go to every executor
+_FEW = 200_000  # hashes that may be broadcast to every executor
 _SIGNS = r"\.metadata\.json|/snapshot-\d+$|/schema-\d+$|\.lance$"
 MOST = 500_000
-"""How many strays come to the driver at once; the rest is for the next sweep."""
+"""Orphan candidates that reach the driver at once; the next sweep handles the rest."""
 
 
 class SweepRows:
-    """What the file ledger keeps, and which candidates were seen before."""
+    """Reads what the file ledger keeps, and earlier observations of candidates."""
 
     def __init__(self, tables: LedgerTables) -> None:
         self._tables = tables
 
     def kept_hashes(self, among: DataFrame | None = None) -> DataFrame:
-        """Hashes of all locations that something keeps, or of those among some; not each once.
+        """Returns hashes of all kept locations, or of the given ones; with duplicates.
 
-        Live entries, manifests, manifest lists and side files of whatever snapshot, and whatever
-        one has added, whoever removed it since; but not what was deleted since, and might be there
-        again, nor what a purge left alone. And what waits in failsafe.
+        Kept are live entries, manifests, manifest lists and side files of any snapshot, every file
+        that a snapshot has added, even if it was removed since, and files in failsafe. Not kept
+        are files that were deleted since, because a new object may lie there, and files that a
+        purge withheld.
         """
         newest = self._departed(among)
         waits = F.col("state") == DepartureState.FAILSAFE
@@ -75,14 +76,14 @@ class SweepRows:
         return rows.join(deleted, "key_hash", "leftanti").unionByName(waiting)
 
     def _alive_once(self) -> tuple[DataFrame, DataFrame]:
-        """Rows that say that some snapshot, recorded or not, has or had a file."""
+        """Returns rows that prove that some snapshot, recorded or not, has or had a file."""
         return (
             self._tables.read("entries").where(F.col("status") < int(EntryStatus.DELETED)),
             self._tables.read("changes").where(F.col("until").isNull()),
         )
 
     def _departed(self, among: DataFrame | None) -> DataFrame:
-        """The newest state of each departed location, and when it was recorded."""
+        """Returns the newest state of each departed location, and when it was recorded."""
         rows = self._tables.read("departures")
         if among is not None:
             rows = rows.join(F.broadcast(among), "key_hash", "leftsemi")
@@ -93,14 +94,14 @@ class SweepRows:
         )
 
     def kept_in_parts(self) -> DataFrame:
-        """All of it, cut by hash and held ready for the listings that are to be held against it."""
+        """Returns all kept hashes, partitioned by hash and cached for the joins with listings."""
         parts = int(self._tables.spark.conf.get("spark.sql.shuffle.partitions") or 1)
         rows = sum(self._tables.read(table).count() for table in ("entries", "changes"))
         parts = max(parts, rows // _ROWS_PER_PARTITION)
         return self.kept_hashes().repartition(parts, "key_hash").persist()
 
     def strays_among(self, files: DataFrame) -> Sequence[OrphanCandidate]:
-        """Those of some listed files that nothing keeps as the ledger is now, each once."""
+        """Returns the listed files that the current ledger does not keep, without duplicates."""
         count = files.count()
         if not count:
             return ()
@@ -108,8 +109,8 @@ class SweepRows:
         unkept = files.join(self.kept_hashes(hashes), "key_hash", "leftanti").dropDuplicates(
             ["path"]
         )
-        if count > MOST:  # always the same ones, so that the next listing shows them again
-            is_sign = F.col("path").rlike(_SIGNS)  # of other owners: none may be left for later
+        if count > MOST:  # always the same ones, so that the next sweep sees them again
+            is_sign = F.col("path").rlike(_SIGNS)  # of foreign owners: none may be postponed
             unkept = unkept.orderBy(is_sign.desc(), "key_hash", "path").limit(MOST)
         rows = unkept.join(self._departed(hashes).drop("state", "due_at"), "key_hash", "left")
         strays = rows.select("path", "bytes", "modified_at", "left_at").toArrow().to_pylist()
@@ -118,7 +119,7 @@ class SweepRows:
         ]
 
     def sightings(self, strays: Sequence[OrphanCandidate]) -> Mapping[str, OrphanObservation]:
-        """The newest sighting of each, by the stray's path."""
+        """Returns the newest observation of each candidate, by its path."""
         if not strays:
             return {}
         hashes = self._tables.ids("key_hash", [key_hash(stray.path) for stray in strays])
@@ -138,7 +139,7 @@ class SweepRows:
         }
 
     def record(self, sightings: Sequence[OrphanObservation]) -> None:
-        """Appends sightings, in one commit."""
+        """Appends observations in one commit."""
         rows = [
             {
                 "path": sighting.path,
@@ -153,7 +154,7 @@ class SweepRows:
         self._tables.append(_STRAYS, rows, f"sightings-{time.time_ns()}")
 
     def namesakes(self, paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Files that the ledger knows under the same last name, by the path asked for."""
+        """Returns indexed files with the same last name, by the given path."""
         if not paths:
             return {}
         names = pa.table({"name": sorted({_name(path) for path in paths})})
@@ -199,7 +200,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class SparkListing:
-    """The port `Listing`: what the ledger did not keep when it was listed, held on executors."""
+    """Implements `Listing`; files that the ledger did not keep are cached on executors."""
 
     listed_at: datetime
     files: int
@@ -210,20 +211,20 @@ class SparkListing:
     markers: Sequence[str] = ()
 
     def strays(self) -> Sequence[OrphanCandidate]:
-        """The files that nothing in the file ledger keeps, as the ledger is now."""
+        """Returns the files that the current file ledger does not keep."""
         candidates = () if self.unkept is None else self.rows.strays_among(self.unkept)
         return candidates if self.store is None else _measured(self.store, candidates)
 
 
 @dataclass(frozen=True)
 class _ScanRound:
-    """What one job has listed: files that nothing kept, and its notes."""
+    """The result of one listing job: files that nothing kept, and notes."""
 
     files: DataFrame
     notes: Sequence[Mapping[str, object]]
 
     def remarks(self, note: Note) -> Iterator[tuple[str, str]]:
-        """Paths and what was said about each."""
+        """Yields the paths with notes of a kind, and their remarks."""
         for row in self.notes:
             kind, _, remark = str(row["note"]).partition(":")
             if kind == note:
@@ -236,14 +237,14 @@ class _ScanRound:
 
 
 class SparkSweeper:
-    """Lists the store on executors and holds the rows against the ledger's, in the same job.
+    """Lists the store on executors and joins the rows with the ledger's in the same job.
 
-    So only what the ledger does not keep yet is held until the tables have been observed. It is
-    held without its lineage: a lost executor fails the sweep and never lists anew, which would be
-    after the metadata (AR-16).
+    So only files that the ledger does not keep yet are cached until the tables were observed. The
+    cache has no lineage: a lost executor fails the sweep. Listing again would happen after the
+    metadata was read, which is unsafe (AR-16).
 
     Attributes:
-        cut_above: A folder with more files than that is listed folder by folder.
+        cut_above: A folder with more files is listed folder by folder.
     """
 
     cut_above = CUT_ABOVE
@@ -254,7 +255,7 @@ class SparkSweeper:
         folders: FolderLister,
         catalogs: Mapping[str, CatalogConfig],
     ) -> None:
-        """Takes the ledger's tables, what lists folders, and catalogs, to find inventories."""
+        """Takes the ledger's tables, a lister of folders, and the catalogs of inventories."""
         self._rows = SweepRows(tables)
         self._spark = tables.spark
         self._folders = folders
@@ -270,7 +271,7 @@ class SparkSweeper:
         return self._rows.namesakes(paths)
 
     def list_files(self, places: SweptPlaces, now: datetime) -> SparkListing:
-        """Lists every folder that a sweep looks at; done when this returns."""
+        """Lists every folder of a sweep; complete when this returns."""
         parts, unlisted, markers = self._top(places)
         hashes = self._rows.kept_in_parts()
         rounds: list[_ScanRound] = []
@@ -286,9 +287,9 @@ class SparkSweeper:
         return self._listing(now, rounds, unlisted, self._folders, markers)
 
     def _top(self, places: SweptPlaces) -> tuple[list[Part], dict[str, str], set[str]]:
-        """The first parts: the folders right below each root, looked up here.
+        """Returns the first parts: the folders directly below each root, listed by this process.
 
-        Beside them why a root cannot be listed, and logs of other formats.
+        Returns also why a root cannot be listed, and log folders of other formats.
         """
         parts: list[Part] = []
         unlisted: dict[str, str] = {}
@@ -299,7 +300,9 @@ class SparkSweeper:
         for root, level in zip(places.roots, levels, strict=True):
             if isinstance(level, str):
                 unlisted[root] = level
-            elif level.files or level.names:  # an executor's to list; then its folders follow
+            elif (
+                level.files or level.names
+            ):  # an executor lists it; its folders follow in the next round
                 parts.append(Part(root, whole=False))
             else:
                 folders += level.folders
@@ -307,14 +310,14 @@ class SparkSweeper:
         return parts + self._parts(places, folders, deep=False), unlisted, markers
 
     def _level(self, root: str) -> Level | str:
-        """What lies right below a root, or why that cannot be listed."""
+        """Returns the direct children of a root, or why they cannot be listed."""
         try:
             return self._folders.level(root)
         except (MeltlineError, OSError) as refused:
             return str(refused)
 
     def _parts(self, places: SweptPlaces, folders: Sequence[str], *, deep: bool) -> list[Part]:
-        """Folders are listed whole once there are enough of them to keep all executors busy."""
+        """Returns parts: complete folders once there are enough to keep all executors busy."""
         eligible = [folder for folder in folders if places.may_lie_below(folder)]
         enough = self._spark.sparkContext.defaultParallelism * 8
         return [Part(folder, whole=deep or len(eligible) >= enough) for folder in eligible]
@@ -326,7 +329,7 @@ class SparkSweeper:
 
     @staticmethod
     def _without(rows: DataFrame, hashes: DataFrame) -> _ScanRound:
-        """Runs a job: the rows whose hash is not kept stay, and so do notes, which have none."""
+        """Runs a job that drops rows with kept hashes; notes stay, because they have no hash."""
         remaining = rows.join(hashes.hint("shuffle_hash"), "key_hash", "leftanti").localCheckpoint()
         notes = remaining.where(F.col("note").isNotNull()).toArrow().to_pylist()
         return _ScanRound(remaining.where(F.col("note").isNull()), notes)
@@ -354,7 +357,7 @@ class SparkSweeper:
     # --- inventories ---------------------------------------------------------------------------
 
     def read_inventory(self, inventory: Inventory, places: SweptPlaces) -> SparkListing:
-        """Takes an inventory's word instead; what lies outside the places is passed over."""
+        """Reads an inventory instead of listing; rows outside the swept paths are left out."""
         try:
             rows = self._open(inventory)
             wrong = _wrong_columns(rows)
@@ -379,7 +382,7 @@ class SparkSweeper:
         return plain.parquet(inventory.source)
 
     def _written_at(self, inventory: Inventory, rows: DataFrame) -> datetime | None:
-        """When the store was as the inventory has it, at the latest."""
+        """Returns the latest time at which the store was as the inventory describes it."""
         if inventory.is_table:
             name = self._identifier(inventory)
             head = self._spark.table(f"{name}.refs").where("name = 'main'")
@@ -398,9 +401,9 @@ class SparkSweeper:
 
 
 def _measured(store: FolderLister, strays: Sequence[OrphanCandidate]) -> list[OrphanCandidate]:
-    """Strays that were listed by name alone get their size and time; those gone since are left out.
+    """Measures candidates that were listed by name only; leaves out those that are gone since.
 
-    That these are read after the metadata does no harm: a file that was written since is young.
+    Measuring after the metadata was read is safe: a file that was written since is young.
     """
     sized = [stray for stray in strays if stray.bytes is not None]
     unknown = [stray for stray in strays if stray.bytes is None]
@@ -414,7 +417,7 @@ def _measured(store: FolderLister, strays: Sequence[OrphanCandidate]) -> list[Or
 
 
 def _wrong_columns(rows: DataFrame) -> str:
-    """Which columns are missing, or of another type."""
+    """Describes the columns that are missing or of another type."""
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     wrong = {
         name: types.get(name, "none")

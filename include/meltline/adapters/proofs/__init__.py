@@ -1,1 +1,1 @@
-"""Proofs from the files alone."""
+"""Proofs for gates: reads of manifests from the files alone, and their cache."""

@@ -1,7 +1,8 @@
-"""The hashes of a manifest's live files, as proofs keep them: packed, checked, searched.
+"""Packed hashes of a manifest's live files: packing, integrity check, search.
 
-Packed they are little-endian signed 64-bit numbers, sorted, each as often as a path with that hash
-occurs. So their number and their exclusive-or say whether they are still what was read.
+Proof cache and proof reader use it. Packed hashes are little-endian signed 64-bit numbers, sorted,
+each as often as a path with that hash occurs. Their number and their exclusive-or reveal whether
+they are still what was read.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ Hashes: TypeAlias = npt.NDArray[np.int64]
 Packed: TypeAlias = bytes
 
 PACKED = ("key_hash", "live_files", "fingerprint", "hashes")
-"""What is asked of a row of `proofs` to search in it."""
+"""Columns of `proofs` that a search needs."""
 HITS = pa.schema(
     [
         ("key_hash", pa.int64()),
@@ -30,17 +31,17 @@ _ORDER = np.dtype("<i8")
 
 
 def packed(hashes: Hashes) -> Packed:
-    """Hashes as bytes."""
+    """Packs hashes to bytes."""
     return np.sort(hashes).astype(_ORDER).tobytes()
 
 
 def fingerprint(hashes: Hashes) -> int:
-    """Their exclusive-or; zero of none."""
+    """Returns the exclusive-or of hashes; zero for none."""
     return int(np.bitwise_xor.reduce(hashes))
 
 
 def sound(rows: pa.Table) -> pa.Table:
-    """The rows whose hashes are as many as they say and have the fingerprint that they say."""
+    """Returns the rows whose hashes match their recorded number and fingerprint."""
     lengths = pc.binary_length(rows["hashes"])
     rows = rows.filter(pc.equal(lengths, pc.multiply(rows["live_files"], _WIDTH)))
     ends, hashes = _laid_out(rows)
@@ -52,10 +53,10 @@ def sound(rows: pa.Table) -> pa.Table:
 
 
 def searched(rows: pa.Table, sought: pa.Array) -> pa.Table:
-    """For each of some sound rows, those of its hashes that are wanted."""
+    """Returns for each sound row its sought hashes."""
     ends, hashes = _laid_out(rows)
     at = np.flatnonzero(pc.is_in(pa.array(hashes), value_set=sought).to_numpy(zero_copy_only=False))
-    # Each hit belongs to the first row that ends behind it.
+    # Each hit belongs to the first row that ends after it.
     until = np.searchsorted(np.searchsorted(ends, at, side="right"), np.arange(len(ends) + 1))
     hits = pa.ListArray.from_arrays(pa.array(until, pa.int32()), pa.array(hashes[at]))
     return pa.table([*(rows[name] for name in HITS.names[:3]), hits], schema=HITS)
@@ -64,7 +65,7 @@ def searched(rows: pa.Table, sought: pa.Array) -> pa.Table:
 def searcher(
     sought: Callable[[], pa.Array],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The same on executors, unsound rows left out."""
+    """Returns the search as a function for executors; unsound rows are left out."""
 
     def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -75,7 +76,7 @@ def searcher(
 
 
 def _laid_out(rows: pa.Table) -> tuple[Hashes, Hashes]:
-    """Where the hashes of each row end, and the hashes of all rows in one piece."""
+    """Returns where the hashes of each row end, and the hashes of all rows in one array."""
     ends = np.cumsum(rows["live_files"].to_numpy(), dtype=np.int64)
     parts = [np.zeros(0, np.int64)]
     for chunk in rows["hashes"].cast(pa.binary()).chunks:

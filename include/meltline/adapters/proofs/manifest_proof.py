@@ -1,4 +1,7 @@
-"""What one list names, and one manifest keeps alive, as the gate reads it from the file."""
+"""Proof of one manifest list or one manifest, read from the file for the gate.
+
+The proof reader calls it, here or on executors. It decodes with PyIceberg, unlike the index.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -46,7 +49,7 @@ MANIFEST = pa.schema(
 
 
 def read_list(store: ObjectReader, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of `LISTED`: one of the snapshot's list itself, one for each manifest it names."""
+    """Yields rows of `LISTED`: one for the snapshot's list, and one for each of its manifests."""
     of = {"number": row["number"], "path": None, "bytes": 0, "rows": None, "error": ""}
     try:
         listed, manifests = _listed(store, row)
@@ -78,16 +81,16 @@ def _listed(
 
 @dataclass
 class ManifestProof:
-    """A manifest that was read from its file, or why it could not be.
+    """The content of a manifest that was read from its file, or why it could not be read.
 
     Attributes:
-        path: The manifest; `bytes` is its length as its list has it.
-        live_files: How many files it keeps alive; `live_bytes` is their size.
+        path: The manifest; `bytes` is its length according to its list.
+        live_files: The number of its live files; `live_bytes` is their size.
         fingerprint: The exclusive-or of the hashes of their locations.
-        hashes: Those hashes, packed; None where they are in the ledger already, or unread.
-        hits: Those of them that are wanted.
-        error: Why it could not be read; empty when it was.
-        contradiction: How its list counts other entries than it has.
+        hashes: Their packed hashes; None if they are in the ledger already, or unread.
+        hits: The sought hashes among them.
+        error: Why it could not be read; empty if it was.
+        contradiction: How the counts in its list differ from its entries.
     """
 
     path: str
@@ -102,14 +105,14 @@ class ManifestProof:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it was read, and is as its list says: then it need not be read again."""
+        """Whether it was read and agrees with its list, so that it need not be read again."""
         return not (self.error or self.contradiction)
 
 
 def prove_manifest(
     store: ObjectReader, manifest: ListedManifest, sought: frozenset[int]
 ) -> ManifestProof:
-    """Reads a manifest from its file and looks for wanted files in it, by their hashes."""
+    """Reads a manifest from its file and searches it for sought files, by their hashes."""
     try:
         live = live_columns(manifest, store.read(manifest.path))
     except FileNotFoundError:

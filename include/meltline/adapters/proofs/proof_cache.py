@@ -1,7 +1,7 @@
-"""What gates have read from the files before, in the ledger's table `proofs`.
+"""Cache of the gates' earlier reads, in the ledger's table `proofs`.
 
-It stands on its own: what a manifest keeps alive is kept with its proof, as hashes, and the index
-is asked for nothing. So a proof holds whatever the index has forgotten, or never knew.
+The proof reader uses it. It does not depend on the index: the hashes of a manifest's live files are
+stored with its proof. So a proof holds whatever the index has forgotten, or never knew.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ from meltline.domain.clock import CLOCK_TOLERANCE, Clock
 from meltline.domain.iceberg.files import FileKind
 
 ProvedList = tuple[str, int, Sequence[str]]
-"""A manifest list that was read: its path, its length in bytes, its manifests."""
+"""A manifest list that was read: path, length in bytes, manifests."""
 _WIDTH = 8
-_ROW = 100  # bytes, about, of a proof besides its hashes
+_ROW = 100  # approximate bytes of a proof without its hashes
 _OF_MANIFESTS: Condition = ("kind", "=", str(FileKind.MANIFEST))
 _COUNTS = ("path", "bytes", "live_files", "live_bytes", "fingerprint")
 
@@ -40,8 +40,8 @@ class KnownList:
     Attributes:
         bytes: Its length.
         manifests: The hashes of its manifests' paths.
-        path: Where it lies: two locations may have one hash.
-        fingerprint: Of its manifests' paths, by another hash, for the same reason.
+        path: Its path, because two locations may have one hash.
+        fingerprint: Another hash of its manifests' paths, for the same reason.
     """
 
     bytes: int
@@ -50,25 +50,25 @@ class KnownList:
     fingerprint: int
 
     def is_of(self, manifests: Sequence[str]) -> bool:
-        """Whether it named these manifests."""
+        """Returns whether it named these manifests."""
         return self.fingerprint == paths_fingerprint(manifests)
 
 
 def paths_fingerprint(paths: Iterable[str]) -> int:
-    """A number that tells sequences of paths apart, whatever their 64-bit hashes are."""
+    """Returns a number that distinguishes sequences of paths, even if 64-bit hashes collide."""
     digest = blake2b("\n".join(paths).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
 @dataclass(frozen=True)
 class KnownProof:
-    """What earlier proofs have read, by the hashes of the files' locations."""
+    """The content of earlier proofs, by the hashes of the files' locations."""
 
     manifests: Mapping[int, ManifestProof] = field(default_factory=dict)
     lists: Mapping[int, KnownList] = field(default_factory=dict)
 
     def list_of(self, path: str) -> KnownList | None:
-        """A manifest list that was read before, if all its manifests were; else None."""
+        """Returns a manifest list from the cache if all its manifests are cached; else None."""
         listed = self.lists.get(key_hash(path)) if path else None
         if listed is None or listed.path != path:
             return None
@@ -79,15 +79,15 @@ class KnownProof:
 
     @cached_property
     def listed(self) -> Mapping[int, ListedManifest]:
-        """Its manifests as lists name them; how many entries they have is not remembered."""
+        """Returns its manifests as lists describe them; their entry counts are not cached."""
         return {n: ListedManifest(p.path, p.bytes, None) for n, p in self.manifests.items()}
 
 
 class ProofTable:
-    """The ledger's table `proofs`.
+    """Reads and writes the ledger's table `proofs`.
 
     Attributes:
-        local_bytes: Of hashes: this process looks through and keeps so many, executors do more.
+        local_bytes: Hashes that this process searches and caches; executors search larger sets.
     """
 
     local_bytes = 256 * 1024 * 1024
@@ -95,17 +95,17 @@ class ProofTable:
     def __init__(self, tables: LedgerTables, clock: Clock) -> None:
         self._tables = tables
         self._clock = clock
-        self._opened: list[pa.Table] = []  # sound hashes; those of a file never change
+        self._opened: list[pa.Table] = []  # sound hashes; a file's hashes never change
 
     def open(self, since: datetime) -> KnownProof:
-        """Everything that was read from the files since then, save for the hashes.
+        """Returns every result read from the files since that time, without the hashes.
 
-        Such files never change: one of which two readings say different things counts as unread.
+        Such files never change: a file with two contradictory results counts as unread.
         """
         rows = self._tables.look(
             "proofs",
             ("kind", "key_hash", *_COUNTS, "manifests"),
-            # What a clock that was ahead has dated counts as read when that time has come.
+            # Results dated by a fast clock count once their time has come.
             [("proved_at", ">=", since), ("proved_at", "<=", self._clock.now() + CLOCK_TOLERANCE)],
         )
         manifests: dict[int, ManifestProof] = {}
@@ -130,10 +130,10 @@ class ProofTable:
     def ask(
         self, proofs: Mapping[int, ManifestProof], sought: Collection[int]
     ) -> dict[int, tuple[int, ...]]:
-        """Which of the wanted hashes manifests hold that were read before.
+        """Returns the sought hashes in manifests that were read before.
 
-        A manifest whose hashes are not there, or not as many as were read, or not with the
-        fingerprint that was read, is not in the answer: it counts as not read.
+        A manifest is left out, and counts as unread, if its hashes are missing, or if their number
+        or fingerprint differs from the record.
         """
         hashes = pa.array(sought, pa.int64())
         answer = self._answer(proofs, [searched(rows, hashes) for rows in self._opened])
@@ -171,12 +171,12 @@ class ProofTable:
         return chosen.mapInArrow(search, names).toArrow().cast(HITS)
 
     def _keep(self, rows: pa.Table) -> None:
-        """For the session's later gates, as long as there is room."""
+        """Caches rows for the session's later gates, while there is room."""
         if sum(opened.nbytes for opened in self._opened) + rows.nbytes <= self.local_bytes:
             self._opened.append(rows)
 
     def write(self, manifests: Iterable[ManifestProof], lists: Iterable[ProvedList]) -> None:
-        """Remembers what was read now; nothing else is remembered."""
+        """Stores the sound results of this read."""
         now = self._clock.now()
         rows = [
             {
@@ -206,7 +206,7 @@ class ProofTable:
             self._keep(sound(table.filter(pc.is_valid(table["hashes"])).select(PACKED)))
 
     def write_read(self, manifests: DataFrame, files: int) -> None:
-        """The same of manifests that executors have read, too many for this process to hold."""
+        """Stores results from executors, which are too large for this process."""
         now = self._clock.now()
         rows = manifests.where("error = '' AND contradiction = ''").select(
             F.lit(str(FileKind.MANIFEST)).alias("kind"),
@@ -217,13 +217,13 @@ class ProofTable:
         self._tables.write("proofs", rows.coalesce(files), f"proofs-{now.isoformat()}")
 
     def forget(self, before: datetime) -> str:
-        """Deletes the proofs from before then, once they are half of what is there.
+        """Deletes the proofs from before that time, once they are half of the table.
 
         Args:
-            before: Since when proofs count (`gates.full-proof-every`); no gate asks for older ones.
+            before: The age limit of proofs (`gates.full-proof-every`); no gate uses older ones.
 
         Returns:
-            What was done; empty when it did not pay yet.
+            A report; empty if it did not pay yet.
         """
         rows = self._tables.look("proofs", ("proved_at", "live_files"))
         weights = pc.add(pc.multiply(pc.fill_null(rows["live_files"], 0), _WIDTH), _ROW)

@@ -1,9 +1,9 @@
-"""The gate's own reading of manifest lists and manifests, on executors, apart from the index.
+"""Reads manifest lists and manifests for the gate, on executors, independently of the index.
 
-What the gate has read once it need not read again: the files never change. It keeps, in the
-ledger's table `proofs`, what each list named and what each manifest held alive: how many files, how
-many bytes, the hashes of their paths and a fingerprint of those. Where hashes and fingerprint no
-longer agree the manifest is read from its file again (docs/decisions/003). The index is not asked.
+Files never change, so the gate reads each only once. The ledger's table `proofs` stores the names
+in each list. For each manifest it stores how many live files and bytes it has, the hashes of their
+paths, and a fingerprint. If hashes and fingerprint no longer agree, the manifest is read
+from its file again (docs/decisions/003). The index is never used.
 """
 
 import math
@@ -32,8 +32,8 @@ from meltline.concurrency import thread_map
 from meltline.domain.iceberg.reachable import ReachableSet
 from meltline.ports import ObjectReader, ProofResult, ProofSnapshot, SnapshotKey
 
-_FEW = 5_000  # files: below, a Spark job takes longer to start than reading them here
-_A_FILE = 16_000_000  # entries whose hashes make one file of the ledger
+_FEW = 5_000  # files: fewer are read here faster than a Spark job starts
+_A_FILE = 16_000_000  # entries whose hashes fill one file of the ledger
 _REQUESTS = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64())])
 _LIST = pa.schema(
     [("number", pa.int64()), ("manifest_list", pa.string()), ("inline", pa.list_(pa.string()))]
@@ -41,17 +41,17 @@ _LIST = pa.schema(
 _SIZE = pa.schema([("manifest", pa.string()), ("key_hash", pa.int64()), ("bytes", pa.int64())])
 Batches = Iterable[pa.RecordBatch]
 Hits = Mapping[int, tuple[int, ...]]
-"""Those of the wanted hashes that sound proofs of manifests hold, by the hash of its path."""
+"""Sought hashes in sound proofs of manifests, by the hash of the manifest's path."""
 
 
 @dataclass
 class _Reach:
-    """Which lists and manifests the snapshots refer to, as far as it has been found out.
+    """The lists and manifests that the snapshots refer to, as far as known.
 
     Attributes:
         manifests: Paths of each snapshot's manifests; `listed` has these manifests by path.
-        tables: Those that refer to a manifest, by its path.
-        sizes: Lengths of lists, by path; `lists` says how they were when they were read now.
+        tables: Tables that refer to a manifest, by its path.
+        sizes: Lengths of lists, by path; `lists` has the reachable sets of lists read now.
         errors: By table; likewise `contradictions`.
     """
 
@@ -74,7 +74,7 @@ class _Reach:
         self.errors.setdefault(uuid, []).append(error)
 
     def fail_broken(self, proofs: Iterable[ManifestProof]) -> None:
-        """Notes with each table what is wrong with its manifests."""
+        """Adds the problems of manifests to the tables that refer to them."""
         for proof in proofs:
             for uuid in self.tables[proof.path] if proof.error else ():
                 self.fail(uuid, proof.error)
@@ -84,7 +84,7 @@ class _Reach:
     def proof_result(
         self, proofs: Mapping[str, ManifestProof], planned: Mapping[int, Sequence[str]], read: int
     ) -> ProofResult:
-        """What proofs of all its manifests come to, of which so many were read from their files."""
+        """Builds the result from the proofs of all manifests, `read` of them from their files."""
         return ProofResult(
             manifests={key: tuple(paths) for key, paths in self.manifests.items()},
             live_files={path: proof.live_files for path, proof in proofs.items()},
@@ -99,11 +99,11 @@ class _Reach:
 
 
 class SparkProofReader:
-    """The port `ProofReader` on Spark.
+    """Implements `ProofReader` on Spark.
 
     Attributes:
-        job_start: So many entries are read here while a job and its workers start.
-        entries_here: Up to so many entries their hashes come to this process, which writes them.
+        job_start: Entries that this process reads while a job and its workers start.
+        entries_here: Up to this number of entries this process writes the hashes itself.
     """
 
     job_start: float = 750_000
@@ -134,7 +134,7 @@ class SparkProofReader:
         return self._book.forget(before)
 
     def distinct_bytes(self, snapshots: Sequence[ProofSnapshot]) -> Mapping[str, int]:
-        """Bytes of the distinct live files of each table's snapshots, read from the files."""
+        """Returns bytes of the distinct live files of each table's snapshots, from the files."""
         reach = _Reach()
         self._read_lists(snapshots, reach)
         of_table = pa.Table.from_pylist(
@@ -166,10 +166,10 @@ class SparkProofReader:
         reach: _Reach,
         sought: Collection[int],
     ) -> tuple[Hits, list[ProofSnapshot]]:
-        """Follows snapshots to their manifests, by what was proved before as far as it is sound.
+        """Follows snapshots to their manifests, using sound earlier proofs.
 
         Returns:
-            The hits in manifests that were proved before, and the snapshots whose lists were read.
+            The hits in manifests with an earlier proof, and the snapshots whose lists were read.
         """
         lists = [(snapshot, prior.list_of(snapshot.manifest_list)) for snapshot in snapshots]
         unread = [snapshot for snapshot, listed in lists if listed is None]
@@ -186,7 +186,7 @@ class SparkProofReader:
         reach: _Reach,
         sought: Collection[int],
     ) -> Hits:
-        """Asks all that was proved before for the wanted hashes, in one go."""
+        """Searches all earlier proofs for the sought hashes in one query."""
         numbers = {number for listed in lists for number in listed.manifests}
         numbers |= prior.manifests.keys() & set(map(key_hash, reach.listed))
         return self._book.ask({n: prior.manifests[n] for n in numbers}, sought) if numbers else {}
@@ -242,7 +242,7 @@ class SparkProofReader:
         return proofs
 
     def _is_worth_a_job(self, manifests: Sequence[ListedManifest], entries: float) -> bool:
-        """Whether executors would be done earlier: each manifest is read by one of them."""
+        """Returns whether executors would be faster: each manifest is read by one of them."""
         cores = self._spark.sparkContext.defaultParallelism
         largest = max((_entries([manifest]) for manifest in manifests), default=0)
         return len(manifests) > _FEW or entries > self.job_start + max(largest, entries / cores)
@@ -260,9 +260,9 @@ def _recall(
     sound: Collection[int],
     reach: _Reach,
 ) -> bool:
-    """Takes over what an earlier proof read from this snapshot's list.
+    """Reuses an earlier proof of this snapshot's list.
 
-    Not where one of its manifests has to be read again: the list says how many entries that has.
+    Not if one of its manifests must be read again, because the list has its number of entries.
     """
     if any(number not in sound for number in listed.manifests):
         return False
@@ -272,7 +272,7 @@ def _recall(
 
 
 def _covered(reach: _Reach, prior: KnownProof, sound: Hits) -> dict[str, ManifestProof]:
-    """Manifests that were proved before, as long as they are, and whose hashes are sound."""
+    """Returns manifests with earlier proofs that are still the same and whose hashes are sound."""
     numbers = {path: key_hash(path) for path in reach.listed}
     return {
         path: replace(prior.manifests[numbers[path]], hits=sound[numbers[path]])
@@ -282,14 +282,14 @@ def _covered(reach: _Reach, prior: KnownProof, sound: Hits) -> dict[str, Manifes
 
 
 def _is_same(proof: ManifestProof, manifest: ListedManifest) -> bool:
-    """Whether what was proved is this manifest: two locations may have one hash."""
+    """Returns whether a proof is of this manifest: two locations may have one hash."""
     return (proof.path, proof.bytes) == (manifest.path, manifest.bytes)
 
 
 def _proved_lists(
     snapshots: Sequence[ProofSnapshot], reach: _Reach, proofs: Mapping[str, ManifestProof]
 ) -> Iterator[tuple[str, int, Sequence[str]]]:
-    """Lists that were read now, with every manifest of theirs proved, now or before."""
+    """Yields lists that were read now, if every manifest in them is proved, now or before."""
     broken = {path for path, proof in proofs.items() if not proof.is_sound}
     for snapshot in snapshots:
         paths = reach.manifests.get(snapshot.key)
@@ -299,10 +299,10 @@ def _proved_lists(
 
 
 def _by_hash(planned_paths: Sequence[str]) -> dict[int, list[str]]:
-    """The planned paths of each hash.
+    """Returns the planned paths of each hash.
 
-    What has such a hash counts as referred to, whether its file was read now or long ago: two
-    different locations with one hash can only keep a file, and the planner joins by hash as well.
+    Every path with such a hash counts as referenced, whenever its manifest was read: a collision
+    of two locations can only keep a file, and the planner joins by hash as well.
     """
     paths: dict[int, list[str]] = {}
     for path in planned_paths:
@@ -320,7 +320,7 @@ def _proofs(frame: DataFrame) -> list[ManifestProof]:
 
 
 def _entries(manifests: Iterable[ListedManifest]) -> float:
-    """How many entries manifests have; endlessly many where a list does not say."""
+    """Returns how many entries manifests have; infinite if a list does not count them."""
     return sum(math.inf if manifest.rows is None else manifest.rows for manifest in manifests)
 
 
@@ -336,7 +336,7 @@ def _list_reader(store: ObjectReader) -> Callable[[Batches], Iterator[pa.RecordB
 def _prover(store: ObjectReader, sought: Any) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for row in batch.to_pylist():  # a batch each: their hashes are many
+            for row in batch.to_pylist():  # one batch each, because the hashes are large
                 proof = vars(prove_manifest(store, ListedManifest(**row), sought.value))
                 proved = {**proof, "key_hash": key_hash(row["path"])}
                 yield pa.RecordBatch.from_pylist([proved], schema=MANIFEST)

@@ -152,8 +152,8 @@ def problems_of(
 
     Args:
         answers: The executors' answers.
-        before: What the driver saw in each folder before the check.
-        after: What it saw there after it.
+        before: The driver's listing of each folder before the check.
+        after: Its listing after the check.
     """
     unfit = {f"{answer['who']}: {answer['problem']}" for answer in answers if answer["problem"]}
     return {*unfit, *_elsewhere(answers, before, after)}
