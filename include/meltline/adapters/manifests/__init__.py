@@ -1,1 +1,1 @@
-"""Readers of manifests and of their Avro."""
+"""Readers of manifest lists and manifests, and of the Avro container beneath them."""

@@ -1,9 +1,9 @@
-"""A manifest's blocks as Avro data that any Avro decoder takes, without decoding them here.
+"""Repackages a manifest's blocks as Avro arrays, so that any Avro decoder can decode them fast.
 
-A container's block, once inflated, is a run of records. The number of them before it, and a zero
-behind it, make it an Avro array of records. So a file's frame is walked and checked here, and what
-decodes arrays fast decodes the entries (decision 002). Within bounds: a decoder makes room for as
-many records as are announced (decision 033).
+Both decoders of the index use it. An inflated block is a run of records. Preceded by their number
+and followed by a zero, it is an Avro array of records. So this process only walks and checks the
+container, and a decoder of arrays decodes the entries (decision 002). Counts are checked, because a
+decoder allocates memory for as many records as a block announces (decision 033).
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 from meltline.adapters.manifests.avro_codecs import unpack
 from meltline.adapters.manifests.avro_container import Block, as_number
 
-_DATUM = 1024 * 1024  # bytes of records in one datum, about
-_SMALLEST_RECORD = 8  # bytes: an entry has more fields than this, of a byte each at the least
+_DATUM = 1024 * 1024  # approximate bytes of records in one datum
+_SMALLEST_RECORD = 8  # bytes: an entry has more fields, of at least one byte each
 _FIELDS = {
     "manifest_entry": frozenset(
         ("status", "snapshot_id", "sequence_number", "file_sequence_number", "data_file")
@@ -52,12 +52,12 @@ ENTRIES_READ = json.dumps(
         },
     }
 )
-"""The schema to which a datum is resolved: what reachability needs of an entry."""
+"""The reader schema of a datum: the fields of an entry that reachability needs."""
 
 
 @dataclass(frozen=True)
 class Datum:
-    """Records as one Avro array."""
+    """Several records as one Avro array."""
 
     records: int
     content: bytes
@@ -65,13 +65,13 @@ class Datum:
 
 @lru_cache(maxsize=1024)
 def entries_schema(header: bytes) -> str:
-    """The schema of a manifest's data, by the schema in its header.
+    """Returns the schema of a manifest's data, from the schema in its header.
 
-    Every name that nobody asks for is made up anew, in order: what partitions are called differs
-    from table to table, but is read by nobody; so few schemas stand for many tables.
+    Names of unused fields are replaced by numbered ones. Names of partition fields differ from
+    table to table, but no decoder reads them; so a few schemas cover many tables.
 
     Raises:
-        ValueError: It is not a schema, or none of entries.
+        ValueError: It is not a schema, or not one of manifest entries.
     """
     names: dict[str, str] = {}
     items = _renamed(json.loads(header), _FIELDS["manifest_entry"], names)
@@ -115,7 +115,7 @@ def _renamed_record(schema: Any, kept_names: frozenset[str], names: dict[str, st
 
 
 def datums(codec: str, packed: Iterable[Block]) -> Iterator[Datum]:
-    """The records of blocks, in data of about a mebibyte.
+    """Yields the records of blocks, in data of about a mebibyte.
 
     Raises:
         ValueError: A block cannot be unpacked, or is too short for its records.
@@ -124,7 +124,7 @@ def datums(codec: str, packed: Iterable[Block]) -> Iterator[Datum]:
     records = length = 0
     for block in packed:
         content = unpack(codec, block.packed)
-        # The decoder makes room for as many records as are announced before it reads one.
+        # The decoder allocates memory for all announced records before it reads one.
         if block.records * _SMALLEST_RECORD > len(content):
             raise ValueError(f"{block.records} records in {len(content)} bytes")
         if block.records:  # a zero would end the array

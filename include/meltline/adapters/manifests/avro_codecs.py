@@ -1,8 +1,8 @@
-"""How the blocks of an Avro file are packed, and what unpacking one may cost (decision 033).
+"""Compression codecs of Avro blocks, with limits on what decompression may cost (decision 033).
 
-What is unpacked comes from files that anybody may have damaged: a few kilobytes can stand for
-gigabytes. So no block is unpacked beyond `LARGEST_BLOCK`, none whose bytes end too early passes for
-a shorter one, and Snappy's checksum is looked at.
+All readers of manifests use it. Files may be damaged by anyone, and a few kilobytes can decompress
+to gigabytes. So no block is decompressed beyond `LARGEST_BLOCK`, a truncated block is an error
+instead of a shorter block, and Snappy's checksum is verified.
 """
 
 import bz2
@@ -11,14 +11,16 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-LARGEST_BLOCK = 64 * 1024 * 1024  # bytes: writers make blocks of 64 KiB; noise announces anything
+LARGEST_BLOCK = (
+    64 * 1024 * 1024
+)  # bytes: writers make blocks of 64 KiB; damaged files announce any length
 _RAW = -zlib.MAX_WBITS  # Avro's deflate has neither header nor checksum
-_SNAPPY_LENGTH = 5  # bytes at the most, of seven bits each
-_A_PART = 256 * 1024  # bytes of a block that are unpacked at once
+_SNAPPY_LENGTH = 5  # bytes at most, of seven bits each
+_A_PART = 256 * 1024  # bytes of a block that are decompressed at once
 
 
 class _Unpacker(Protocol):
-    """What unpacks a stream of bytes, up to so many of them."""
+    """A decompressor with a limit on its output."""
 
     @property
     def eof(self) -> bool: ...
@@ -27,24 +29,24 @@ class _Unpacker(Protocol):
 
 
 def pack(codec: str, content: bytes) -> bytes:
-    """A block's bytes as a file holds them."""
+    """Compresses a block's bytes."""
     return _CODECS[codec][0](content)
 
 
 def unpack(codec: str, packed: bytes) -> bytes:
-    """A block's bytes.
+    """Decompresses a block's bytes.
 
     Raises:
         ValueError: They are more than `LARGEST_BLOCK`, or damaged.
     """
     try:
         return _CODECS[codec][1](packed)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as damaged:  # as each library has it
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as damaged:  # one per library
         raise ValueError(f"a block of {codec}: {damaged}") from damaged
 
 
 def is_known(codec: str) -> bool:
-    """Whether blocks of this codec can be packed and unpacked."""
+    """Returns whether blocks of this codec can be compressed and decompressed."""
     return codec in _CODECS
 
 
@@ -103,11 +105,11 @@ def _to_zstandard(content: bytes) -> bytes:
 
 
 def _from_zstandard(packed: bytes) -> bytes:
-    import pyarrow as pa  # noqa: PLC0415 - starts slowly, and few files are packed so
+    import pyarrow as pa  # noqa: PLC0415 - starts slowly, and few files use it
 
     parts, length = [], 0
     with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        # In parts: room is made for all that is asked for, and not given back where noise ends it.
+        # In parts: the buffer is allocated at the requested size, and kept if damage ends it.
         while length <= LARGEST_BLOCK and (part := stream.read(_A_PART)):
             parts.append(part)
             length += len(part)

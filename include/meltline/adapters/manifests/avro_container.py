@@ -1,9 +1,9 @@
-"""Avro files block by block: read within bounds, and rewritten with all else kept as it was.
+"""Reads Avro files block by block within bounds, and rewrites their records without other changes.
 
-The header, with the schema as its writer spelled it, field ids, codec and sync marker, is carried
-over. Values of logical types are never turned into Python's: a decimal or a timestamp leaves as
-the bytes or the number that it came as. What decodes a record is fastavro; the frame around the
-records is walked here, because fastavro walks it without bounds (decision 033).
+The index's reader and the archive's rewriting use it. The header is preserved: schema as spelled,
+field ids, codec and sync marker. Values of logical types are never converted to Python's: a decimal
+or a timestamp stays the bytes or the number that it was. fastavro decodes records; the container
+around them is walked here, because fastavro walks it without bounds (decision 033).
 """
 
 import io
@@ -26,7 +26,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Block:
-    """A block as it lies in the file: how many records, and their bytes, packed."""
+    """A block as stored: the number of its records, and their compressed bytes."""
 
     records: int
     packed: bytes
@@ -34,11 +34,11 @@ class Block:
 
 @dataclass(frozen=True)
 class AvroFile:
-    """An Avro file taken apart.
+    """A parsed Avro file.
 
     Attributes:
-        header: What its writer put into the header, in the order of the file.
-        sync: The marker behind each block.
+        header: The entries of its header, in the order of the file.
+        sync: The marker after each block.
         body: Its blocks.
     """
 
@@ -48,10 +48,10 @@ class AvroFile:
 
     @classmethod
     def read(cls, content: bytes) -> "AvroFile":
-        """Takes a file apart.
+        """Parses the container of a file.
 
         Raises:
-            ValueError: It is no Avro file, of a codec that is not known here, or ends too early.
+            ValueError: It is no Avro file, has an unknown codec, or ends too early.
         """
         if not content.startswith(_MAGIC):
             raise ValueError("not an Avro file")
@@ -64,14 +64,14 @@ class AvroFile:
 
     @property
     def codec(self) -> str:
-        """How its blocks are compressed."""
+        """The compression of its blocks."""
         return self.header.get("avro.codec", b"null").decode()
 
     def blocks(self) -> Iterator[Block]:
-        """Its blocks in their order, the frame of each checked when it is asked for.
+        """Yields its blocks in order; checks the container of each when it is reached.
 
         Raises:
-            ValueError: The frame is damaged, or the file ends in a block.
+            ValueError: The container is damaged, or the file ends in a block.
         """
         body, at = self.body, 0
         while at < len(body):
@@ -83,7 +83,7 @@ class AvroFile:
             yield Block(records, body[start : start + length])
 
     def records(self) -> Iterator[Record]:
-        """Its records, values of logical types left as they are stored.
+        """Yields its records, with values of logical types as stored.
 
         Raises:
             ValueError: The header has no schema, or a block does not follow the format.
@@ -91,11 +91,11 @@ class AvroFile:
         return (record for record, _ in self.encoded_records())
 
     def encoded_records(self) -> Iterator[tuple[Record, bytes]]:
-        """The same, each with the bytes that it is made of."""
+        """Yields its records, each with its encoded bytes."""
         schema = self.schema()
         for block in self.blocks():
             content = unpack(self.codec, block.packed)
-            if block.records > len(content):  # of records without fields there is no end
+            if block.records > len(content):  # records without fields could be endless
                 raise ValueError(f"{block.records} records in {len(content)} bytes")
             source, start = io.BytesIO(content), 0
             for _ in range(block.records):
@@ -107,12 +107,12 @@ class AvroFile:
                 raise ValueError("a block does not hold the records it announces")
 
     def with_records(self, records: Iterable[Record], extra: Mapping[str, bytes]) -> bytes:
-        """A file that differs in its records, and in further entries of its header."""
+        """Returns a file with other records and additional header entries."""
         schema = self.schema()
         return self.with_encoded((_encoded(record, schema) for record in records), extra)
 
     def with_encoded(self, records: Iterable[bytes], extra: Mapping[str, bytes]) -> bytes:
-        """The same, of records that are encoded already."""
+        """Returns a file with other records, already encoded, and additional header entries."""
         output = io.BytesIO()
         _write_header(output, {**self.header, **extra}, self.sync)
         parts, size = list[bytes](), 0
@@ -131,17 +131,17 @@ class AvroFile:
         output.write(as_number(count) + as_number(len(packed)) + packed + self.sync)
 
     def schema(self) -> Any:
-        """The schema of its records, without logical types. Raises ValueError where it has none."""
+        """Returns the schema of its records, without logical types. Raises ValueError."""
         try:
             return fastavro.parse_schema(plain(json.loads(self.header["avro.schema"])))
-        except Exception as noise:  # of a schema that is none fastavro says anything
+        except Exception as noise:  # an invalid schema makes fastavro raise anything
             raise ValueError(f"no schema: {type(noise).__name__}: {noise}") from noise
 
 
 def _decoded(source: BinaryIO, schema: Any) -> Record:
     try:
         record: Record = fastavro.schemaless_reader(source, schema, None)  # type: ignore[assignment]
-    except Exception as noise:  # of bytes that are no record fastavro says anything
+    except Exception as noise:  # invalid bytes make fastavro raise anything
         raise ValueError(f"no record: {type(noise).__name__}: {noise}") from noise
     return record
 
@@ -153,7 +153,7 @@ def _encoded(record: Record, schema: Any) -> bytes:
 
 
 def as_number(number: int) -> bytes:
-    """A number as Avro has it: zigzag, seven bits a byte."""
+    """Encodes a number as Avro does: zigzag, seven bits a byte."""
     remaining, encoded = (number << 1) ^ (number >> 63), bytearray()
     while remaining > 0x7F:
         encoded.append(remaining & 0x7F | 0x80)
@@ -162,13 +162,13 @@ def as_number(number: int) -> bytes:
 
 
 def plain(schema: Any) -> Any:
-    """An Avro schema without logical types: no value is turned into another."""
+    """Returns an Avro schema without logical types, so that no value is converted."""
     if isinstance(schema, dict):
         return {key: plain(node) for key, node in schema.items() if key != "logicalType"}
     return [plain(kind) for kind in schema] if isinstance(schema, list) else schema
 
 
-# --- the container's own words: each with where it ends -------------------------------------------
+# --- primitives of the container: each returns the value and where it ends ------------------------
 
 
 def _number(content: bytes, start: int) -> tuple[int, int]:
@@ -198,7 +198,7 @@ def _header(content: bytes, at: int) -> tuple[Mapping[str, bytes], int]:
         count, at = _number(content, at)
         if count == 0:
             return header, at
-        if count < 0:  # then the length of the part follows, for those who pass over it
+        if count < 0:  # then the part's length follows, for readers that skip it
             _, at = _number(content, at)
         for _ in range(abs(count)):
             key, at = _text(content, at)

@@ -1,7 +1,7 @@
-"""Reads manifest lists and manifests with fastavro, for the manifest index.
+"""Reads manifest lists and manifests with fastavro, for the manifest index and the planner.
 
-The gate's evidence reads the same files with another library (`evidence_reader`), so that one
-reader's mistake cannot approve itself.
+The gate reads the same files with another library (`pyiceberg_reader`), so that one reader's error
+cannot confirm itself.
 """
 
 import copy
@@ -21,7 +21,7 @@ from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestEntry, 
 from meltline.ports import Prefix
 
 Kinds: TypeAlias = Mapping[str, Sequence[str]]
-"""Fields by name, and the Avro types that each may have."""
+"""Field names, with the Avro types that each may have."""
 
 _NUMBER, _TEXT, _RECORD = ("int", "long"), ("string",), ("record",)
 _LIST_FIELDS = {
@@ -50,11 +50,11 @@ FILE_FIELDS: Kinds = {
 }
 
 Projected = Callable[[Any], Any]
-"""Of a schema the part that is decoded."""
+"""Returns the part of a schema to decode."""
 
 
 def read_manifest_list(path: str, content: bytes) -> tuple[ManifestFile, ...]:
-    """The manifests that a manifest list names.
+    """Returns the manifests that a manifest list names.
 
     Raises:
         MetadataUnreadable: It is not an Avro file that follows the spec.
@@ -66,7 +66,7 @@ def read_manifest_list(path: str, content: bytes) -> tuple[ManifestFile, ...]:
 
 
 def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
-    """The entries of a manifest; only the columns that reachability needs are decoded to rows.
+    """Yields the entries of a manifest; decodes only the columns that reachability needs.
 
     Raises:
         MetadataUnreadable: It is not an Avro file that follows the spec.
@@ -78,11 +78,11 @@ def read_manifest(path: str, content: bytes) -> Iterator[ManifestEntry]:
 
 
 def decoded_rows(file: AvroFile, projected: Projected) -> Iterator[Any]:
-    """A file's rows, block by block: whoever has seen enough stops.
+    """Yields a file's rows, block by block, so that a caller can stop early.
 
-    Values of logical types stay as they are stored: a calendar has not every day that they name.
-    Thousands of small files have one schema, and taking that apart costs more than their rows; so
-    it is done once.
+    Values of logical types stay as stored, because some dates in them exist in no calendar.
+    Thousands of small files share a schema, and parsing it costs more than decoding their rows; so
+    it is parsed once.
     """
     written, projection = _prepared(file.header["avro.schema"], projected)
     for block in file.blocks():
@@ -96,7 +96,7 @@ def decoded_rows(file: AvroFile, projected: Projected) -> Iterator[Any]:
 
 @lru_cache(maxsize=256)
 def _prepared(schema: bytes, projected: Projected) -> tuple[Any, Any]:
-    """Schemas of a block of rows: as it is written, and as it is wanted."""
+    """Returns the schemas of a block of rows: the writer's, and the reader's."""
     written = plain(json.loads(schema))
     return _block_schema(written), _block_schema(projected(written))
 
@@ -112,7 +112,7 @@ def _whole(schema: Any) -> Any:
 
 
 def fields_of(kinds: Kinds, record: Any) -> list[Any]:
-    """The fields of a record that have one of these names. Raises TypeError for another type."""
+    """Returns a record's fields with known names. Raises TypeError for a wrong type."""
     fields = [field for field in record["fields"] if field["name"] in kinds]
     for field in fields:
         if (kind := _kind_of(field["type"])) not in kinds[field["name"]]:
@@ -121,37 +121,37 @@ def fields_of(kinds: Kinds, record: Any) -> list[Any]:
 
 
 def _kind_of(written: Any) -> Any:
-    """An Avro type by its name; of one that may be null, and of an annotated one, what it holds."""
+    """Returns the name of an Avro type, without a null branch or an annotation."""
     if isinstance(written, list):
         (written,) = (kind for kind in written if kind != "null")
     return _kind_of(written["type"]) if isinstance(written, dict) else written
 
 
 class AvroManifests:
-    """The port `ManifestReader`."""
+    """Implements `ManifestReader`."""
 
     def read_list(self, path: str, content: bytes) -> tuple[ManifestFile, ...]:
-        """The manifests a manifest list names. Raises MetadataUnreadable."""
+        """Returns the manifests that a manifest list names. Raises MetadataUnreadable."""
         return read_manifest_list(path, content)
 
     def live_paths(self, manifest: ManifestFile, content: bytes) -> Sequence[str]:
-        """The files a manifest keeps alive, its length held against its list entry.
+        """Returns a manifest's live files, after comparing its length with its list entry.
 
         Raises:
-            MetadataUnreadable: It does not follow the spec, or is not what its list says.
+            MetadataUnreadable: It does not follow the spec, or contradicts its list.
         """
         entries = checked_entries(manifest, content)
         return [file.path for file in entries if file.status != EntryStatus.DELETED]
 
 
 def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[ManifestEntry]:
-    """All entries of a manifest, after its length agreed with its list entry.
+    """Returns all entries of a manifest, after its length agreed with its list entry.
 
-    Its list may count them wrongly: whoever asks holds that against its table. Only where the list
-    does not say how long the manifest is, its counts are all that tells of a torn one.
+    Its list may count them wrongly; callers report that for the table. Only if the list has no
+    length for the manifest, its counts are checked here, because nothing else reveals a torn file.
 
     Raises:
-        MetadataUnreadable: It does not follow the spec, or is not what its list says.
+        MetadataUnreadable: It does not follow the spec, or contradicts its list.
     """
     require_length(manifest, len(content))
     entries = list(read_manifest(manifest.path, content))
@@ -161,33 +161,33 @@ def checked_entries(manifest: ManifestFile, content: bytes) -> Sequence[Manifest
 
 
 def require_length(manifest: ManifestFile, length: int) -> None:
-    """Refuses a manifest that is not as long as its list says. Raises MetadataUnreadable."""
+    """Refuses a manifest whose length is not the listed one. Raises MetadataUnreadable."""
     if manifest.bytes and length != manifest.bytes:
         raise _mismatch(manifest, f"{manifest.bytes} bytes", f"{length} bytes")
 
 
 def require_counts(manifest: ManifestFile, statuses: Iterable[EntryStatus]) -> None:
-    """Refuses a manifest that has other entries than its list counts. Raises MetadataUnreadable."""
+    """Refuses a manifest whose entries are not as counted. Raises MetadataUnreadable."""
     if contradiction := manifest.contradiction(counts_of(statuses)):
         raise _mismatch(manifest, "entries as its list counts them", contradiction)
 
 
 def counts_of(statuses: Iterable[EntryStatus]) -> tuple[int, int, int]:
-    """How many entries are ADDED, EXISTING and DELETED."""
+    """Counts the entries that are ADDED, EXISTING and DELETED."""
     counted = Counter(statuses)
     return counted[EntryStatus.ADDED], counted[EntryStatus.EXISTING], counted[EntryStatus.DELETED]
 
 
 def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestEntry]:
-    """The entries with status ADDED and DELETED, all that its list entry counts.
+    """Returns the ADDED and DELETED entries, as many as its list counts.
 
-    The rest is not decoded: a merged manifest has its new entries before thousands of others. As
-    its list may count too few, that is believed where the file holds as many entries as the list
-    says in all; and reading never ends before an entry that is EXISTING.
+    The other entries are not decoded: a merged manifest has its new entries before thousands of
+    others. A list may count too few of them. So its counts are only trusted if the file has as many
+    entries as the list counts in total, and reading never ends before an EXISTING entry.
 
     Raises:
-        MetadataUnreadable: It does not follow the spec, or has others than its list says; or these
-            do not all stand in what was read of it.
+        MetadataUnreadable: It does not follow the spec, or contradicts its list; or the prefix
+            that was read does not have all of them.
     """
     require_length(manifest, front.bytes)
     if front.is_whole:
@@ -208,7 +208,7 @@ def changed_entries(manifest: ManifestFile, front: Prefix) -> Sequence[ManifestE
 
 
 def _require_total(manifest: ManifestFile, content: bytes) -> None:
-    """Refuses a manifest of another number of entries. Raises MetadataUnreadable."""
+    """Refuses a manifest with another total of entries. Raises MetadataUnreadable."""
     try:
         records = sum(block.records for block in AvroFile.read(content).blocks())
     except ValueError as error:
@@ -228,7 +228,7 @@ def _mismatch(manifest: ManifestFile, expected: str, actual: str) -> MetadataUnr
 
 
 def unreadable(path: str, kind: str, error: Exception) -> MetadataUnreadable:
-    """What is said of a file that is not what the spec has."""
+    """Builds the error for a file that does not follow the spec."""
     return MetadataUnreadable(
         f"{path} cannot be read as {kind}",
         object=path,
@@ -280,7 +280,7 @@ def _manifest_entry(row: Any) -> ManifestEntry:
 
 
 def kind_of_file(content: int, file_format: str) -> FileKind:
-    """What a file is. Raises ValueError."""
+    """Returns the kind of a file. Raises ValueError."""
     if content == 0:
         return FileKind.DATA
     if content == 1:

@@ -1,7 +1,7 @@
-"""How much of a manifest is read for what it changes.
+"""Prefix reads: only the first part of a manifest is read for the changes of a snapshot.
 
-Writers that merge manifests put the new entries before thousands of old ones. So the front is read
-alone: where it does not hold all that the manifest list counts, whoever reads it reads the whole.
+Ingest uses it. Writers that merge manifests put new entries before thousands of old ones. If the
+prefix does not have all entries that the manifest list counts, the caller reads the whole file.
 """
 
 from contextlib import suppress
@@ -10,13 +10,13 @@ from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import ObjectReader, Prefix
 
-_LARGE = 256 * 1024  # bytes: of a smaller manifest the front is no cheaper than the whole
+_LARGE = 256 * 1024  # bytes: a prefix of a smaller manifest is no cheaper than the whole
 _BEFORE_ENTRIES = 128 * 1024  # bytes: the header, with the table's schema, and most of a block
 _UNEVEN = 1.25  # entries differ in length
 
 
 def front_length(manifest: ManifestFile) -> int | None:
-    """About how many bytes hold what a manifest changes; None where it is to be read whole."""
+    """Returns about how many bytes have a manifest's changes; None if it must be read whole."""
     counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
     if None in counts or manifest.bytes < _LARGE:
         return None
@@ -27,15 +27,15 @@ def front_length(manifest: ManifestFile) -> int | None:
 
 
 def read_prefix(store: ObjectReader, manifest: ManifestFile) -> Prefix:
-    """As much of a manifest as is likely to hold what it changes. Raises as the store does."""
+    """Reads as much of a manifest as is likely to have its changes. Raises as the store does."""
     length = front_length(manifest)
     if length is not None:
-        with suppress(FileNotFoundError, StoreRefused):  # then the whole says why
+        with suppress(FileNotFoundError, StoreRefused):  # then the full read reports why
             return store.read_prefix(manifest.path, length)
     return read_whole(store, manifest)
 
 
 def read_whole(store: ObjectReader, manifest: ManifestFile) -> Prefix:
-    """All of a manifest. Raises as the store does."""
+    """Reads the whole manifest. Raises as the store does."""
     content = store.read(manifest.path)
     return Prefix(content, len(content))

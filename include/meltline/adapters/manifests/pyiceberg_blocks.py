@@ -1,7 +1,7 @@
-"""An Avro file's blocks, and a few fields of the records in them, for the gate's evidence.
+"""Decodes a few fields of the records in an Avro file, with PyIceberg's decoder, for the gate.
 
-PyIceberg makes an object of each record, with every field in it. For where a file is and how long,
-that is most of the work of reading a manifest; here no object is made of what nobody asked for.
+`pyiceberg_reader` uses it. PyIceberg itself builds an object with every field of each record, which
+is most of the cost of reading a manifest. Here unused fields are skipped without objects.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,8 +24,8 @@ from pyiceberg.avro.reader import (
 )
 
 _MAGIC, _SYNC = b"Obj\x01", 16
-_PADDING = 1024  # bytes, more than any value of a fixed length takes
-_A_LARGE_BLOCK = 64_000  # bytes: what most writers make
+_PADDING = 1024  # bytes, more than any value of fixed length
+_A_LARGE_BLOCK = 64_000  # bytes: the usual size
 _Read: TypeAlias = Callable[[], Any]
 _Step: TypeAlias = Callable[[BinaryDecoder, bytes], _Read]
 _Ids: TypeAlias = tuple[int, ...]
@@ -33,12 +33,12 @@ _Ids: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field that is asked for.
+    """A requested field.
 
     Attributes:
-        ids: Its id, behind those of the structs above it.
+        ids: Its id, after those of the structs around it.
         is_text: Whether it is a text; else a number.
-        is_needed: Whether each record must have a value; else None stands for what has none.
+        is_needed: Whether each record must have a value; else a missing value is None.
     """
 
     ids: _Ids
@@ -46,22 +46,22 @@ class Field:
     is_needed: bool = True
 
     def step(self, reader: Reader) -> _Step:
-        """Reads it as the file has it. Raises TypeError where that has something else there."""
+        """Returns the step that reads it from a file. Raises TypeError if its type is another."""
         inner = reader.option if isinstance(reader, OptionReader) else reader
         if not isinstance(inner, StringReader if self.is_text else IntegerReader):
             raise TypeError(f"{inner} in field {self.ids[-1]}")
-        if self.is_needed and _is_option(reader):  # as some writers have it
+        if self.is_needed and _is_option(reader):  # as some writers declare it
             return partial(_required, _step(reader))
         return _step(reader)
 
 
 class Fields:
-    """Reads some fields of records, passing over the others.
+    """Reads some fields of records, and skips the others.
 
-    How a record is laid out, PyIceberg's readers know; how they pass over a value is not used: over
-    a decimal they pass wrongly, and of noise they believe lengths that end the process with a
-    segmentation fault. Fields that may be null, one after another, mostly all are: then they
-    are passed over in one.
+    PyIceberg's readers define the layout of a record, but their code for skipping is not used. It
+    skips decimals wrongly, and in random bytes it trusts lengths that end the process with a
+    segmentation fault. Runs of nullable fields are mostly all null: then they are skipped in one
+    step.
     """
 
     def __init__(self, record: Reader, columns: Sequence[Field]) -> None:
@@ -80,21 +80,21 @@ class Fields:
         self._wanted = itemgetter(*(places[field] for field in columns))
 
     def of(self, blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
-        """The wanted fields of the records in some blocks, by how many each announces.
+        """Yields the requested fields of the records in some blocks, given with their counts.
 
-        Small blocks are gone through together: what it takes to begin costs more than their
-        records, and there are writers that make a block of each.
+        Small blocks are decoded together, because setting up a decoder costs more than their
+        records, and some writers make a block of each record.
 
         Raises:
-            ValueError: A field is not what it is to be, or a block's records do not end with it.
-            EOFError: They end far behind it.
+            ValueError: A field has a wrong type, or a block's records do not end with it.
+            EOFError: They end far after it.
         """
         for together in _gathered(blocks):
             yield from self._of_one_piece(together)
 
     def _of_one_piece(self, blocks: Sequence[tuple[int, bytes]]) -> Iterator[tuple[Any, ...]]:
         content = b"".join(block for _, block in blocks)
-        # The decoder reads numbers beyond its end too: it finds as many zeros as can be asked for.
+        # The decoder also reads beyond the end: the padding gives it as many zeros as it may read.
         decoder = new_decoder(content + bytes(len(content) + _PADDING))
         steps = [step(decoder, content) for step in self._steps]
         select, end = self._wanted, 0
@@ -108,7 +108,7 @@ class Fields:
 
 
 def _gathered(blocks: Iterable[tuple[int, bytes]]) -> Iterator[Sequence[tuple[int, bytes]]]:
-    """Blocks in their order, as many of them at once as make a large one."""
+    """Yields consecutive blocks in groups, each about as long as a large block."""
     together: list[tuple[int, bytes]] = []
     length = 0
     for records, block in blocks:
@@ -121,7 +121,7 @@ def _gathered(blocks: Iterable[tuple[int, bytes]]) -> Iterator[Sequence[tuple[in
 
 
 def _steps(record: Reader, columns: Sequence[Field]) -> Iterator[tuple[_Step, Field | None]]:
-    """How a record is gone through, and which field each step reads; None where it passes over."""
+    """Yields the steps through a record, with the field that each reads; None if it skips."""
     by_ids = {field.ids: field for field in columns}
     fields = [(reader, by_ids.get(ids)) for ids, reader in _fields(record)]
     for passed, run in groupby(fields, lambda field: _is_option(field[0]) and not field[1]):
@@ -132,7 +132,7 @@ def _steps(record: Reader, columns: Sequence[Field]) -> Iterator[tuple[_Step, Fi
 
 
 def _fields(struct: Reader, above: _Ids = ()) -> Iterator[tuple[_Ids, Reader]]:
-    """The readers of a struct's fields in their order, those of structs in it in their place."""
+    """Yields the readers of a struct's fields in order, with nested structs flattened."""
     if not isinstance(struct, StructReader):
         raise TypeError(f"{struct} where a struct is expected")
     for (_, reader), field in zip(struct.field_readers, struct.struct.fields, strict=True):
@@ -148,7 +148,7 @@ def _is_option(reader: Reader) -> bool:
 
 
 def _step(reader: Reader) -> _Step:
-    """Reads a number or a text; passes over anything else, if in its own way."""
+    """Returns a step that reads a number or text, or skips another type within bounds."""
     match reader:
         case IntegerReader():
             return lambda decoder, _: decoder.read_int
@@ -179,7 +179,7 @@ def _binary(decoder: BinaryDecoder, block: bytes) -> _Read:
 
 
 def _length(decoder: BinaryDecoder, block: bytes) -> Callable[[], int]:
-    """Reads how many bytes follow, and that they do."""
+    """Returns a reader of a length that checks that as many bytes follow."""
     end, number, tell = len(block), decoder.read_int, decoder.tell
 
     def read() -> int:
@@ -219,7 +219,7 @@ def _required(step: _Step, decoder: BinaryDecoder, block: bytes) -> _Read:
 def _items(
     steps: Sequence[_Step], decoder: BinaryDecoder, block: bytes, *, binaries: bool = False
 ) -> _Read:
-    """Passes over a list's items, or a map's pairs: in parts, of which the last is empty."""
+    """Skips a list's items or a map's pairs, which come in parts; the last part is empty."""
     end, number, tell = len(block), decoder.read_int, decoder.tell
     each = [step(decoder, block) for step in steps]
     numbers = all(read == number for read in each)
@@ -244,13 +244,13 @@ def _items(
 
 
 def _behind_binaries(block: bytes, at: int, count: int) -> int:
-    """Where pairs of a number and binary values end: most of the bytes of column statistics."""
+    """Returns where pairs of number and binary end: most bytes of column statistics."""
     for _ in range(count):
         while block[at] >= 0x80:
             at += 1
         length = block[at + 1]
         at += 2
-        if length >= 0x80 or length & 1:  # not a length below 64, which most of them are
+        if length >= 0x80 or length & 1:  # not a length below 64, as most are
             length, at = _long(block, at - 1)
             at = _skip(block, at, length)
         else:
@@ -273,13 +273,13 @@ def _options(readers: Sequence[Reader], decoder: BinaryDecoder, block: bytes) ->
 
 
 def framed_blocks(content: bytes) -> list[tuple[int, bytes]]:
-    """Walks the blocks of an Avro file, bounds and sync markers checked.
+    """Returns the blocks of an Avro file, with bounds and sync markers checked.
 
-    PyIceberg's decoder trusts what it is given: noise was seen to end the whole process with a
-    segmentation fault, and a file that is cut inside a block to pass for a shorter one.
+    PyIceberg's decoder trusts its input: random bytes ended the whole process with a segmentation
+    fault, and a file that was truncated inside a block passed for a shorter one.
 
     Returns:
-        For each block how many records it holds, and these as they are packed.
+        For each block the number of its records, and their compressed bytes.
     """
     if not content.startswith(_MAGIC):
         raise ValueError("it does not begin as an Avro file does")
@@ -314,7 +314,7 @@ def _skip(content: bytes, at: int, length: int) -> int:
 
 
 def _long(content: bytes, at: int) -> tuple[int, int]:
-    """A variable-length zigzag number, and where the next thing begins."""
+    """Returns a variable-length zigzag number, and where the next value begins."""
     number = shift = 0
     while True:
         if at >= len(content) or shift > 63:

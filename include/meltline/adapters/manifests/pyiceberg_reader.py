@@ -1,12 +1,12 @@
-"""Reads manifest lists and manifests with PyIceberg, for the gate's evidence.
+"""Reads manifest lists and manifests with PyIceberg, for the gate.
 
-It shares no code with the index's reader (`manifests`): where the two disagree, the gate refuses.
-Fields are found by id, not by name, and a manifest's rows are counted against its list. Only
-where a schema has no ids, its fields are those of the specification's names.
+It shares no code with the index's reader (`fastavro_reader`): if the two disagree, the gate
+refuses. Fields are found by id, not by name, and a manifest's rows are counted against its list.
+Only in a schema without ids, fields are found by the names of the specification.
 
 Some services write manifest lists and manifests without ids. The specification gives each field a
-name as well as an id, so that a name tells the id where none is written. What is written stays:
-a field that has an id is the one of that id, whatever it is called.
+name as well as an id, so the name identifies a field that has no id. A field that has an id is the
+one with the id, whatever its name.
 """
 
 import json
@@ -43,13 +43,13 @@ _BY_NAME: Mapping[str, int] = {
     "existing_data_files_count": 505,
     "deleted_data_files_count": 506,
 }
-"""Of the fields that a gate asks for. It does so by the structs above them as well: a partition
-field that is called like one of these is another."""
-_MADE_UP = 2_000_000_000  # beyond all ids that the specification and tables give
+"""Ids of the fields that a gate requests. They are requested under the structs around them, so a
+partition field with the same name is not confused with them."""
+_MADE_UP = 2_000_000_000  # beyond all ids of the specification and of tables
 
 
 def with_ids(schema: Any) -> Any:
-    """The schema with an id for each field, element, key and value; made up where nobody asks.
+    """Adds an id to each field, element, key and value that has none; unused ones are made up.
 
     Raises:
         KeyError: A field has no name, or no type.
@@ -86,16 +86,16 @@ _LISTED = (
     Field((503,), is_needed=False),
     *(Field((number,), is_needed=False) for number in (504, 505, 506)),
 )
-"""Of a manifest: where it is and how long, who added it, how many entries it has of each status."""
+"""A manifest's fields: path, length, the snapshot that added it, counts of entries by status."""
 _PLACE = (Field((0,)), Field((_FILE, 100), is_text=True), Field((_FILE, 104)))
-"""Of an entry: its status, where the file is and how long."""
+"""An entry's fields: status, path and length of the file."""
 _WHOLE = (
     *_PLACE,
     Field((_FILE, 134), is_needed=False),
     Field((_FILE, 103), is_needed=False),
     Field((_FILE, 143), is_text=True, is_needed=False),
 )
-"""And what it holds, how many rows, which data file its deletes are about."""
+"""Further fields of an entry: content, rows, the data file to which its deletes apply."""
 _SCHEMA = "avro.schema"
 
 Found = TypeVar("Found")
@@ -103,10 +103,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class ListedManifest:
-    """A manifest as its list names it; `rows` is None where the list does not count them.
+    """A manifest as its list describes it; `rows` is None if the list does not count them.
 
     Attributes:
-        added_by: The snapshot that wrote it, where the list says so.
+        added_by: The snapshot that wrote it; None if the list does not record it.
     """
 
     path: str
@@ -121,8 +121,8 @@ class LiveFile:
 
     Attributes:
         content: 0 data, 1 position deletes or a deletion vector, 2 equality deletes.
-        rows: Of a delete file, the deletes.
-        refers_to: The data file that a deletion vector, or a position delete file, is about.
+        rows: For a delete file, the number of deletes.
+        refers_to: The data file to which a deletion vector, or a position delete file, applies.
     """
 
     path: str
@@ -135,10 +135,10 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class LiveColumns:
-    """Where the files are that a manifest keeps alive, and how many bytes each has.
+    """The paths and lengths of a manifest's live files.
 
     Attributes:
-        contradiction: How its list counts other entries than it has; empty where it does not.
+        contradiction: How the counts in its list differ from its entries; empty if they agree.
     """
 
     paths: list[str]
@@ -147,7 +147,7 @@ class LiveColumns:
 
 
 def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
-    """The manifests of a manifest list.
+    """Returns the manifests of a manifest list.
 
     Raises:
         MetadataUnreadable: The file does not follow the spec.
@@ -162,10 +162,10 @@ def listed_manifests(path: str, content: bytes) -> tuple[ListedManifest, ...]:
 
 
 def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]:
-    """The live files of a manifest, after its length agreed with the list.
+    """Returns the live files of a manifest, after its length agreed with the list.
 
     Raises:
-        MetadataUnreadable: It does not follow the spec, or is not as long as its list says.
+        MetadataUnreadable: It does not follow the spec, or its length is not the listed one.
     """
 
     def read() -> tuple[int, tuple[LiveFile, ...]]:
@@ -180,7 +180,7 @@ def live_files(manifest: ListedManifest, content: bytes) -> tuple[LiveFile, ...]
 
 
 def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
-    """The same, without what only a few ask for: several times as fast.
+    """Returns paths and lengths of live files only: several times as fast as `live_files`.
 
     Raises:
         MetadataUnreadable: As for `live_files`.
@@ -202,9 +202,9 @@ def live_columns(manifest: ListedManifest, content: bytes) -> LiveColumns:
 def _agreeing(
     manifest: ListedManifest, content: bytes, read: Callable[[], tuple[int, Found]]
 ) -> tuple[str, Found]:
-    """What was read of a manifest that is as long as listed, and how its list counts it wrongly.
+    """Reads a manifest of the listed length; returns how its counts differ, and what was read.
 
-    Where the list does not say how long it is, its number of entries has to be as listed.
+    If the list has no length, the number of entries must be the listed one.
     """
     if manifest.bytes and len(content) != manifest.bytes:
         raise _refused(
@@ -222,7 +222,7 @@ def _agreeing(
 
 
 def _records(content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, ...]]:
-    """These fields of a file's records. PyIceberg alone would believe any length in a record."""
+    """Yields fields of a file's records. PyIceberg alone would trust any length in a record."""
     blocks = framed_blocks(content)
     header = _header_reader().read(new_decoder(content))
     fields, codec = _fields(header.meta[_SCHEMA], columns), header.compression_codec()
@@ -231,14 +231,14 @@ def _records(content: bytes, columns: tuple[Field, ...]) -> Iterator[tuple[Any, 
 
 @lru_cache(maxsize=256)
 def _fields(written: str, columns: tuple[Field, ...]) -> Fields:
-    """Thousands of files have one schema: what it takes to read them is worked out once."""
+    """Builds the reader of a schema, cached because thousands of files share one."""
     schema = AvroSchemaConversion().avro_to_iceberg(with_ids(json.loads(written)))
     return Fields(resolve_reader(schema, schema), columns)
 
 
 @lru_cache(maxsize=1)
 def _header_reader() -> Reader:
-    """What PyIceberg makes anew for the header of each file."""
+    """Returns the reader of a header, which PyIceberg would build again for each file."""
     return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 

@@ -1,11 +1,12 @@
-"""Large manifests decoded by Spark's own Avro: no Python touches their rows.
+"""Decodes large manifests with Spark's own Avro, so that Python never handles their rows.
 
-Python on executors reads the files through the object-store port, checks their frame and inflates
-their blocks; the JVM decodes them, four to six times as many entries a second as the readers on
-Python's side. A row's key is hashed in SQL where its path is plain: written under a folder of its
-table, without anything that makes two spellings of one place. What is not plain, broken or of an
-unknown schema gives no rows: whoever counts them against the manifest list sees it, and `index`
-reads that manifest once more; it knows all the odd cases and says what is wrong.
+Ingest uses it for large manifests. Python on executors reads the files through the object-store
+port, checks the container and inflates the blocks. The JVM decodes them, four to six times as fast
+as the readers in Python. A row's key is hashed in SQL if its path is plain: in a folder of its
+table, without anything that allows a second spelling. A manifest that is not plain, is damaged, or
+has an unknown schema yields no rows. The caller notices that when it counts rows against the
+manifest list, and the index's reader reads the manifest again; that one handles all special cases
+and reports errors.
 """
 
 import heapq
@@ -38,9 +39,9 @@ from meltline.ports import ObjectReader
 
 _SMALLEST_SLICE = 1024 * 1024  # bytes of manifests
 _BATCH = 4 * 1024 * 1024  # bytes of data handed to the JVM at once
-_HEADER = 1024 * 1024  # bytes of a manifest in which its header ends, with the table's schema
-_SAMPLES = 8  # manifests of a table whose schema is looked at
-_SCHEMAS = 32  # the most common ones; each is an expression of its own
+_HEADER = 1024 * 1024  # bytes that contain a manifest's header, with the table's schema
+_SAMPLES = 8  # manifests per table whose schemas are read
+_SCHEMAS = 32  # the most common ones; each needs its own expression
 
 _UNIT = pa.struct(
     [
@@ -78,7 +79,7 @@ _Unit = dict[str, Any]
 
 @dataclass(frozen=True)
 class DecodeStep:
-    """A snapshot of a line, as far as reading its changes has to know it (see `SnapshotDelta`)."""
+    """A snapshot of a linear history, as decoding its changes needs it (see `SnapshotDelta`)."""
 
     snapshot_id: int
     number: int
@@ -87,10 +88,10 @@ class DecodeStep:
 
 @dataclass(frozen=True)
 class BulkManifest:
-    """A manifest worth Spark's own decoder, and the folders its files are expected in.
+    """A manifest worth Spark's decoder, and the folders in which its files are expected.
 
     Attributes:
-        step: The step whose changes are wanted; None where it is read wholly.
+        step: The step whose changes are wanted; None for a full read.
     """
 
     table_uuid: str
@@ -112,22 +113,22 @@ def bulk_entries(
     changes_only: bool = False,
     fronts: bool = False,
 ) -> DataFrame:
-    """The entries of manifests as they stand in the files: nothing is inherited.
+    """Returns the entries of manifests as stored: nothing is inherited.
 
-    A manifest that cannot be read, is not as long as its list says or announces another number of
-    records gives no rows, or too few; so does one with odd paths. So rows are to be counted before
-    they are believed. For inheritance each row carries `table_uuid`, `added_snapshot_id` and
-    `list_sequence_number` by its manifest's list, and what is to be known of its step.
+    A manifest that cannot be read, or whose length or number of records is not the listed one,
+    yields no rows, or too few; so does one with unusual paths. So callers must count the rows
+    before they trust them. For inheritance each row has `table_uuid`, and `added_snapshot_id` and
+    `list_sequence_number` from its manifest's list entry, and the facts of its step.
 
     Args:
         spark: The session.
-        store: Where the manifests lie.
-        manifests: What to read.
-        changes_only: Leaves EXISTING entries out, but for a line's first step.
-        fronts: Decodes only as many blocks from the front as could hold all ADDED and DELETED
-            entries: writers that merge manifests put the new entries first. Where fewer are found
-            than the list counts, the manifest is to be read again whole. Those of a line's first
-            step are.
+        store: The store with the manifests.
+        manifests: The manifests to read.
+        changes_only: Leaves EXISTING entries out, except in the first step of a linear history.
+        fronts: Decodes only as many blocks from the start as could have all ADDED and DELETED
+            entries, because writers that merge manifests put new entries first. If fewer are found
+            than the list counts, the caller must read the whole manifest. A manifest of a linear
+            history's first step is always read whole.
     """
     schemas = _schemas(store, manifests)
     slices = _slices(manifests, spark.sparkContext.defaultParallelism, fronts)
@@ -141,11 +142,11 @@ def bulk_entries(
     return entries.where(f"{_IS_PLAIN} AND {_KIND} IS NOT NULL").selectExpr(*_ENTRY)
 
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- preparation ----------------------------------------------------------------------------------
 
 
 def _schemas(store: ObjectReader, manifests: Sequence[BulkManifest]) -> dict[str, int]:
-    """The schemas to expect, by a few manifests of each table; a job's plan must name them."""
+    """Returns the expected schemas, from a few manifests per table; a job's plan needs them."""
     by_table: dict[str, list[str]] = {}
     for bulk in manifests:
         by_table.setdefault(bulk.table_uuid, []).append(bulk.manifest.path)
@@ -158,18 +159,18 @@ def _schemas(store: ObjectReader, manifests: Sequence[BulkManifest]) -> dict[str
 
 
 def _schema_of(store: ObjectReader, path: str) -> str:
-    """The schema of a manifest's data; empty where it cannot be told."""
+    """Returns the schema of a manifest's data; empty if it is unreadable."""
     try:
         front = store.read_prefix(path, _HEADER)
         return entries_schema(AvroFile.read(front.content).header["avro.schema"])
-    except Exception:  # noise raises anything; whoever reads it whole says what is wrong
+    except Exception:  # damage raises anything; the full read reports it
         return ""
 
 
 def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list[list[_Unit]]:
-    """Manifests, and parts of very large ones, dealt out to slices of about the same weight.
+    """Distributes manifests, and parts of very large ones, over slices of similar weight.
 
-    A part takes every so many blocks of its manifest, so that the parts hold each block once.
+    A part takes every n-th block of its manifest, so that together the parts have each block once.
     """
     fronted = {bulk: fronts and not (bulk.step and bulk.step.is_first) for bulk in manifests}
     weights = {bulk: _weight(bulk, front=fronted[bulk]) for bulk in manifests}
@@ -185,7 +186,7 @@ def _slices(manifests: Sequence[BulkManifest], cores: int, fronts: bool) -> list
 
 
 def _dealt_out(units: Sequence[tuple[int, _Unit]], count: int) -> list[list[_Unit]]:
-    """The heaviest first, each to the slice that has the least so far.
+    """Distributes units, heaviest first, each to the slice with the least weight so far.
 
     So no slice is heavier than the lightest by more than one unit.
     """
@@ -259,7 +260,7 @@ def _reader(
 def _rows(
     store: ObjectReader, schemas: Mapping[str, int], unit: _Unit
 ) -> Iterator[tuple[_Unit, int]]:
-    """A manifest's data with what its rows need, and their length; fewer where it is not sound."""
+    """Yields a manifest's data with the values that its rows need, and lengths; less if damaged."""
     try:
         file, chosen = _checked(store, unit)
         schema = schemas.get(entries_schema(file.header["avro.schema"]))
@@ -268,12 +269,12 @@ def _rows(
         carried = {field.name: unit[field.name] for field in _CARRIED} | {"schema": schema}
         for datum in datums(file.codec, chosen):
             yield {**carried, "datum": datum.content}, len(datum.content)
-    except Exception:  # noise raises anything; whoever reads it next says what is wrong
+    except Exception:  # damage raises anything; the next reader reports it
         return
 
 
 def _checked(store: ObjectReader, unit: _Unit) -> tuple[AvroFile, Sequence[Block]]:
-    """A manifest that is what its list says by its frame, and the blocks to decode."""
+    """Checks a manifest's container against its list; returns it with the blocks to decode."""
     if unit["front"]:
         front = store.read_prefix(unit["manifest"], unit["front"])
         if front.bytes != unit["manifest_bytes"]:
@@ -290,7 +291,7 @@ def _checked(store: ObjectReader, unit: _Unit) -> tuple[AvroFile, Sequence[Block
 
 
 def _first(blocks: Iterable[Block], records: int) -> Iterator[Block]:
-    """Blocks from the front that hold so many records."""
+    """Yields blocks from the start until they have enough records."""
     for block in blocks:
         if records <= 0:
             return
@@ -302,29 +303,31 @@ def _first(blocks: Iterable[Block], records: int) -> Iterator[Block]:
 
 
 def _decoded(schemas: Mapping[str, int]) -> Column:
-    """A datum's entries; null where its bytes are none."""
+    """Returns a datum's entries; null if its bytes are invalid."""
     options = {"mode": "PERMISSIVE", "avroSchema": ENTRIES_READ}
     cases = [(number, from_avro("datum", schema, options)) for schema, number in schemas.items()]
     if not cases:
-        cases = [(-1, from_avro("datum", ENTRIES_READ, options))]  # for the columns; no row comes
+        cases = [
+            (-1, from_avro("datum", ENTRIES_READ, options))
+        ]  # for the columns; there are no rows
     (first, decoded), *more = cases
     chosen = F.when(F.col("schema") == first, decoded)
     return reduce(lambda chain, case: chain.when(F.col("schema") == case[0], case[1]), more, chosen)
 
 
-# SQL as text: each part of an expression that is built from here is a call into the JVM, and these
-# would be a thousand of them, which take longer than to decode ten thousand entries.
+# SQL as text: each part of an expression built in Python is a call into the JVM. These would be a
+# thousand calls, which take longer than decoding ten thousand entries.
 
 
 def _is_under(home: str) -> str:
-    """Whether a path is in a folder of its table."""
+    """Returns SQL for whether a path is in a folder of its table."""
     return f"(startswith({_PATH}, {home}) AND locate('//', {_PATH}, length({home})) = 0)"
 
 
 def _hash_under(home: str) -> str:
-    # The key of a path in a folder is the folder's key and the rest, as long as nothing in the rest
-    # may be spelled otherwise: `_IS_PLAIN` sees to that. So SQL need not know how keys are made,
-    # and still comes to the number of `key_hash` (decision 028).
+    # The key of a path in a folder is the folder's key and the rest, as long as the rest has only
+    # one spelling, which `_IS_PLAIN` ensures. So SQL need not know how keys are built, and still
+    # computes the number of `key_hash` (decision 028).
     key = f"concat({home}_key, substr({_PATH}, length({home}) + 1))"
     return f"xxhash64(if({home} = {home}_key, {_PATH}, {key}))"
 
@@ -337,15 +340,15 @@ _IS_PLAIN = (
     f" AND status IN ({', '.join(str(int(status)) for status in EntryStatus)})"
     f" AND ({_is_under('home')} OR {_is_under('other_home')})"
 )
-"""Whether no letter of a path may be spelled otherwise, and it is in a folder of its table.
+"""SQL for whether a path has only one spelling, and is in a folder of its table.
 
-Java takes bytes that are no text for text, and any number for a status; the other reader refuses
+Java accepts bytes that are no text as text, and any number as a status; the other reader refuses
 the file.
 """
 _KEY_HASH = (
     f"CASE WHEN {_is_under('home')} THEN {_hash_under('home')} ELSE {_hash_under('other_home')} END"
 )
-"""What `key_hash` gives for a plain path."""
+"""SQL for the value of `key_hash` of a plain path."""
 _KIND = (
     f"CASE data_file.content WHEN 0 THEN '{FileKind.DATA}'"
     f" WHEN 1 THEN if(upper(data_file.file_format) = 'PUFFIN',"
