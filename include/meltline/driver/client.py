@@ -51,8 +51,8 @@ class RunDriver:
                 first attempt left.
 
         Raises:
-            DriverUnavailable: No driver took it.
             DriverUnavailable: No driver accepted it.
+            DriverLost: The driver ended before the step did.
         """
         if not alone:
             for place in self.places.of_run(self.key):

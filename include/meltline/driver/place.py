@@ -118,6 +118,8 @@ def run_key(run: Sequence[str], master: str, config: Path, environ: Mapping[str,
         master: The Spark master.
         config: `meltline.yaml`; its current content counts.
         environ: The step's environment; variables of one task alone are ignored.
+
+    Raises:
         OSError: The configuration cannot be read.
     """
     lasting = {k: v for k, v in sorted(environ.items()) if not k.startswith(_OF_ONE_TASK)}

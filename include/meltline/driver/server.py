@@ -1,6 +1,6 @@
 """The shared driver's server: accepts steps, forks for each, ends when idle or after a failure.
 
-`cli/run/driver` runs it. It is apart from the client, which must not import what steps import.
+`cli/run/driver` runs it, in a process that outlives the task of the step that started it.
 """
 
 import ctypes

@@ -48,7 +48,6 @@ class HandedOver:
     Attributes:
         cold_location: The cold metadata file that has the snapshot; empty if archiving failed.
         error: Why it stays hot; empty if its copy is verified and registered.
-        error: Why it stays hot; empty where its copy is verified and registered.
     """
 
     snapshot_id: int
@@ -98,7 +97,7 @@ class Archive(Protocol):
 
         Args:
             originals: The files of hot.
-            may_go_on: Asked before each file; once it returns False, no new file is begun.
+            may_go_on: Asked before each batch; once it returns False, no new batch is begun.
 
         Yields:
             One result per file, in any order; files that were not begun yield none.

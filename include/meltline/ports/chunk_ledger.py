@@ -2,7 +2,8 @@
 
 Every row belongs to a registration's id. A table's rows here are derived from its metadata and
 from cold, and can be rebuilt. Only its policies are stored here alone, so that no copy of the
-table inherits them. They are apart from `ports/control` because only `app/chunks` writes them.
+table inherits them. `app/chunks` uses them; tables without chunks need none of them, so they are
+apart from `ports/control`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -138,8 +139,8 @@ class ChunkPolicyLedger(ChunkPolicyReader, Protocol):
         """Stores a policy under a new id, and returns it with the id.
 
         Raises:
-            PolicyExists: The table has one of the same type or meaning: two
-                concurrent requests are ordered (`require_fits`).
+            PolicyExists: The table has one of the same type or meaning; of two concurrent
+                requests one fails (`require_fits`).
             InvalidHorizons: It contradicts an earlier one (LT-35).
         """
         ...

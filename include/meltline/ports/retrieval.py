@@ -1,7 +1,7 @@
 """Protocols of reading files out of cold: into hot for a restore, and into the permanent store.
 
 `app/restore` and `app/archive` call them; `adapters/archive` implements them. They are apart from
-`archive`, because a restore never writes to cold.
+`archive`, whose protocols bring files into cold.
 """
 
 from typing import Protocol

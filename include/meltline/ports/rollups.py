@@ -29,7 +29,7 @@ class RollupLedger(RollupReader, Protocol):
         """Stores a rollup under a new id, and returns it with the id.
 
         Raises:
-            NameConflict: Another rollup has that name; two concurrent requests are ordered.
+            NameConflict: Another rollup has that name; of two concurrent requests one fails.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Writes an Arrow table as data files of each partition, and appends them to a branch.
 
-`guarded_writer` calls it. PyIceberg itself cannot partition rows by every transform of time here.
+`guarded_writer` calls it. PyIceberg alone cannot partition rows by time.
 """
 
 from collections.abc import Iterator, Sequence

@@ -76,7 +76,7 @@ class SparkRollups:
             raise _undeclared(table, source, error) from error
 
     def refresh(self, refresh: RollupRefresh) -> RefreshOutcome | None:
-        """Writes to a branch, and publishes it by one compare-and-set. See the port.
+        """Writes to a branch, and publishes it by one compare-and-swap. See the port.
 
         Raises:
             RollupRefused: The engine cannot read or write one of the tables.

@@ -1,6 +1,6 @@
 """Compression codecs of Avro blocks, with limits on what decompression may cost (decision 033).
 
-All readers of manifests use it. Files may be damaged by anyone, and a few kilobytes can decompress
+The index's readers use it. Files may be damaged by anyone, and a few kilobytes can decompress
 to gigabytes. So no block is decompressed beyond `LARGEST_BLOCK`, a truncated block is an error
 instead of a shorter block, and Snappy's checksum is verified.
 """

@@ -1,6 +1,7 @@
 """Lists single folders of any store, so that a large listing can be split among workers.
 
-A sweep calls it. It is apart from `ObjectStores`, because nothing else lists level by level.
+Sweeps, and checks for foreign owners, call it. It is apart from `ObjectStores`, because nothing
+else lists level by level.
 """
 
 from collections.abc import Iterator, Mapping

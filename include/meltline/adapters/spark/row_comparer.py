@@ -1,6 +1,6 @@
 """Compares the rows of a snapshot in hot and in cold, read by Spark, for the archive's gate.
 
-It shares no code with the archive that wrote the copies.
+It reads the copies as any query would, so it also detects copies that no engine can read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Protocol of the control ledger's database: schema, generation and clock.
 
-Set-up and the safety checks use it; `adapters/sql_ledger` implements it.
+`meltline init` and the safety checks use it; `adapters/sql_ledger` implements it.
 """
 
 from datetime import datetime

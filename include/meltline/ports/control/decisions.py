@@ -79,8 +79,8 @@ class GuardRecord:
 
     Attributes:
         table_uuid: The registration's id.
-        kind: What.
-        who: Who did it.
+        kind: The event.
+        who: Who caused it.
         reason: Why.
         at: When.
     """
@@ -147,7 +147,7 @@ class EpochReader(Protocol):
         """Returns epochs by number.
 
         Args:
-            number: From this one on; None is from the newest that was confirmed.
+            number: The first one; None starts at the newest confirmed epoch.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Protocol of lease locks with fencing tokens, required for every destructive step.
 
-Expire and purge take them; `adapters/sql_ledger` implements them, so that a lock and the rows it
-protects are in one database.
+Each step that expires, deletes or drops takes one. `adapters/sql_ledger` implements them, so that
+a lock and the rows it protects are in one database.
 """
 
 from collections.abc import Mapping, Sequence

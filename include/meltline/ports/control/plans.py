@@ -1,7 +1,7 @@
 """Protocols of plans and their transitions from state to state.
 
-Expire and purge move plans; `adapters/sql_ledger` implements the protocols. A run over ten
-thousand tables has as many plans, so each method takes many in one transaction. Each plan has
+Each destructive step moves its plans; `adapters/sql_ledger` implements the protocols. A run over
+ten thousand tables has as many plans, so each method takes many in one transaction. Each plan has
 its own result: an error of one stops no other.
 """
 

@@ -29,12 +29,13 @@ class KnownTable:
         uuid: The registration's id.
         status: `live`, `unreadable` or `contradictory` (error says why), `gone` from every
             catalog, or `let go`: its retention as a dropped table has ended, and its registration
-            was taken away.
-        observed_at: When it was last seen as a whole; of one that is gone, when that was noticed.
+            was removed.
+        observed_at: When it was last observed completely; for one that is gone, when that was
+            detected.
         incomplete: Whether some of its references have never been recorded.
         table_uuid: Iceberg's UUID; other registrations may have the same.
-        newest: Main's head when the table was last seen, as `id location of its list`; empty
-            where it had none. It proves the lineage of a table whose log was cut meanwhile.
+        newest: Main's head at the last observation, as `id location of its list`; empty if it
+            had none. It proves the lineage of a table whose snapshot log was truncated meanwhile.
     """
 
     uuid: str
@@ -50,7 +51,7 @@ class KnownTable:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether something is wrong with it, so that nothing of its group is touched."""
+        """Whether it is unreadable or contradictory, so that its sharing group is skipped."""
         return self.status in (UNREADABLE, CONTRADICTORY)
 
     @property
