@@ -125,7 +125,7 @@ class _HotRows:
     def _appended(self, hot: Any, replaced: frozenset[str]) -> DataFrame:
         """Returns rows of appended files, without those of replaced chunks.
 
-        Iceberg skips every other commit. Rows of those commits belong to replaced chunks.
+        Iceberg skips every other commit. Their rows belong to replaced chunks.
         """
         options = {
             "start-snapshot-id": str(self.request.after),

@@ -1,8 +1,8 @@
 """Packed hashes of a manifest's live files: packing, integrity check, search.
 
-Proof cache and manifest proofs use it. Packed hashes are little-endian signed 64-bit numbers, sorted,
-each as often as a path with that hash occurs. Their number and their exclusive-or reveal whether
-they are still what was read.
+Proof cache and manifest proofs use it. Packed hashes are little-endian signed 64-bit numbers,
+sorted, each as often as a path with that hash occurs. Their number and their exclusive-or reveal
+whether they are still what was read.
 """
 
 from collections.abc import Callable, Iterable, Iterator

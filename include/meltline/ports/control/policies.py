@@ -1,6 +1,6 @@
 """Protocols of stored retention policies and readers' leases.
 
-`app/retention` stores policies, and gates read them; `adapters/sql_ledger` implements the protocols.
+`app/retention` stores policies, and gates read them; `adapters/sql_ledger` implements both.
 """
 
 from collections.abc import Mapping, Sequence
