@@ -110,9 +110,9 @@ class Archive(Protocol):
         """Copies what cold lacks, verifies it, and registers the snapshots; safe to repeat.
 
         Each data file is copied once and each manifest rewritten once, however many snapshots
-        share it. A snapshot is registered, with its original id, sequence number, time, schema,
-        partition spec, first row id and summary, only when every file it refers to exists in cold
-        and agrees with the original. A retry after a kill finds finished work and skips it.
+        share it. A snapshot is registered only when every file it refers to exists in cold and
+        agrees with the original. It keeps its id, sequence number, time, schema, partition spec,
+        first row id and summary. A retry after a kill finds finished work and skips it.
 
         Args:
             requests: The snapshots to archive, of any number of tables.

@@ -20,12 +20,12 @@ class Listing(Protocol):
 
     @property
     def listed_at(self) -> datetime:
-        """When the listing began, or when the inventory was written."""
+        """The start of the listing, or the time of the inventory."""
         ...
 
     @property
     def files(self) -> int:
-        """How many files the sweep checks."""
+        """The number of files that the sweep checks."""
         ...
 
     @property

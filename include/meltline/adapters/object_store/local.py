@@ -1,8 +1,8 @@
 """Files of the local file system, spelled exactly as Iceberg wrote their paths.
 
-The standard library replaces obstore's local store, which failed in tests: it neither lists nor
-opens a name that ends in `#` and digits, it takes a trailing `|` for a folder, and one link loop
-or unusual name makes a whole listing fail.
+`stores` calls it for local paths. It uses the standard library, because obstore's local store
+failed in tests. That one neither lists nor opens a name that ends in `#` and digits, and it takes
+a trailing `|` for a folder. One link loop or unusual name makes its whole listing fail.
 """
 
 import errno

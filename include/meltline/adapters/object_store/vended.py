@@ -24,7 +24,7 @@ _ENDS = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _ENDS_SAS = "adls.sas-token-expires-at-ms."
 _PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 _MARGIN = timedelta(minutes=5)
-"""How long before their expiry credentials are renewed."""
+"""Credentials are renewed this long before their expiry."""
 
 
 def vended(response: Mapping[str, Any]) -> list[VendedCredentials]:

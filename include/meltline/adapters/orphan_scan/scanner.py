@@ -53,10 +53,10 @@ class SweepRows:
     def kept_hashes(self, among: DataFrame | None = None) -> DataFrame:
         """Returns hashes of all kept locations, or of the given ones; with duplicates.
 
-        Kept are live entries, manifests, manifest lists and side files of any snapshot, every file
-        that a snapshot has added, even if it was removed since, and files in failsafe. Not kept
-        are files that were deleted since, because a new object may lie there, and files that a
-        purge withheld.
+        Kept are live entries, manifests, manifest lists and side files of any snapshot. Kept is
+        also every file that a snapshot has added, even if it was removed since, and each file in
+        failsafe. Not kept are files that were deleted since, because a new object may lie there,
+        and files that a purge withheld.
         """
         newest = self._departed(among)
         waits = F.col("state") == DepartureState.FAILSAFE
@@ -232,7 +232,7 @@ class _ScanRound:
 
     @property
     def counted(self) -> int:
-        """How many files were listed."""
+        """The number of listed files."""
         return sum(int(str(row["files"])) for row in self.notes if row["files"] is not None)
 
 
