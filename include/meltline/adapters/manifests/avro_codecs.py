@@ -11,9 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-LARGEST_BLOCK = (
-    64 * 1024 * 1024
-)  # bytes: writers make blocks of 64 KiB; damaged files announce any length
+LARGEST_BLOCK = 64 * 1024 * 1024  # bytes: writers use 64 KiB; damaged files announce anything
 _RAW = -zlib.MAX_WBITS  # Avro's deflate has neither header nor checksum
 _SNAPPY_LENGTH = 5  # bytes at most, of seven bits each
 _A_PART = 256 * 1024  # bytes of a block that are decompressed at once

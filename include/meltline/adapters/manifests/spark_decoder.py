@@ -307,9 +307,7 @@ def _decoded(schemas: Mapping[str, int]) -> Column:
     options = {"mode": "PERMISSIVE", "avroSchema": ENTRIES_READ}
     cases = [(number, from_avro("datum", schema, options)) for schema, number in schemas.items()]
     if not cases:
-        cases = [
-            (-1, from_avro("datum", ENTRIES_READ, options))
-        ]  # for the columns; there are no rows
+        cases = [(-1, from_avro("datum", ENTRIES_READ, options))]  # for the columns; without rows
     (first, decoded), *more = cases
     chosen = F.when(F.col("schema") == first, decoded)
     return reduce(lambda chain, case: chain.when(F.col("schema") == case[0], case[1]), more, chosen)

@@ -70,9 +70,7 @@ def list_parts(
     """Lists some folders in one job: a row per file, and notes."""
     columns = [[part.folder for part in parts], [part.whole for part in parts]]
     folders = pa.table(columns, schema=_FOLDERS)
-    slices = min(
-        len(parts), spark.sparkContext.defaultParallelism * 2
-    )  # each costs the start of a task
+    slices = min(len(parts), spark.sparkContext.defaultParallelism * 2)  # each starts a task
     spread = spark.createDataFrame(folders).repartition(max(1, slices))
     return spread.mapInArrow(_lister(store, places, cut_above), from_arrow_schema(_ROWS))
 

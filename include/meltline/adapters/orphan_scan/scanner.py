@@ -300,9 +300,7 @@ class SparkSweeper:
         for root, level in zip(places.roots, levels, strict=True):
             if isinstance(level, str):
                 unlisted[root] = level
-            elif (
-                level.files or level.names
-            ):  # an executor lists it; its folders follow in the next round
+            elif level.files or level.names:  # for an executor; its folders are the next round
                 parts.append(Part(root, whole=False))
             else:
                 folders += level.folders

@@ -52,9 +52,7 @@ class SparkSqlEngine:
         def carry_out() -> None:
             try:
                 frames.append(self._spark.sql(text))
-            except (
-                ENGINE_FAILURES
-            ) as error:  # an exception that crosses the JVM would lose its class
+            except ENGINE_FAILURES as error:  # crossing the JVM would lose its class
                 failed.append(error)
 
         with refusing(_shown(text)):
