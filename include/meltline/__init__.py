@@ -1,4 +1,4 @@
-"""Meltline decides what melts, and when: the storage lifecycle of Apache Iceberg tables."""
+"""Meltline: retention and safe deletion for Apache Iceberg tables. The public Python API."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The functions about chunks, which `meltline.chunk_api` has; only who uses them loads it."""
+    """Loads a function of `meltline.chunk_api` on first use, so that other programs do not."""
     if name not in __all__:
         raise AttributeError(f"module 'meltline' has no attribute {name!r}")
     from meltline import chunk_api  # noqa: PLC0415
@@ -73,40 +73,42 @@ def sql(
     schema: str = "current",
     statement_id: str = "",
 ) -> Any:
-    """Carries out a statement in your session: Spark's SQL, with AT | BEFORE, UNDROP and more.
+    """Runs a statement in your session: Spark SQL, plus AT | BEFORE, UNDROP and more.
 
     Args:
         spark: A `SparkSession` that has the catalogs of `meltline.yaml`.
-        statement: One statement; docs/sql.md lists what there is beside Spark's own.
-        config: `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder.
+        statement: One statement; docs/sql.md lists the syntax beyond Spark's own.
+        config: Path of `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder.
         schema: `current` shows old rows under the present columns, `snapshot` under their own.
-        statement_id: By which id AT and BEFORE know it afterwards; empty for a new one.
+        statement_id: The id by which AT and BEFORE refer to it later; empty for a new one.
 
     Returns:
-        A `DataFrame`. Spark computes its rows later; `lease` keeps what a long reading needs.
+        A `DataFrame`. Spark computes its rows later; `lease` keeps the files of a long read.
 
     Raises:
-        MeltlineError: What could not be done, and why; see docs/when-things-go-wrong.md.
+        MeltlineError: The statement failed; see docs/when-things-go-wrong.md.
     """
-    from meltline import api  # noqa: PLC0415 - what is not used is not loaded
+    from meltline import api  # noqa: PLC0415 - unused code is not loaded
 
     return api.sql(spark, statement, config=config, schema=schema, statement_id=statement_id)
 
 
 def all_rows(spark: Any, table: str, *, config: "Path | str | None" = None) -> Any:
-    """All rows of a table that is cut into chunks: hot's, and of cold what was dropped, once each.
+    """Returns every row of a table split into chunks: those of hot, and dropped ones from cold.
+
+    Each row is returned once.
 
     Args:
-        spark: A `SparkSession` that has the catalogs of `meltline.yaml`; cold's need not be there.
+        spark: A `SparkSession` that has the catalogs of `meltline.yaml`; it need not have cold's.
         table: catalog.namespace.table.
         config: As for `sql`.
 
     Returns:
-        A `DataFrame` of the state that both have now. `lease` keeps what a long reading needs.
+        A `DataFrame` of the current state of both tiers. `lease` keeps the files of a long read.
 
     Raises:
-        NotChunked: The table is not cut into chunks.
-        MeltlineError: What could not be read, and why; see docs/when-things-go-wrong.md.
+        NotChunked: The table is not split into chunks.
+        MeltlineError: The rows could not be read; see docs/when-things-go-wrong.md.
     """
     from meltline import api  # noqa: PLC0415
 
@@ -120,17 +122,17 @@ def lease(
     ttl: "timedelta | str" = "10m",
     config: "Path | str | None" = None,
 ) -> "AbstractContextManager[KeptLease]":
-    """Keeps a snapshot for the length of a `with` block; a thread renews the lease meanwhile.
+    """Keeps a snapshot for the duration of a `with` block; a thread renews the lease.
 
     Args:
         table: catalog.namespace.table.
-        snapshot_id: The snapshot; None for what is current.
-        ttl: How long the lease lasts once this process has died.
+        snapshot_id: The snapshot; None for the current one.
+        ttl: How long the lease remains after this process has died.
         config: As for `sql`.
 
     Raises:
-        LeaseLost: At the end of the block, if the lease had ended before.
-        MeltlineError: Why there is no lease.
+        LeaseLost: At the end of the block, if the lease ended before.
+        MeltlineError: The lease could not be created.
     """
     from meltline import api  # noqa: PLC0415
 
@@ -138,11 +140,11 @@ def lease(
 
 
 def consumer(table: str, name: str, *, config: "Path | str | None" = None) -> "Reader":
-    """A named reader of a table, which keeps what it has still to read.
+    """Returns a named consumer of a table, which keeps the snapshots that it has still to read.
 
     Args:
         table: catalog.namespace.table.
-        name: What the reader is called, on that table; it need not be known yet.
+        name: The consumer's name on that table; it need not exist yet.
         config: As for `sql`.
 
     Raises:

@@ -1,4 +1,8 @@
-"""Meltline in Python programs: SQL with time travel, leases and consumers for readers."""
+"""Implements the public functions of `meltline`: SQL with time travel, leases, consumers.
+
+`meltline/__init__.py` declares and documents them, and imports this module only when one is called:
+`import meltline` loads nothing else. Functions about chunks are in `chunk_api`.
+"""
 
 import os
 import warnings
@@ -31,7 +35,7 @@ def sql(
     schema: str = "current",
     statement_id: str = "",
 ) -> Any:
-    """Carries out a statement in your session. See `meltline.sql`."""
+    """Runs a SQL statement in the caller's session. See `meltline.sql`."""
     wiring, context = open_context(config)
     engine = wiring.sql_engine_of(spark)
     request = StatementRequest(
@@ -50,7 +54,7 @@ def sql(
 
 
 def all_rows(spark: Any, table: str, *, config: Path | str | None = None) -> Any:
-    """All rows of a table, of hot and of cold. See `meltline.all_rows`."""
+    """Returns all rows of a table, from hot and cold. See `meltline.all_rows`."""
     wiring, context = open_context(config)
     complete = complete_rows(context, parse_table_name(table))
     if complete.notice:
@@ -65,24 +69,24 @@ def lease(
     ttl: timedelta | str = "10m",
     config: Path | str | None = None,
 ) -> AbstractContextManager[KeptLease]:
-    """Keeps a snapshot for the length of a `with` block. See `meltline.lease`."""
+    """Keeps a snapshot for the duration of a `with` block. See `meltline.lease`."""
     lasting = parse_duration(ttl) if isinstance(ttl, str) else ttl
     return leased(open_context(config)[1], parse_table_name(table), snapshot_id, lasting)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A consumer of one table, by name: where it stands, and its moves."""
+    """A named consumer of one table: reads and moves its position."""
 
     table: TableName
     name: str
     _context: ReadContext = field(repr=False)
 
     def position(self) -> Consumer | None:
-        """Up to where it has read, and until when that is kept; None while it is unknown.
+        """Returns the snapshot that it has read up to, and its expiry; None if it is not known yet.
 
         Raises:
-            MeltlineError: There is no such table, or it cannot be read.
+            MeltlineError: The table does not exist, or cannot be read.
         """
         consumers = find_consumers(self._context, self.table).consumers
         return next((consumer for consumer in consumers if consumer.name == self.name), None)
@@ -94,14 +98,14 @@ class Reader:
         expires_after: timedelta | str | None = None,
         reset: bool = False,
     ) -> Consumer:
-        """Says up to which snapshot it has read.
+        """Moves the consumer to the snapshot that it has read up to.
 
-        Raises as `meltline.app.retention.consumers.set_consumer`.
+        Raises the errors of `meltline.app.retention.consumers.set_consumer`.
 
         Args:
-            snapshot_id: This one and all later ones are kept.
-            expires_after: How long it stays after each move, such as `30d`.
-            reset: Whether it may also go backwards, or to another line.
+            snapshot_id: This snapshot and all later ones are kept.
+            expires_after: How long the consumer lasts after each move, such as `30d`.
+            reset: Whether it may also move backwards, or to another linear history.
         """
         keep = parse_duration(expires_after) if isinstance(expires_after, str) else expires_after
         return set_consumer(
@@ -109,17 +113,17 @@ class Reader:
         )
 
     def remove(self) -> None:
-        """Ends it. Raises ConsumerNotFound where it is not there."""
+        """Removes the consumer. Raises ConsumerNotFound if it does not exist."""
         remove_consumer(self._context, self.table, self.name)
 
 
 def consumer(table: str, name: str, *, config: Path | str | None = None) -> Reader:
-    """A named reader of a table. See `meltline.consumer`."""
+    """Returns a named consumer of a table. See `meltline.consumer`."""
     return Reader(parse_table_name(table), name, open_context(config)[1])
 
 
 def open_context(config: Path | str | None) -> tuple[Wiring, ReadContext]:
-    """The wiring of a configuration, and what needs no JVM.
+    """Returns the wiring of a configuration, and a context that starts no JVM.
 
     Raises:
         SetupMissing: `meltline init` has not been run.

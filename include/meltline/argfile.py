@@ -1,8 +1,9 @@
-"""Words of a command that only its user may read: they stand in a file.
+"""Argfiles: passes private CLI arguments in an owner-only file instead of `argv`.
 
-Every user of a machine may read the command line of every process. So where a process starts
-another one, users and reasons travel in a file of their owner's, and the command line says
-`@FILE`, before all other words. A person may do the same.
+Every user of a machine can read the command line of every process. A process that starts another
+one therefore writes users and reasons to a file that only its owner can read. The command line then
+begins with `@FILE`, before all other arguments. An operator may do the same. Used by the command
+line, and by the processes that start commands.
 """
 
 import json
@@ -16,10 +17,10 @@ _SIGN = "@"
 
 
 def in_file(file: Path, words: Sequence[str]) -> str:
-    """Writes words for the process's own user alone, and returns the word that stands for them.
+    """Writes arguments to a file that only the process's user can read, and returns `@FILE`.
 
     Raises:
-        OSError: It cannot be written, or is there already.
+        OSError: The file cannot be written, or already exists.
     """
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
@@ -28,10 +29,10 @@ def in_file(file: Path, words: Sequence[str]) -> str:
 
 
 def spelt_out(words: Sequence[str]) -> list[str]:
-    """The words of a command line, with those of the file that the first one may name.
+    """Returns the arguments of a command line, with those of a leading `@FILE` expanded.
 
     Raises:
-        UsageInvalid: That file cannot be read, or holds no list of words.
+        UsageInvalid: The file cannot be read, or does not contain a list of strings.
     """
     if not words or not words[0].startswith(_SIGN):
         return list(words)

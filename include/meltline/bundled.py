@@ -1,4 +1,4 @@
-"""The root folders that the wheel carries inside the package: `dags`, `plugins`, `spark_apps`."""
+"""Locates the root folders that the wheel bundles: `dags`, `plugins`, `spark_apps`."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ _PACKAGE = Path(__file__).parent
 
 
 def bundled(folder: str) -> Path:
-    """One of these folders: in the package, or in a checkout beside `include`."""
+    """Returns the path of such a folder: inside the package, or beside `include` in a checkout."""
     inside = _PACKAGE / folder
     return inside if inside.is_dir() else _PACKAGE.parents[1] / folder

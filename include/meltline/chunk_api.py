@@ -1,8 +1,9 @@
-"""Chunks by age in Python programs: the names and answers that people know from elsewhere (LT-34).
+"""Public Python functions for chunks by age, with names known from other products (LT-34).
 
 Each function takes a table as `catalog.schema.table`, and `config` as `meltline.sql` does: the path
-of `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder. What reads or moves rows
-opens a Spark session of its own, or joins the process's. What cannot be done is a MeltlineError.
+of `meltline.yaml`; else MELTLINE_CONFIG, else the one in this folder. Functions that read or move
+rows open a Spark session, or join the process's. Failures raise MeltlineError. `meltline` loads
+this module on first use.
 """
 
 import warnings
@@ -45,14 +46,15 @@ def enable_sync(
     later: bool = False,
     config: Config = None,
 ) -> TableSync:
-    """Has a table replicated to cold: everything is copied and verified before it counts.
+    """Starts replication of a table to cold: rows are copied and verified before they count.
 
     Args:
         table: The table.
-        to: Its name in cold; empty for its own below `meltline_synced`.
-        column: Tells a row's time; empty where the partitions say it, like the next two.
-        unit: How long a chunk is: hour, day, month or year.
-        pattern: Of integers and strings: s, ms, us, h, d since 1970, or such as %Y%m%d.
+        to: Its name in cold; empty for its own name below `meltline_synced`.
+        column: The column with a row's time. Like the next two, empty if the partitioning
+            determines it.
+        unit: The length of a chunk: hour, day, month or year.
+        pattern: The format of integers and strings: s, ms, us, h, d since 1970, or such as %Y%m%d.
         later: Whether the first copy is left to the next replication.
         config: See above.
     """
@@ -63,7 +65,7 @@ def enable_sync(
 
 
 def disable_sync(table: str, *, config: Config = None) -> TableSync:
-    """Stops a table's replication: cold keeps what it has, chunks that need it stay in hot."""
+    """Stops a table's replication: cold keeps its rows, and chunks that need it stay in hot."""
     return stop_sync(open_context(config)[1], parse_table_name(table))
 
 
@@ -71,9 +73,9 @@ def disable_sync(table: str, *, config: Config = None) -> TableSync:
 
 
 def add_tiering_policy(table: str, after: str, *, config: Config = None) -> int:
-    """Flags chunks from an age such as `7 days` on, once they are proved. Returns the policy's id.
+    """Flags chunks from an age such as `7 days`, once they are proved. Returns the policy's id.
 
-    A notice, such as that the table is not synced yet, is a Python warning.
+    A notice, such as that the table is not synced yet, is raised as a Python warning.
     """
     return _add(table, PolicyWish(PolicyType.TIERING, tier_after=after), config)
 
@@ -86,7 +88,7 @@ def add_retention_policy(
     keep_latest: int = 0,
     config: Config = None,
 ) -> int:
-    """Drops chunks from an age on; of a synced table only those that cold has. Returns its id."""
+    """Drops chunks from an age; of a synced table only those in cold. Returns the policy's id."""
     wish = PolicyWish(
         PolicyType.RETENTION,
         drop_after=drop_after,
@@ -105,7 +107,7 @@ def add_tiered_retention_policy(
     keep_latest: int = 0,
     config: Config = None,
 ) -> int:
-    """Flags chunks from one age on and drops them from a later one, never unproved. Its id."""
+    """Flags chunks from one age and drops them from a later one, never unproved. Returns its id."""
     wish = PolicyWish(
         PolicyType.TIERED_RETENTION,
         tier_after=tier_after,
@@ -128,17 +130,17 @@ def _add(table: str, wish: PolicyWish, config: Config) -> int:
 
 
 def remove_tiering_policy(table: str, *, config: Config = None) -> None:
-    """Removes it. What it flagged stays flagged."""
+    """Removes the tiering policy. Chunks that it flagged stay flagged."""
     _forget(table, PolicyType.TIERING, config)
 
 
 def remove_retention_policy(table: str, *, config: Config = None) -> None:
-    """Removes it. What it dropped stays in cold alone."""
+    """Removes the retention policy. Chunks that it dropped stay in cold alone."""
     _forget(table, PolicyType.RETENTION, config)
 
 
 def remove_tiered_retention_policy(table: str, *, config: Config = None) -> None:
-    """Removes it, both ages."""
+    """Removes the tiered retention policy, with both ages."""
     _forget(table, PolicyType.TIERED_RETENTION, config)
 
 
@@ -149,21 +151,21 @@ def _forget(table: str, type: PolicyType, config: Config) -> None:
 def show_tiering_policy(
     table: str | None = None, *, config: Config = None
 ) -> list[ChunkPolicyLine]:
-    """The tiering policies of a table, or of all."""
+    """Returns the tiering policies of a table, or of all tables."""
     return _lines(table, PolicyType.TIERING, config)
 
 
 def show_retention_policy(
     table: str | None = None, *, config: Config = None
 ) -> list[ChunkPolicyLine]:
-    """The retention policies of a table, or of all."""
+    """Returns the retention policies of a table, or of all tables."""
     return _lines(table, PolicyType.RETENTION, config)
 
 
 def show_tiered_retention_policy(
     table: str | None = None, *, config: Config = None
 ) -> list[ChunkPolicyLine]:
-    """The tiered retention policies of a table, or of all."""
+    """Returns the tiered retention policies of a table, or of all tables."""
     return _lines(table, PolicyType.TIERED_RETENTION, config)
 
 
@@ -179,8 +181,8 @@ def tier_chunk(chunk: str, *, config: Config = None) -> bool:
     """Flags a chunk, such as `lake.air.t@2026-01-05`, if it is proved to be in cold.
 
     Returns:
-        Whether it is flagged now: not where it is unknown, dropped, or not durable. Its age is not
-        looked at.
+        Whether it is flagged now: not if it is unknown, dropped, or not durable. Its age is not
+            checked.
     """
     wiring, _ = open_context(config)
     table, name = flags.parse_chunk(chunk)
@@ -188,7 +190,7 @@ def tier_chunk(chunk: str, *, config: Config = None) -> bool:
 
 
 def untier_chunk(chunk: str, *, config: Config = None) -> None:
-    """Takes a chunk's flag from it. Raises ChunkNotFound where it is not tiered."""
+    """Removes a chunk's flag. Raises ChunkNotFound if it is not tiered."""
     table, name = flags.parse_chunk(chunk)
     flags.untier_chunk(open_context(config)[1], table, name)
 
@@ -202,18 +204,18 @@ def execute_retention(
     once: str = "",
     config: Config = None,
 ) -> int:
-    """Drops at once what a table's policy says is old enough, behind the gate.
+    """Drops at once the chunks that a table's policy considers old enough, behind the gate.
 
     Args:
         table: The table.
-        force: Whether chunks may go that nobody has proved; that takes the next two.
-        chunks: Those, by name.
-        reason: Why; it stands in the audit.
-        once: Why this may be done in a catalog that is not armed.
+        force: Whether unproved chunks may be dropped; requires the next two arguments.
+        chunks: Names of the unproved chunks to drop.
+        reason: The reason, for the audit.
+        once: An override: why this is allowed in a catalog that is not armed.
         config: See above.
 
     Returns:
-        How many chunks it dropped: 0 without a policy. Why others stay is a Python warning.
+        The number of dropped chunks: 0 without a policy. Why others stay is a Python warning.
     """
     wiring, context = open_context(config)
     words = Force(tuple(chunks), reason) if force else None
@@ -226,23 +228,24 @@ def execute_retention(
 def show_tiering_status(
     table: str | None = None, *, config: Config = None
 ) -> Sequence[TieringStatus]:
-    """How a table, or each table that is cut into chunks, stands: from the ledger alone."""
+    """Returns the tiering status of one table, or of each chunked table, from the ledger alone."""
     name = None if table is None else str(parse_table_name(table))
     lines = tiering_status(open_context(config)[1])
     return [line for line in lines if name in (None, line.table)]
 
 
 def append(table: str, rows: Any, *, config: Config = None) -> None:
-    """Appends rows, all or none: none where one lies in a chunk that was dropped (LT-30).
+    """Appends all rows, or none if one of them lies in a dropped chunk (LT-30).
 
     Args:
         table: The table.
-        rows: A `DataFrame` of Spark, or a table of PyArrow: that starts no JVM.
-        config: Where `meltline.yaml` is.
+        rows: A Spark `DataFrame`, or a PyArrow table, which starts no JVM.
+        config: Path of `meltline.yaml`.
 
     Raises:
-        LateDataRejected: Some rows are late; says which ranges, and from when on rows are taken.
-        CommitConflict: Others committed first each time.
+        LateDataRejected: Some rows are late; names the ranges, and the earliest time that is
+            accepted.
+        CommitConflict: Another writer committed first at each attempt.
     """
     wiring, context = open_context(config)
     guarded_append(context, wiring.guarded_writer(rows), parse_table_name(table), rows)

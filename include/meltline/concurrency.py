@@ -1,8 +1,9 @@
-"""Many small pieces of work that may each have to wait for a store.
+"""Maps a function over many small I/O requests, with threads only if requests are slow.
 
-An object store answers after some milliseconds, and many at a time; a local disk at once. Threads
-of one Python process then only wait for one another: of thousands of small files, a fifth to
-a third of the time to read them was that (decision 023). So the first ones are timed.
+An object store answers after some milliseconds, and serves many requests in parallel. A local disk
+answers at once: threads of one Python process then only wait for one another. For thousands of
+small files that took a fifth to a third of the read time (decision 023). So the first requests run
+sequentially and are timed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,29 +12,29 @@ from time import perf_counter
 from typing import TypeVar
 
 _so_many = [16]
-"""So many pieces at a time in this process: stores answer many."""
+"""Maximum number of parallel requests of this process: stores serve many."""
 
-_AT_ONCE = 0.001  # seconds: what takes no longer is not waited for
-_PATIENCE = 0.01  # seconds by which some may be later, in all
+_AT_ONCE = 0.001  # seconds: a request that takes no longer counts as immediate
+_PATIENCE = 0.01  # seconds of total delay that are accepted before threads start
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 def use_threads(count: int) -> None:
-    """Says how many pieces of work this process does at a time, from now on (AR-20)."""
+    """Sets the maximum number of parallel requests of this process, from now on (AR-20)."""
     _so_many[0] = count
 
 
 def thread_map(
     work: Callable[[Request], Answer], requests: Iterable[Request], threads: int | None = None
 ) -> Iterator[Answer]:
-    """Does pieces of work, in threads from where they turn out to take their time.
+    """Applies `work` to each request, and starts threads once requests turn out to be slow.
 
     Args:
-        work: What is to be done with each; it may run in any thread.
-        requests: What with. Answers come in this order, each as soon as it is there.
-        threads: So many at a time at the most; None is what `use_threads` has said.
+        work: The function to apply; it may run in any thread.
+        requests: Its inputs. Results keep this order, and each is yielded once it is available.
+        threads: The maximum number of threads; None for the limit set by `use_threads`.
     """
     threads = threads or _so_many[0]
     late, pending = 0.0, iter(requests)

@@ -1,4 +1,4 @@
-"""What an installed Meltline has of its extras, and what is said where one is missing."""
+"""Checks which optional dependencies (extras) are installed, and builds the errors if not."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -18,14 +18,14 @@ _EXTRA_OF: Mapping[str, str] = {
     "starlette": "airflow",
     "thrift": "hive",
 }
-"""The extra that brings a module of others; boto3 comes with `glue` as well."""
+"""Maps a third-party module to the extra that installs it; boto3 comes with `glue` as well."""
 
 VersionOf = Callable[[str], str | None]
-"""The version of an installed package; None where it is not installed."""
+"""Returns the version of an installed package; None if it is not installed."""
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a package in this environment."""
+    """Returns the version of a package in this environment; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -33,11 +33,11 @@ def installed_version(package: str) -> str | None:
 
 
 def require_module(module: str, extra: str = "") -> None:
-    """Refuses where a module of an extra is not installed.
+    """Fails if a module of an extra is not installed.
 
     Args:
-        module: Of others.
-        extra: Which one it is needed for, where several bring it.
+        module: The third-party module.
+        extra: The extra that needs it, if several extras install it.
 
     Raises:
         MissingExtra: It is not installed.
@@ -47,14 +47,14 @@ def require_module(module: str, extra: str = "") -> None:
 
 
 def require_spark(version_of: VersionOf = installed_version) -> None:
-    """Refuses where Spark is not installed, or another package has written over it.
+    """Fails if Spark is not installed, or if another package has overwritten its files.
 
-    pyspark-client has most of pyspark's files, in the same folder, and neither a JVM's jars nor
-    `spark-submit`: an import goes well, and what follows does not.
+    pyspark-client installs most of pyspark's files into the same folder, but neither a JVM's jars
+    nor `spark-submit`. An import succeeds, and later calls fail.
 
     Raises:
         MissingExtra: pyspark is not installed.
-        SetupMissing: It is, beside a pyspark-client of another version.
+        SetupMissing: It is installed beside a pyspark-client of another version.
     """
     if _is_absent("pyspark", version_of):
         raise _missing("pyspark")
@@ -70,17 +70,17 @@ def require_spark(version_of: VersionOf = installed_version) -> None:
 
 
 def refuse_connect(environ: Mapping[str, str]) -> None:
-    """Refuses where a session that is opened now would be one of Spark Connect.
+    """Fails if a session opened now would be one of Spark Connect.
 
     Args:
-        environ: Of the process that opens it.
+        environ: The environment of the process that opens the session.
 
     Raises:
-        ConnectRefused: A variable asks for one.
+        ConnectRefused: An environment variable asks for Spark Connect.
     """
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if name in environ:
-            raise _connect(f"{name} is set", f"unset {name}")  # not to what: it may have a token
+            raise _connect(f"{name} is set", f"unset {name}")  # not its value: may be a token
     if environ.get("SPARK_API_MODE", "").lower() == "connect":
         raise _connect("SPARK_API_MODE=connect", "unset SPARK_API_MODE")
     if environ.get("MELTLINE_MASTER", "").startswith("sc://"):
@@ -88,7 +88,7 @@ def refuse_connect(environ: Mapping[str, str]) -> None:
 
 
 def refuse_connect_object(thing: object) -> None:
-    """Refuses a session, or rows, of Spark Connect. Raises ConnectRefused."""
+    """Fails if a session or DataFrame belongs to Spark Connect. Raises ConnectRefused."""
     if type(thing).__module__.startswith("pyspark.sql.connect."):
         raise _connect(f"a {type(thing).__qualname__} of Spark Connect", "pass a classic one")
 
@@ -106,7 +106,7 @@ def _connect(found: str, remedy: str) -> ConnectRefused:
 
 
 def explained(error: BaseException) -> MissingExtra | None:
-    """What is to be said instead of an error that a missing package has caused; None of others."""
+    """Returns the error to report if a missing package caused this one; else None."""
     for cause in _causes(error):
         module = (cause.name or "").partition(".")[0] if isinstance(cause, ImportError) else ""
         if module in _EXTRA_OF and _is_absent(module, installed_version):

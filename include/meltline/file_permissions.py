@@ -1,6 +1,6 @@
-"""Permissions of the files that Meltline writes on local disk for itself.
+"""Creates Meltline's own local files with the permissions that `local-access` allows.
 
-Modes are set and not merely asked for: a mask of the process neither opens nor closes anything.
+Modes are set explicitly with `chmod`: the umask of the process neither widens nor narrows them.
 """
 
 import os
@@ -12,45 +12,45 @@ from pathlib import Path
 
 
 class Access(StrEnum):
-    """`local-access` of `meltline.yaml`."""
+    """The setting `local-access` of `meltline.yaml`: who may read and write local files."""
 
     OWNER = "owner"
     GROUP = "group"
 
     @property
     def file(self) -> int:
-        """The mode of a file."""
+        """Returns the mode of a file."""
         return 0o660 if self is Access.GROUP else 0o600
 
     @property
     def folder(self) -> int:
-        """The mode of a folder; what a group shares stays the group's, whoever makes it."""
+        """Returns the mode of a folder; setgid keeps a shared folder in its group."""
         return 0o2770 if self is Access.GROUP else 0o700
 
     @property
     def closed(self) -> str:
-        """What `chmod` is told to keep all others out."""
+        """Returns the `chmod` argument that removes access for everyone else."""
         return "o-rwx" if self is Access.GROUP else "go-rwx"
 
 
 def make_folder(folder: Path, access: Access) -> None:
-    """Makes a folder and those above it that are missing; one that is there stays as it is.
+    """Creates a folder and its missing parents; existing folders are not changed.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: A folder cannot be created.
     """
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
-        with suppress(FileExistsError):  # another process was faster
+        with suppress(FileExistsError):  # another process created it first
             place.mkdir(0o700)
             place.chmod(access.folder)
 
 
 def make_file(file: Path, access: Access) -> None:
-    """Makes an empty file; one that is there stays as it is.
+    """Creates an empty file; an existing one is not changed.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The file cannot be created.
     """
     with suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -58,9 +58,9 @@ def make_file(file: Path, access: Access) -> None:
 
 
 def let_in(path: Path, access: Access, *, folder: bool = False) -> Iterator[str]:
-    """Whom a file or folder lets in that should not be: `others`, `group`, and for what.
+    """Yields permissions of a path wider than `local-access` allows: for `others` or its `group`.
 
-    Folders above it that keep somebody out are taken into account.
+    Parent folders that block access are taken into account.
     """
     try:
         modes = [stat.S_IMODE(above.stat().st_mode) for above in path.resolve().parents]

@@ -1,6 +1,6 @@
 """Lazy proxy: builds the wrapped object on first attribute access.
 
-A command then loads nothing that it does not use.
+The wiring and the command line use it, so that a command loads only what it uses.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def late(build: Callable[[], T]) -> T:
-    """Stands for an object, and builds it when the first of its attributes is asked for."""
+    """Returns a proxy that builds its object when an attribute is accessed for the first time."""
     return cast(T, _Late(build))
 
 

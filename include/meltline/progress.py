@@ -2,9 +2,9 @@
 
 
 class Counted(str):
-    """A line for a person, which says of how much how much is done.
+    """A progress message that also carries how many of how many units are done.
 
-    Whoever shows lines alone shows it as one; a terminal has a bar.
+    A plain log shows it as a line of text; a terminal draws a progress bar.
     """
 
     __slots__ = ("done", "total")
@@ -12,12 +12,12 @@ class Counted(str):
     total: int
 
     def __new__(cls, line: str, done: int, total: int) -> "Counted":
-        """The line, and how many of how many are done."""
+        """Creates the message with its two counts."""
         counted = super().__new__(cls, line)
         counted.done, counted.total = done, total
         return counted
 
     @property
     def subject(self) -> str:
-        """What it is about: the words before its colon."""
+        """Returns the subject of the message: the text before its colon."""
         return self.partition(":")[0]

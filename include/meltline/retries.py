@@ -1,8 +1,8 @@
-"""One policy for trying again where somebody else got in between (decision 033).
+"""The retry policy for compare-and-swap conflicts with other writers (decision 033).
 
-Everything here that changes what others change too reads it, makes its change and compares and
-sets. Whoever comes second begins anew on what is there now, after a pause that doubles and that no
-two writers share: those that met once would else meet each time.
+All code that changes shared state reads it, makes its change, and commits by compare-and-swap. The
+writer that loses the race reads the new state and retries, after a pause that doubles. The pause is
+random: two writers that collided once would otherwise collide each time.
 """
 
 import random
@@ -13,9 +13,9 @@ from typing import TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt
 
 ATTEMPTS = 5
-"""So often, where nobody says otherwise."""
+"""The default number of attempts."""
 
-_FIRST_PAUSE = (0.05, 0.1)  # seconds; the next one is twice as long
+_FIRST_PAUSE = (0.05, 0.1)  # seconds; each further pause is twice as long
 _LONGEST_PAUSE = 1.0  # seconds
 
 Answer = TypeVar("Answer")
@@ -26,14 +26,14 @@ def until_done(
     pause: Callable[[float], None] = time.sleep,
     attempts: int = ATTEMPTS,
 ) -> Answer | None:
-    """Makes an attempt until it has a result, or has been made so often; then None.
+    """Repeats an attempt until it returns a result; returns None after the last attempt.
 
     Args:
-        attempt: Reads anew what it changes, and returns None where somebody else surely came
-            first and nothing was done. What it raises is not tried again: of a change whose
-            outcome is unknown nobody may make a second one.
-        pause: Waits for so many seconds.
-        attempts: How often at the most.
+        attempt: Reads the current state and changes it. It returns None if another writer certainly
+            committed first and nothing was changed. Its exceptions are not retried: a change with
+            an unknown outcome must not be repeated.
+        pause: Sleeps for a number of seconds.
+        attempts: The maximum number of attempts.
     """
     retrying = Retrying(
         retry=retry_if_result(lambda outcome: outcome is None),

@@ -1,3 +1,3 @@
-"""Which build of Meltline this is."""
+"""The version of this build."""
 
 VERSION = "0.1.0"

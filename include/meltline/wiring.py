@@ -1,4 +1,7 @@
-"""The one place that builds adapters and hands them to the steps."""
+"""Composition root: the one module that builds adapters and passes them to the steps.
+
+Commands, Spark apps and the Python API call it. The app layer sees ports alone.
+"""
 
 import getpass
 import os
@@ -49,13 +52,13 @@ from meltline.process_tuning import collect_seldom
 
 
 def to_stderr(line: str) -> None:
-    """Progress for a person: never on stdout, which carries only the answer."""
-    with suppress(BrokenPipeError):  # whoever read along has gone: the work goes on
+    """Prints a progress message to stderr: stdout carries only the result."""
+    with suppress(BrokenPipeError):  # the reader has closed the pipe: the work continues
         print(discreet(line), file=sys.stderr, flush=True)
 
 
 class Wiring:
-    """Builds what a command or app needs from one configuration, once each."""
+    """Builds the objects that a command or app needs from one configuration, once each."""
 
     def __init__(
         self,
@@ -89,14 +92,14 @@ class Wiring:
 
     @property
     def who(self) -> str:
-        """Under whose name decisions are recorded: `MELTLINE_USER`, else the login name."""
+        """Returns the name for records of decisions: `MELTLINE_USER`, else the login name."""
         name = self._environ.get("MELTLINE_USER", "")
         with suppress(OSError, KeyError):
             name = name or getpass.getuser()
         return name or "unknown"
 
     def ledgers(self) -> ReadContext:
-        """What commands need that start no JVM: catalogs, control ledger, the ledger's tables."""
+        """Builds the context of commands without a JVM: catalogs, control ledger, its tables."""
         cold = self._cold()
         catalogs = {
             name: open_catalog(catalog, self.store)
@@ -165,7 +168,7 @@ class Wiring:
         return ObjectStores(dict(self.config.catalogs[self.config.cold].properties), self.pace)
 
     def _deep(self) -> DeepCopies | None:
-        """The permanent store, which takes cold's credentials."""
+        """Builds the permanent store, which uses cold's credentials."""
         if self._cold_store is None or not self.config.deep:
             return None
         properties = dict(self.config.catalogs[self.config.cold].properties)
@@ -175,7 +178,7 @@ class Wiring:
         return DeepCopies(Stores(cold, deep, self.config.deep, pace=self.pace), cold)
 
     def _session(self, app: str, config: Config) -> Any:
-        """The process's Spark session, started or joined, which knows the catalogs in there."""
+        """Starts or joins the Spark session of the process, with the configured catalogs."""
         require_spark()
         from meltline.adapters.spark.session import open_session  # noqa: PLC0415 - starts slowly
 
@@ -183,12 +186,13 @@ class Wiring:
         return open_session(config, app, self._environ)
 
     def services(self, app: str, run_id: str = "", *, judges: bool = False) -> SweepServices:
-        """Everything that steps need; starts, or joins, the process's Spark session.
+        """Builds everything that steps need; starts, or joins, the process's Spark session.
 
         Args:
-            app: Names the session for people.
-            run_id: Of which run this is a step.
-            judges: Whether plans will be judged for sure: what judges is loaded meanwhile.
+            app: The session's name in Spark's UI.
+            run_id: The run that this step belongs to.
+            judges: Whether plans will certainly be evaluated: the gate engine is then imported
+                meanwhile.
         """
         require_spark()
         from meltline.adapters.chunks.spark_parts import spark_parts  # noqa: PLC0415 - starts slowly
@@ -244,7 +248,7 @@ class Wiring:
         return over_rest or JvmCommitter(spark, self.config.catalogs)
 
     def gate(self, run_id: str) -> GreatExpectationsEngine:
-        """What judges; its page of Data Docs is named after the run. Starts no JVM."""
+        """Builds the gate engine; its Data Docs page is named after the run. Starts no JVM."""
         return GreatExpectationsEngine(
             self.config.limits,
             self.config.gates.ttl,
@@ -254,14 +258,14 @@ class Wiring:
         )
 
     def _archive(self, spark: Any, context: ReadContext, cold: ColdTier) -> dict[str, Any]:
-        """What writes cold, and what reads it for the gate."""
+        """Builds the writers of cold, and the row comparer that the gate reads it with."""
         from meltline.adapters.archive.archive import ColdArchive  # noqa: PLC0415 - Arrow
         from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
         from meltline.adapters.spark.row_comparer import SparkRowComparer  # noqa: PLC0415
         from meltline.adapters.spark.session import prepare_catalog  # noqa: PLC0415
 
         store, catalogs = self._cold_store, self.config.catalogs
-        assert store is not None  # the tier has it
+        assert store is not None  # the cold tier has it
         catalog = open_catalog(catalogs[self.config.cold], store)
         book = ArchiveBook(context.control.copies, cold.writer, cold.warehouse)
         return {
@@ -273,9 +277,9 @@ class Wiring:
         }
 
     def _tiers(self) -> Stores:
-        """Both stores, as the archive copies from one to the other; it counts its own requests."""
+        """Returns both stores, for copies from hot to cold; the archive counts its own requests."""
         cold = self._cold_store
-        assert cold is not None  # who copies has a tier to copy to
+        assert cold is not None  # only code with a cold tier copies
         return Stores(
             hot=self.store.unpaced(),
             cold=cold.unpaced(),
@@ -284,12 +288,12 @@ class Wiring:
         )
 
     def retrieval(self) -> Retrieval:
-        """What brings archived files back; starts, or joins, the process's Spark session."""
+        """Builds the retrieval of archived files; starts, or joins, the process's Spark session."""
         from meltline.adapters.archive.retrieval import ColdRetriever  # noqa: PLC0415 - Arrow
         from meltline.adapters.archive.spark_archive import SparkCrew  # noqa: PLC0415 - starts slowly
 
         cold = self._cold_store
-        assert cold is not None  # a restore has looked into it by now
+        assert cold is not None  # a restore has read from it by now
         spark = self._session("restore", self.config)
         back = replace(self._tiers(), hot=cold.unpaced(), cold=self.store.unpaced())
         return Retrieval(
@@ -298,31 +302,31 @@ class Wiring:
         )
 
     def snapshot_reader(self) -> SnapshotReader:
-        """What reads rows; starts, or joins, the process's Spark session."""
+        """Builds the reader of rows; starts, or joins, the process's Spark session."""
         from meltline.adapters.spark.snapshot_reader import SparkSnapshotReader  # noqa: PLC0415
 
         return SparkSnapshotReader(self._session("query", self.config), self.config.catalogs)
 
     def sql_engine(self, standing: ObjectName) -> SqlEngine:
-        """What carries out SQL; starts, or joins, the process's session, and stands there."""
+        """Builds the SQL engine in a catalog or schema; starts, or joins, the process's session."""
         from meltline.adapters.chunks.rows import complete_frame  # noqa: PLC0415
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
 
-        # Nobody writes to the archive by SQL: the session does not know it (AR-34).
+        # SQL never writes to the archive: the session does not know its catalog (AR-34).
         config = _without_cold(self.config)
         engine = SparkSqlEngine(self._session("sql", config), self.config, complete_frame)
         engine.stand(standing)
         return engine
 
     def guarded_writer(self, rows: Any) -> GuardedWriter:
-        """What appends rows such as these: a DataFrame, by its own session, or an Arrow table."""
+        """Builds the writer for such rows: a DataFrame, by its own session, or an Arrow table."""
         from meltline.adapters.chunks.guarded_writer import writer_of  # noqa: PLC0415
 
         refuse_connect_object(rows)
         return writer_of(rows, self.config.catalogs)
 
     def sql_engine_of(self, spark: Any) -> SessionEngine:
-        """What carries out SQL in somebody's own `SparkSession`, a classic one."""
+        """Builds the SQL engine over the caller's own `SparkSession`, a classic one."""
         refuse_connect_object(spark)
         from meltline.adapters.chunks.rows import complete_frame  # noqa: PLC0415
         from meltline.adapters.spark.sql_engine import SparkSqlEngine  # noqa: PLC0415
@@ -356,15 +360,15 @@ def _without_cold(config: Config) -> Config:
 def step_jvm(
     master: str, imports: Callable[[], None], environ: Mapping[str, str] = os.environ
 ) -> AbstractContextManager[Any]:
-    """A JVM for the steps of a run, each a fork of this process, which imports what they need.
+    """Starts a JVM for the steps of a run; each is a fork of this process, with its imports done.
 
     Args:
-        master: Of Spark.
-        imports: Imports what is not built here, while the JVM starts.
+        master: Spark's master.
+        imports: Imports the modules that are not built here, while the JVM starts.
         environ: Names the jars.
 
     Raises:
-        SetupMissing: A jar is not there.
+        SetupMissing: A jar does not exist.
     """
     require_spark()
     from meltline.adapters.spark.session import jvm_settings  # noqa: PLC0415 - starts slowly
