@@ -1,1 +1,1 @@
-"""The pure heart of Meltline: facts, rules and decisions, on the standard library alone."""
+"""The pure core: facts, rules and decisions, with the standard library alone."""

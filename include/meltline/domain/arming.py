@@ -1,6 +1,7 @@
-"""Arming: a person's word, given once, that scheduled runs may destroy in a catalog.
+"""Arming: an operator's approval, given once, of destructive scheduled runs in a catalog.
 
-It stands in the control ledger and in the catalog, and counts while both have it.
+It is recorded in the control ledger and in the catalog, and is valid only while both have it.
+`app.safety.arming` writes and checks the records.
 """
 
 from dataclasses import dataclass
@@ -13,15 +14,15 @@ _LONGEST_REASON = 500  # a SQL catalog's properties take a thousand characters
 
 @dataclass(frozen=True)
 class Arming:
-    """A person's word for one catalog with one warehouse.
+    """The approval of destructive runs in one catalog with one warehouse.
 
     Attributes:
         catalog: Its name in `meltline.yaml`.
-        warehouse: Where its tables lay then: no word for any other place.
-        nonce: Drawn at random, its identity.
-        who: Who gave it.
-        reason: Why.
-        at: When.
+        warehouse: The warehouse at that time: the approval is invalid for any other.
+        nonce: A random value, the approval's identity.
+        who: The operator.
+        reason: The operator's reason.
+        at: When it was given.
     """
 
     catalog: str
@@ -33,21 +34,21 @@ class Arming:
 
     @property
     def written(self) -> str:
-        """As the catalog has it: for Meltline, the first word; the rest is for people."""
+        """Returns the text for the catalog: Meltline reads its nonce, the rest is for people."""
         reason = self.reason[:_LONGEST_REASON]
         return f"{self.nonce} {format_instant(self.at)} {self.who}: {reason}"
 
     def is_in(self, stated: str) -> bool:
-        """Whether a catalog that says this has it."""
+        """Returns whether a catalog's recorded text is that of this approval."""
         return stated.split(" ", maxsplit=1)[0] == self.nonce
 
     def missing(self, catalog: str, warehouse: str, stated: str) -> str:
-        """Why it does not count for a catalog; empty where it does.
+        """Returns why it is invalid for a catalog; empty if it is valid.
 
         Args:
-            catalog: Its name.
-            warehouse: Where its tables lie today.
-            stated: What the catalog itself says.
+            catalog: The catalog's name.
+            warehouse: The catalog's current warehouse.
+            stated: The text recorded in the catalog.
         """
         if self.catalog != catalog:
             return f"catalog {self.catalog} is armed"

@@ -8,22 +8,22 @@ from meltline.domain.errors import AsOfInFuture
 from meltline.domain.units import format_instant
 
 NOW = "MELTLINE_NOW"
-"""The environment variable that simulates the wall clock, in a sandbox alone."""
+"""The environment variable that simulates the wall clock; only allowed in a sandbox."""
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
-"""By how much this machine's clock, the store's and the database's may differ."""
+"""The maximum difference between the clocks of this machine, the store and the database."""
 
 
 class Clock(Protocol):
     """A wall clock."""
 
     def now(self) -> datetime:
-        """The present instant, in UTC."""
+        """Returns the current time, in UTC."""
         ...
 
     @property
     def simulated(self) -> bool:
-        """Whether the time is made up, as in a sandbox."""
+        """Whether the time is simulated, as in a sandbox."""
         ...
 
 
@@ -34,33 +34,33 @@ class WallClock:
     simulated: bool = False
 
     def now(self) -> datetime:
-        """The present instant, in UTC, to the millisecond as Iceberg keeps it."""
+        """Returns the current time, in UTC, truncated to the millisecond as in Iceberg."""
         moment = datetime.now(UTC)
         return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
 @dataclass(frozen=True)
 class FixedClock:
-    """A clock that stands still: the simulated time of a sandbox (`MELTLINE_NOW`), and tests."""
+    """A clock with a fixed time: for the sandbox (`MELTLINE_NOW`), and for tests."""
 
     moment: datetime
     simulated: bool = True
 
     def now(self) -> datetime:
-        """The instant it was set to."""
+        """Returns the fixed time."""
         return self.moment
 
 
 def resolve_as_of(requested: datetime | None, now: datetime, *, dry_run: bool) -> datetime:
-    """The one `as_of` rule, for the UI, the schedule, backfills and the command line (PX-7).
+    """Validates the logical date: the one rule for UI, schedule, backfill and command line (PX-7).
 
     Args:
-        requested: The logical date that was asked for; None means now.
+        requested: The requested logical date; None means now.
         now: The wall clock.
-        dry_run: A dry run may look ahead: it is a preview of the days to come.
+        dry_run: A dry run may use a future date, as a preview.
 
     Raises:
-        AsOfInFuture: A real run was asked for a time that has not come.
+        AsOfInFuture: A real run has a logical date in the future.
     """
     if not dry_run:
         require_come(requested, now, "use --dry-run to preview a day to come")
@@ -68,15 +68,15 @@ def resolve_as_of(requested: datetime | None, now: datetime, *, dry_run: bool) -
 
 
 def require_come(instant: datetime | None, now: datetime, next: str) -> None:
-    """Refuses a time of which nobody can know anything yet; None is now.
+    """Fails if a time is in the future, where nothing can be known yet; None means now.
 
     Args:
         instant: The time.
         now: The wall clock.
-        next: What a person can do instead.
+        next: The next step that the error suggests to the user.
 
     Raises:
-        AsOfInFuture: It has not come.
+        AsOfInFuture: The time is in the future.
     """
     if instant is not None and instant > now:
         raise AsOfInFuture(

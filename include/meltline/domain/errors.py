@@ -1,9 +1,9 @@
-"""The one exception tree. Every error names the object, what was expected, found, and what next."""
+"""All exceptions. Each one names its object, the expected and found state, and the next step."""
 
 from meltline.domain.redaction import discreet
 from meltline.domain.safe_text import visible
 
-_HALF = 1_500  # letters of what was found that an error repeats from each end
+_HALF = 1_500  # characters that an error repeats from each end of the found state
 
 
 def _shortened(text: str) -> str:
@@ -11,16 +11,17 @@ def _shortened(text: str) -> str:
 
 
 class MeltlineError(Exception):
-    """Something Meltline will not go on with.
+    """The base class: an operation was refused or failed.
 
     Attributes:
-        message: One sentence for a person.
-        object: What it is about: a table, a file, a plan, a configuration key.
-        expected: What would have been right.
-        found: What was there instead; of more than 3,000 letters the middle is left out.
-        next: What the reader can do now.
-        exit_code: The command's exit code when this error ends it.
-        tells_all: Whether the message says what was expected, found, and what next, too.
+        message: One sentence for people.
+        object: The subject: a table, a file, a plan, a configuration key.
+        expected: The state that would be valid.
+        found: The actual state; of more than 3,000 characters the middle is omitted.
+        next: The next step for the user.
+        exit_code: The command's exit code if this error ends it.
+        tells_all: Whether the message already contains the expected and found state, and the next
+            step.
     """
 
     exit_code = 1
@@ -49,7 +50,7 @@ class MeltlineError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """The error for a person, each thing said once."""
+        """The error for people, without repetition."""
         labels = () if self.tells_all else ("object", "expected", "found", "next")
         texts = {label: getattr(self, label) for label in labels}
         told = [f"  {f'{label}:':10}{visible(text)}" for label, text in texts.items() if text]
@@ -57,7 +58,7 @@ class MeltlineError(Exception):
         return [f"{self.type}: {message}", *told]
 
     def as_json(self) -> dict[str, str]:
-        """The document that `--json` prints under `error`."""
+        """Returns the JSON object that `--json` prints under `error`."""
         return {
             "type": self.type,
             "message": self.message,
@@ -75,27 +76,27 @@ class ConfigInvalid(MeltlineError):
 
 
 class UsageInvalid(MeltlineError):
-    """A command was called with words that do not fit."""
+    """A command was called with invalid arguments."""
 
     exit_code = 2
 
 
 class HeldBack(MeltlineError):
-    """A step that waits for a person, or for what stands in its way; nothing was done."""
+    """A step waits for an operator, or for an obstacle to be removed; nothing was done."""
 
     exit_code = 3
 
 
 class AsOfInFuture(UsageInvalid):
-    """`as_of` lies after the wall clock (PX-7)."""
+    """`as_of` is later than the wall clock (PX-7)."""
 
 
 class ClockRefused(MeltlineError):
-    """The wall clock cannot be trusted: behind the ledger, or off the store's or database's."""
+    """The wall clock is not trustworthy: behind the ledger, or off the store's or database's."""
 
 
 class NotASandbox(UsageInvalid):
-    """A simulated clock or a zero grace was asked for outside a marked sandbox."""
+    """A simulated clock or a zero grace was requested outside a marked sandbox."""
 
 
 class MetadataUnreadable(MeltlineError):
@@ -103,15 +104,15 @@ class MetadataUnreadable(MeltlineError):
 
 
 class ListChanged(MetadataUnreadable):
-    """A manifest list whose bytes are not those that were read when it was recorded."""
+    """A manifest list's bytes differ from those that were read when it was recorded."""
 
 
 class MetadataMissing(MetadataUnreadable):
-    """A metadata file is not there: the store was asked, and has none of that name."""
+    """A metadata file does not exist: the store was asked, and has no object of that name."""
 
 
 class FormatUnsupported(MetadataUnreadable):
-    """A table of a format, or with an encryption, that Meltline does not handle."""
+    """The table's format or encryption is not supported."""
 
 
 class CatalogUnlistable(MeltlineError):
@@ -119,23 +120,23 @@ class CatalogUnlistable(MeltlineError):
 
 
 class TableNotFound(UsageInvalid):
-    """No table of that name is in the configured catalogs."""
+    """No table of that name exists in the configured catalogs."""
 
 
 class NamespaceNotFound(UsageInvalid):
-    """No namespace of that name is in the configured catalogs."""
+    """No namespace of that name exists in the configured catalogs."""
 
 
 class ObjectDropped(UsageInvalid):
-    """The object has been dropped: undrop it first."""
+    """The object is dropped: undrop it first."""
 
 
 class CatalogReadOnly(UsageInvalid):
-    """A catalog, or one object of it, that Meltline reads and does not change."""
+    """Meltline may read a catalog, or an object in it, but not change it."""
 
 
 class RetentionOutOfRange(UsageInvalid):
-    """A policy's value that the profile does not allow (TT-8)."""
+    """A policy's value is outside the range of the profile (TT-8)."""
 
 
 class TransientImmutable(UsageInvalid):
@@ -143,23 +144,23 @@ class TransientImmutable(UsageInvalid):
 
 
 class AutoMaintenanceDisabled(UsageInvalid):
-    """A retention was set where nothing is managed."""
+    """A retention was set on an object that is not managed."""
 
 
 class SnapshotNotFound(UsageInvalid):
-    """The table has no such snapshot, or has it no more (AR-44)."""
+    """The table does not have this snapshot, or no longer has it (AR-44)."""
 
 
 class OutsideRetention(UsageInvalid):
-    """A point in time at which the table cannot be read: before its history, or to come."""
+    """The table cannot be read at that time: before its history, or in the future."""
 
 
 class BeforeCreation(OutsideRetention):
-    """A point at or before the creation of the object (TT-38)."""
+    """A time at or before the creation of the object (TT-38)."""
 
 
 class ChildInsufficientRetention(OutsideRetention):
-    """A schema or database has a table that cannot be read at that point any more (TT-36)."""
+    """A table of the schema or database can no longer be read at that time (TT-36)."""
 
 
 class CloneNotSupported(UsageInvalid):
@@ -167,7 +168,7 @@ class CloneNotSupported(UsageInvalid):
 
 
 class StatementNotFound(UsageInvalid):
-    """Nobody knows of a statement with that id (TT-31)."""
+    """No statement with that id is known (TT-31)."""
 
 
 class StatementNotCompleted(UsageInvalid):
@@ -175,19 +176,19 @@ class StatementNotCompleted(UsageInvalid):
 
 
 class SqlUnreadable(UsageInvalid):
-    """A statement of ours that is not right; says where, and what was expected."""
+    """A statement in our own syntax is invalid; says where, and what was expected."""
 
 
 class StatementUnsupported(UsageInvalid):
-    """A statement that is understood and that this release cannot carry out."""
+    """A statement is valid, but not supported in this release."""
 
 
 class StatementRefused(UsageInvalid):
-    """Spark refused a statement, or could not carry it out."""
+    """Spark refused a statement, or failed to run it."""
 
 
 class SchemaIncompatible(UsageInvalid):
-    """A column has become something that its old values cannot be read as."""
+    """A column's type changed so that its old values can no longer be read."""
 
 
 class LeaseNotFound(UsageInvalid):
@@ -219,19 +220,19 @@ class ConsumerNotFound(UsageInvalid):
 
 
 class ConsumerAhead(HeldBack):
-    """A consumer moves forward; it stands further on, or on another line."""
+    """A consumer only moves forward; it is at a later snapshot, or in another linear history."""
 
 
 class CommitConflict(MeltlineError):
-    """Others committed first each time, or nobody knows whether the commit was made."""
+    """Other writers committed first at each attempt, or the commit's outcome is unknown."""
 
 
 class UndoRefused(HeldBack):
-    """Moving that branch would lose commits that somebody made."""
+    """Moving that branch would lose other writers' commits."""
 
 
 class FilesClaimed(HeldBack):
-    """A purge has begun to delete files that are wanted."""
+    """A purge has begun to delete files that are needed again."""
 
 
 class HoldInForce(HeldBack):
@@ -247,55 +248,55 @@ class RunNotFound(UsageInvalid):
 
 
 class PlanAltered(HeldBack):
-    """A stored plan's items no longer give its digest."""
+    """The items of a stored plan no longer match its digest."""
 
 
 class PlanStale(HeldBack):
-    """The table moved so that the plan no longer describes what may be done."""
+    """The table has changed, so that the plan no longer applies."""
 
 
 class GateNotPassed(HeldBack):
-    """A destructive step was asked for without a passed, fresh gate for that digest."""
+    """A destructive step was requested without a passed, fresh gate for that digest."""
 
 
 class ApprovalMissing(GateNotPassed):
-    """A purge is larger than the configured limit and no person has approved it."""
+    """A purge is larger than the configured limit and no operator has approved it."""
 
 
 class ApprovalRejected(ApprovalMissing):
-    """A purge is larger than the configured limit and a person has said no to its files."""
+    """A purge is larger than the configured limit and an operator has rejected it."""
 
 
 class DeletedWhileNamed(MeltlineError):
-    """Something came to name files between the last proof before their delete and that delete."""
+    """Files were referenced again between the last proof before their delete and that delete."""
 
 
 class HeadChanged(MeltlineError):
-    """After an expiration of ours a branch or tag shows something else than before it."""
+    """A branch or tag shows another snapshot after an expiration of ours than before it."""
 
 
 class CommitUnproven(MeltlineError):
-    """It cannot be told which refs came while a catalog carried out an expiration of ours."""
+    """It is unknown which refs were created while a catalog committed an expiration of ours."""
 
 
 class LedgerOutOfStep(HeldBack):
-    """The ledger's generation and the catalog's differ: an old backup came back, or it was lost."""
+    """The ledger's and the catalog's generations differ: a restored backup, or a lost ledger."""
 
 
 class Stopped(HeldBack):
-    """`meltline stop` holds back every destructive step."""
+    """The stop switch, `meltline stop`, blocks every destructive step."""
 
 
 class NotArmed(HeldBack):
-    """Nobody has armed the hot catalog as it is now: nothing is destroyed in it."""
+    """The hot catalog is not armed in its current state: nothing is destroyed in it."""
 
 
 class LockHeld(MeltlineError):
-    """Another run works on this group and did not finish within the wait."""
+    """Another run works on this sharing group and did not finish within the wait."""
 
 
 class LockLost(MeltlineError):
-    """This run's lease ended or was taken over; it may not write any more."""
+    """This run's lease ended or was taken over; it may no longer write."""
 
 
 class StoreRefused(MeltlineError):
@@ -303,98 +304,98 @@ class StoreRefused(MeltlineError):
 
 
 class CredentialsMissing(StoreRefused):
-    """Nobody has given keys for a store: not the configuration, environment, catalog or machine."""
+    """No credentials for a store, in the configuration, environment, catalog or machine."""
 
 
 class CredentialsExpired(StoreRefused):
-    """The keys or tokens with which a store was asked have ended, or were taken back."""
+    """The keys or tokens for a store have expired or were revoked."""
 
 
 class PolicyUnread(MeltlineError):
-    """A catalog's policy store did not say what applies to a table: nothing of it expires."""
+    """A catalog's policy store did not return a table's policies: nothing of the table expires."""
 
 
 class SetupMissing(MeltlineError):
-    """Something a run needs is not there: Java, a jar, an initialised ledger."""
+    """A prerequisite of a run is missing: Java, a jar, an initialised ledger."""
 
 
 class MissingExtra(SetupMissing):
-    """A package is not installed that comes with one of Meltline's extras."""
+    """A package from one of Meltline's extras is not installed."""
 
 
 class ExecutorsUnfit(SetupMissing):
-    """Spark's executors lack what our code needs, or see other folders than the driver does."""
+    """Spark's executors lack what our code needs, or see other folders than the driver."""
 
 
 class ConnectRefused(UsageInvalid):
-    """The session is one of Spark Connect, or would be: no JVM by which to commit comes with it."""
+    """The session uses Spark Connect, or would: it has no JVM to commit through."""
 
 
 class DriverUnavailable(MeltlineError):
-    """No driver took a run's step, and nothing of the step was run."""
+    """No driver accepted a run's step, and nothing of the step was run."""
 
 
 class DriverLost(MeltlineError):
-    """The driver of a run ended while it ran a step: nobody heard how far the step came."""
+    """The driver of a run ended during a step: the step's progress is unknown."""
 
 
 class PolicyExists(UsageInvalid):
-    """The table has such a policy of chunks already."""
+    """The table already has such a chunk policy."""
 
 
 class InvalidHorizons(UsageInvalid):
-    """Ages of chunk policies that contradict each other."""
+    """Ages of chunk policies contradict each other."""
 
 
 class NotChunked(UsageInvalid):
-    """The table is not cut into chunks by time, or nobody said how."""
+    """The table is not split into chunks by time, or its chunk layout is not declared."""
 
 
 class ChunkNotFound(UsageInvalid):
-    """The table has no such chunk, or it is not in the state that was asked for."""
+    """The table has no such chunk, or it is not in the requested state."""
 
 
 class SyncRefused(HeldBack):
-    """Replication of a table cannot go on as it is.
+    """Replication of a table cannot continue in its current state.
 
     Attributes:
-        reason: One word for it; with some of them only a person can go on.
+        reason: A code; for some of them only an operator can resume.
     """
 
     reason = ""
 
 
 class RollupInvalid(UsageInvalid):
-    """A rollup cannot be declared, refreshed or dropped like that."""
+    """A rollup cannot be declared, refreshed or dropped in this way."""
 
 
 class RollupNotFound(UsageInvalid):
-    """There is no rollup of that name."""
+    """No rollup of that name exists."""
 
 
 class RollupRefused(MeltlineError):
-    """A rollup cannot be refreshed as it, or its source, is."""
+    """A rollup cannot be refreshed in its current state, or its source's."""
 
 
 class LateDataRejected(HeldBack):
-    """A statement reaches into ranges of time that were dropped: none of it was carried out."""
+    """A statement writes to dropped time ranges: none of it was carried out."""
 
 
 class ColdMissing(UsageInvalid):
-    """No cold tier is configured, and something is to go there or to come from there."""
+    """An operation needs a cold tier, and none is configured."""
 
 
 class NotDropped(UsageInvalid):
-    """Nothing of that name can be brought back: it was never dropped, or nobody has noticed yet."""
+    """Nothing of that name can be restored: not dropped, or the drop was not observed yet."""
 
 
 class ContainerDropped(UsageInvalid):
-    """The schema or database of the object has been dropped: undrop that first (TT-53)."""
+    """The schema or database of the object is dropped: undrop that first (TT-53)."""
 
 
 class NamespaceNotEmpty(UsageInvalid):
-    """A namespace that was to go holds what Meltline cannot move, a view for one."""
+    """A namespace to be dropped contains objects that Meltline cannot move, such as a view."""
 
 
 class RecoveryImpossible(MeltlineError):
-    """What was asked for is not in failsafe, or too much of it is gone."""
+    """The requested files are not in failsafe, or too many of them are deleted."""

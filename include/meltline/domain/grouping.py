@@ -1,4 +1,4 @@
-"""Things by what they have in common."""
+"""Groups items by a key."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
@@ -8,7 +8,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def grouped(members: Iterable[Member], by: Callable[[Member], Key]) -> dict[Key, list[Member]]:
-    """The members of each group, groups and members in the order in which they came."""
+    """Returns the members of each group; groups and members keep the order of the input."""
     groups: dict[Key, list[Member]] = {}
     for member in members:
         groups.setdefault(by(member), []).append(member)

@@ -1,4 +1,4 @@
-"""Facts as JSON: what `--json` prints and the pages answer."""
+"""Converts facts to JSON values, for `--json` and the pages."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from meltline.domain.units import format_instant
 
 
 def plain(node: Any) -> Any:
-    """Turns facts into JSON: instants in UTC with Z, names as Spark SQL writes them."""
+    """Converts facts to JSON values: instants in UTC with Z, names as Spark SQL writes them."""
     if dataclasses.is_dataclass(node) and not isinstance(node, (type, TableName)):
         return {f.name: plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
     if isinstance(node, Mapping):

@@ -1,4 +1,8 @@
-"""Places: what can have two names. A local folder, or a whole store; and which stores are one."""
+"""Path aliases: finds where a file may have a second name, in a local folder or a store.
+
+A local file may have one through a link or a mount, an object through a store with two names. An
+operator declares which stores are the same. The ownership and deletion checks use it.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -13,18 +17,18 @@ _NUMBERS = re.compile(r"[\d-]+")
 
 
 def place_of(path: str) -> str:
-    """Where a file lies, as far as that can have another name.
+    """Returns the local folder or the store of a file, where a second name may exist.
 
-    Of a local file its folder, as it is written, for a link may stand anywhere in it; of an
-    object its store alone.
+    For a local file this is its folder as written, since any part of it may be a link. For an
+    object it is its store alone.
     """
     return _place_of_folder(path.rpartition("/")[0] + "/")
 
 
 def data_set_of(path: str) -> str:
-    """The folder, as a prefix, of the data set that a file is a part of.
+    """Returns the root folder, as a prefix, of the data set that a file belongs to.
 
-    It lies above all folders that are called as partitions, dates and hashes are.
+    It is above all folders named like partitions, dates or hashes.
     """
     folder = claim_prefix(path.rpartition("/")[0])
     store = store_of(folder)
@@ -41,12 +45,12 @@ def _is_named(part: str) -> bool:
 def _place_of_folder(folder: str) -> str:
     location = split_location(folder)
     if location.scheme == "file" and not location.authority:
-        return f"file://{location.path}"  # raw: what is opened, not what is compared
+        return f"file://{location.path}"  # raw: the path to open, not to compare
     return store_of(folder)
 
 
 def is_local(place: str) -> bool:
-    """Whether a place, or a location, is one of this machine's file system."""
+    """Returns whether a folder or location is in this machine's file system."""
     location = split_location(place)
     return location.scheme == "file" and not location.authority
 
@@ -54,11 +58,11 @@ def is_local(place: str) -> bool:
 def places_in(
     paths: Iterable[str], links_among: Callable[[Sequence[str]], Iterable[str]]
 ) -> set[str]:
-    """Where some files lie, and those local ones that are links to a file of another name.
+    """Returns the folders and stores of some files, and those local files that are links.
 
     Args:
         paths: The files.
-        links_among: Tells which of some local names, all of one folder, are links.
+        links_among: Returns which of some local paths, all of one folder, are links.
     """
     by_folder: dict[str, list[str]] = {}
     for path in paths:
@@ -73,16 +77,15 @@ def places_in(
 
 
 def store_of(path: str) -> str:
-    """The store of a location, such as `s3://bucket/`; `file:///` for all local files."""
+    """Returns the store of a location, such as `s3://bucket/`; `file:///` for all local files."""
     scheme, _, location = claim_prefix(path).partition("://")
     return f"{scheme}://{location.partition('/')[0]}/"
 
 
 def names_in(store: str, path: str) -> list[str]:
-    """The names that an object would have if its store were also called by that other name.
+    """Returns the names that an object would have if its store had that second name.
 
-    Its key is the same. Behind an address of the web, whose host nobody knows, its bucket may
-    stand before the key.
+    Its key is the same. For an HTTP address, whose host is unknown, its bucket may precede the key.
     """
     location = split_location(path)
     key = location.path.removeprefix("/")
@@ -92,11 +95,11 @@ def names_in(store: str, path: str) -> list[str]:
 
 @dataclass(frozen=True)
 class StoreNames:
-    """What a person has said of stores: which names are one place, and which are different ones.
+    """An operator's declarations on stores: which names are one store, and which are different.
 
     Attributes:
-        same: Groups of names that all mean one place, as `store_of` spells them.
-        different: Groups of names each of which means a place of its own.
+        same: Groups of names that all mean one store, as `store_of` spells them.
+        different: Groups of names that each mean a separate store.
     """
 
     same: tuple[frozenset[str], ...] = ()
@@ -104,23 +107,23 @@ class StoreNames:
 
     @classmethod
     def of(cls, same: Sequence[Sequence[str]], different: Sequence[Sequence[str]]) -> "StoreNames":
-        """From groups as they are written."""
+        """Creates it from groups as they are written."""
         return cls(
             tuple(frozenset(map(store_of, group)) for group in same),
             tuple(frozenset(map(store_of, group)) for group in different),
         )
 
     def are_same(self, store: str, peer: str) -> bool:
-        """Whether two stores are said to be one place."""
+        """Returns whether two stores are declared to be the same."""
         return store == peer or any({store, peer} <= group for group in self.same)
 
     def are_different(self, store: str, peer: str) -> bool:
-        """Whether two stores are said to be different places."""
+        """Returns whether two stores are declared to be different."""
         return store != peer and any({store, peer} <= group for group in self.different)
 
     @property
     def contradictions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs that are said to be both."""
+        """Returns pairs of stores that are declared to be both."""
         return tuple(
             sorted(
                 (store, peer)

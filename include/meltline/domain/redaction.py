@@ -1,7 +1,7 @@
-"""Words that are not to be repeated. What a library says may quote an address with its password.
+"""Redacts secrets in texts: a library's error may quote an address with its password.
 
-The process knows its secrets from when its configuration is loaded. Errors pass through here when
-they are made, so that nothing which is built of them holds one: answers, the ledger, pages, XComs.
+The process knows its secrets once its configuration is loaded. Errors are redacted when they are
+created, so that nothing built from them contains a secret: results, ledger, pages, XComs.
 """
 
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ _STARS = "***"
 
 
 def keep_untold(words: Iterable[str]) -> None:
-    """From now on these words are stars in whatever is told."""
+    """Registers secrets that are replaced by stars in every text from now on."""
     _UNTOLD.update(filter(None, words))
 
 
 def discreet(text: str) -> str:
-    """A text without what must not be told."""
-    for word in sorted(_UNTOLD, key=len, reverse=True):  # one may be part of another
+    """Returns a text without the registered secrets."""
+    for word in sorted(_UNTOLD, key=len, reverse=True):  # longest first: one may be part of another
         text = text.replace(word, _STARS)
     return text
 
 
 def cause(error: BaseException) -> str:
-    """What an error of somebody else's is, in words that may be told."""
+    """Describes a third-party error without secrets."""
     return discreet(f"{type(error).__name__}: {error}")

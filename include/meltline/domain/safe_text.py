@@ -1,19 +1,19 @@
-"""Makes text of other people's safe to show and to paste: names may hold any character."""
+"""Makes third-party text safe to show and to paste: names may hold any character."""
 
 import shlex
 import unicodedata
 from collections.abc import Iterable
 
 _HIDDEN = frozenset(("Cc", "Cf", "Co", "Cs", "Zl", "Zp"))
-"""Unicode categories that change what a reader sees: escape codes, marks of direction, breaks."""
+"""Unicode categories that change how a text reads: escape codes, direction marks, line breaks."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """Escapes the characters that nobody sees, or that change how others are shown.
+    """Escapes characters that are invisible, or that change how others are shown.
 
     Args:
-        text: Anything.
-        keep: Such characters that stay, as the line ends of a text of several lines.
+        text: Any text.
+        keep: Such characters that stay, for example the line breaks of a text of several lines.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -23,9 +23,9 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def quote(word: object) -> str:
-    """Quotes one word of a suggested command, so that a shell takes it as it is.
+    """Quotes an argument of a suggested command for a shell.
 
-    A word with hidden characters is spelled `$'...'`, as bash and zsh read it.
+    An argument with hidden characters is spelled `$'...'`, as bash and zsh read it.
     """
     text = str(word)
     if not any(map(_is_hidden, text)):
@@ -35,7 +35,7 @@ def quote(word: object) -> str:
 
 
 def quote_all(words: Iterable[object]) -> str:
-    """Quotes several words, with spaces between them."""
+    """Quotes several arguments, separated by spaces."""
     return " ".join(map(quote, words))
 
 

@@ -1,4 +1,4 @@
-"""Durations, sizes, counts and instants as people write them."""
+"""Parses and formats durations, sizes, counts and instants."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ _SIZES = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 
 
 def parse_duration(text: str) -> timedelta:
-    """Reads `7d`, `6h`, `30m`, `10s`.
+    """Parses `7d`, `6h`, `30m`, `10s`.
 
     Raises:
         ValueError: The text is not a whole number followed by a unit.
@@ -34,7 +34,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(span: timedelta) -> str:
-    """Writes a duration in the largest unit that holds it exactly: `7d`, `6h`, `90m`."""
+    """Formats a duration in the largest unit that represents it exactly: `7d`, `6h`, `90m`."""
     for unit in ("d", "h", "m", "s"):
         if span % _UNITS[unit] == timedelta(0):
             return f"{span // _UNITS[unit]}{unit}"
@@ -42,7 +42,7 @@ def format_duration(span: timedelta) -> str:
 
 
 def parse_size(text: str | int) -> int:
-    """Reads `1TiB`, `512 MiB` or a plain number of bytes.
+    """Parses `1TiB`, `512 MiB` or a plain number of bytes.
 
     Raises:
         ValueError: The text is not a number with an optional binary unit.
@@ -54,7 +54,7 @@ def parse_size(text: str | int) -> int:
 
 
 def format_size(size: int) -> str:
-    """Writes bytes for a person: `0 B`, `1.5 MiB`."""
+    """Formats bytes for people: `0 B`, `1.5 MiB`."""
     amount = float(size)
     for unit in _SIZES:
         if abs(amount) < 1024 or unit == "PiB":
@@ -64,17 +64,17 @@ def format_size(size: int) -> str:
 
 
 def counted(number: int, unit: str) -> str:
-    """`1 file`, `1,205 files`."""
+    """Formats a count: `1 file`, `1,205 files`."""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def format_files(number: int, size: int) -> str:
-    """Files and their bytes: `1,205 files, 3.0 MiB`."""
+    """Formats a number of files and their bytes: `1,205 files, 3.0 MiB`."""
     return f"{counted(number, 'file')}, {format_size(size)}"
 
 
 def parse_instant(text: str) -> datetime:
-    """Reads an ISO 8601 instant with an offset or `Z`; a bare date is midnight UTC.
+    """Parses an ISO 8601 instant with an offset or `Z`; a bare date is midnight UTC.
 
     Raises:
         ValueError: It is no ISO 8601 time, or a time without offset.
@@ -93,7 +93,7 @@ def parse_instant(text: str) -> datetime:
 
 
 def parse_moment(text: str) -> datetime:
-    """Reads an instant as `parse_instant` does, or as mails write it, whatever the weekday (TT-55).
+    """Parses an instant like `parse_instant`, or an RFC 2822 date with any weekday (TT-55).
 
     `Wed, 26 Jun 2024 09:20:00 -0700` is 16:20 UTC.
 
@@ -122,9 +122,9 @@ def _in_utc(moment: datetime, text: str) -> datetime:
 
 
 def format_instant(moment: datetime) -> str:
-    """Writes an instant in UTC with `Z`, to the millisecond where it has one.
+    """Formats an instant in UTC with `Z`, to the millisecond if it has any.
 
-    An instant and what a ledger keeps of it, which is milliseconds, are the same text.
+    An instant and its value in a ledger, which has milliseconds, have the same text.
     """
     moment = moment.astimezone(UTC)
     spec = "milliseconds" if moment.microsecond >= 1000 else "seconds"
@@ -132,10 +132,10 @@ def format_instant(moment: datetime) -> str:
 
 
 def from_millis(millis: int) -> datetime:
-    """Turns Iceberg's milliseconds since 1970 into an instant, without rounding."""
+    """Converts Iceberg's milliseconds since 1970 to an instant, without rounding."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
 
 
 def to_millis(moment: datetime) -> int:
-    """Turns an instant into Iceberg's milliseconds since 1970."""
+    """Converts an instant to Iceberg's milliseconds since 1970."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
