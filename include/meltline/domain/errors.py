@@ -108,7 +108,7 @@ class ListChanged(MetadataUnreadable):
 
 
 class MetadataMissing(MetadataUnreadable):
-    """A metadata file does not exist: the store was asked, and has no object of that name."""
+    """A metadata file does not exist: the store was asked, and has no such object."""
 
 
 class FormatUnsupported(MetadataUnreadable):
@@ -120,11 +120,11 @@ class CatalogUnlistable(MeltlineError):
 
 
 class TableNotFound(UsageInvalid):
-    """No table of that name exists in the configured catalogs."""
+    """No such table exists in the configured catalogs."""
 
 
 class NamespaceNotFound(UsageInvalid):
-    """No namespace of that name exists in the configured catalogs."""
+    """No such namespace exists in the configured catalogs."""
 
 
 class ObjectDropped(UsageInvalid):
@@ -216,7 +216,7 @@ class HoldNotFound(UsageInvalid):
 
 
 class ConsumerNotFound(UsageInvalid):
-    """The table has no consumer of that name."""
+    """The table has no such consumer."""
 
 
 class ConsumerAhead(HeldBack):
@@ -370,7 +370,7 @@ class RollupInvalid(UsageInvalid):
 
 
 class RollupNotFound(UsageInvalid):
-    """No rollup of that name exists."""
+    """No such rollup exists."""
 
 
 class RollupRefused(MeltlineError):
@@ -386,7 +386,7 @@ class ColdMissing(UsageInvalid):
 
 
 class NotDropped(UsageInvalid):
-    """Nothing of that name can be restored: not dropped, or the drop was not observed yet."""
+    """The object cannot be restored: not dropped, or the drop was not observed yet."""
 
 
 class ContainerDropped(UsageInvalid):

@@ -1,1 +1,1 @@
-"""What is kept, and why: policies, holds, consumers, writers, retained snapshots."""
+"""Retention: which snapshots are kept and why, by policies, holds, consumers and writers."""

@@ -1,7 +1,8 @@
-"""Catching up: the backlog of a table that was never maintained, in portions that gates let pass.
+"""Expires the backlog of a table that was never maintained, in portions that gates pass.
 
-A gate refuses a plan that takes more than `max_delete_ratio` of a table's bytes. On a first night a
-sound plan does: so the oldest snapshots within that share go first, and the others on later nights.
+A gate refuses a plan that removes more than `max_delete_ratio` of a table's bytes. On a first night
+a sound plan does. So the oldest snapshots within that share expire first, and the others on later
+nights. The planner of expirations uses it.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,19 +10,19 @@ from dataclasses import dataclass
 
 from meltline.domain.units import counted
 
-_BELOW = 0.99  # of the gate's limit: it measures what remains by another reader
+_BELOW = 0.99  # margin below the limit: the gate measures the remaining bytes differently
 _MOST_NIGHTS = 1000
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """What a table has to lose.
+    """The expired snapshots of a table, and their bytes.
 
     Attributes:
-        snapshots: That were due before the last expiration, the oldest first.
-        due: How many snapshots expire in all.
-        bytes: Of all files that depart with these.
-        remaining_bytes: Of the files that stay after that.
+        snapshots: Those that were due before the last expiration, the oldest first.
+        due: The number of snapshots that expire in all.
+        bytes: The bytes of all files that these snapshots alone reference.
+        remaining_bytes: The bytes of the files that stay after that.
     """
 
     snapshots: Sequence[int]
@@ -30,23 +31,23 @@ class Backlog:
     remaining_bytes: int
 
     def is_too_much(self, limit: float) -> bool:
-        """Whether a gate with that limit refuses it as a whole, and portions of it come to an end.
+        """Whether a gate with that limit refuses all of it at once, and portions can finish it.
 
-        Where nothing remains, no portion helps.
+        If no bytes remain, no portion passes either.
         """
         return limit < 1 and self.remaining_bytes > 0 and self.bytes > self.most_bytes(limit)
 
     def most_bytes(self, limit: float) -> float:
-        """How many may depart in one night."""
+        """Returns how many bytes may become unreferenced in one night."""
         return _BELOW * limit * (self.bytes + self.remaining_bytes)
 
     def sentence(self, count: int, size: int, limit: float) -> str:
-        """In about how many nights the backlog is gone, for people.
+        """Returns the estimated number of nights until the backlog is gone, as a sentence.
 
         Args:
-            count: Snapshots that go tonight.
-            size: Bytes that depart with them.
-            limit: The gate's.
+            count: Snapshots that expire tonight.
+            size: Bytes that become unreferenced with them.
+            limit: The gate's limit.
         """
         waiting, nights = self.bytes - size, 1
         while waiting > 0 and nights < _MOST_NIGHTS:
@@ -59,11 +60,11 @@ class Backlog:
 def longest_prefixes(
     lengths: Sequence[int], fits: Callable[[Sequence[int]], Sequence[bool]]
 ) -> list[int]:
-    """How long the longest prefixes of some sequences are that fit; all are halved together.
+    """Returns the lengths of the longest prefixes that fit; bisects all sequences together.
 
     Args:
-        lengths: Of the sequences, none of which fits as a whole.
-        fits: Tells of a prefix of each, by their lengths, whether it fits.
+        lengths: The lengths of the sequences, none of which fits as a whole.
+        fits: Returns whether each prefix fits, given one length for each sequence.
     """
     short, long = [0] * len(lengths), list(lengths)
     while any(above - below > 1 for below, above in zip(short, long, strict=True)):

@@ -1,8 +1,8 @@
-"""Consumers: named readers that keep what they have still to read (decision 031).
+"""Consumers: named readers that keep the snapshots they have still to read (decision 031).
 
-One lives in the table's metadata, as a hold on a snapshot does: a tag on the snapshot up to which
-it has read, and a property beside it that says who and since when. Its end is the tag's own age,
-so it ends for every engine, whatever becomes of Meltline.
+A consumer is stored in the table's metadata, as a hold on a snapshot is. A tag is on the snapshot
+that it has read up to, and a property beside it records who moved it and when. It ends by the tag's
+own age, so it ends for every engine, even without Meltline.
 """
 
 import json
@@ -31,23 +31,22 @@ from meltline.domain.units import (
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=LONGEST_DAYS)
 NOTICE = timedelta(days=7)
-"""How long before a consumer ends people are told, at most: a quarter of its time, where that is
-less."""
+"""How long before its end a consumer is reported, at most; a quarter of its lifetime if shorter."""
 _PROPERTY = "meltline.consumer."
 
 
 @dataclass(frozen=True)
 class Consumer:
-    """A named reader, as the table's metadata has it.
+    """A named reader, as recorded in the table's metadata.
 
     Attributes:
-        name: What it is called, on this table.
+        name: Its name on this table.
         table: The table, as Spark SQL writes it.
-        snapshot_id: Up to which it has read; this one and all later ones are kept.
-        who: Who moved it last; empty where nobody said.
-        moved_at: When; None where nobody said, or an engine has moved its tag since.
-        ends_at: From when it keeps nothing any more; None is never, which only an engine can say.
-        keep: How long it stays after a move, where that is its own; None for the policy's time.
+        snapshot_id: The snapshot that it has read up to; this one and all later ones are kept.
+        who: The user who moved it last; empty if not recorded.
+        moved_at: When; None if not recorded, or if an engine has moved its tag since.
+        ends_at: When it stops keeping snapshots; None is never, which only an engine can set.
+        keep: How long it stays after a move, if that is its own setting; None for the policy's.
     """
 
     name: str
@@ -60,28 +59,28 @@ class Consumer:
 
     @property
     def tag(self) -> str:
-        """The tag that it is."""
+        """The name of its tag."""
         return CONSUMER_TAG + self.name
 
     @property
     def key(self) -> str:
-        """The property beside the tag."""
+        """The name of the property beside the tag."""
         return _PROPERTY + self.name
 
     @property
     def sentence(self) -> str:
-        """The consumer, its snapshot, its last move and its end, for people."""
+        """Describes the consumer, its snapshot, its last move and its end."""
         moved_at = format_instant(self.moved_at) if self.moved_at else "at an unknown time"
         end = format_instant(self.ends_at) if self.ends_at else "never"
         at = f"{self.table}@{self.snapshot_id}"
         return f"consumer {self.name} has read to {at}, last moved {moved_at}, ends {end}"
 
     def is_in_force(self, now: datetime) -> bool:
-        """Whether it still keeps something; in its last millisecond it does."""
+        """Whether it still keeps snapshots; in its last millisecond it does."""
         return self.ends_at is None or now <= self.ends_at
 
     def ends_soon(self, now: datetime) -> bool:
-        """Whether it is time to tell people that it ends."""
+        """Whether its end is near enough to report it."""
         if self.ends_at is None or not self.is_in_force(now):
             return False
         lasting = NOTICE * 4 if self.moved_at is None else self.ends_at - self.moved_at
@@ -109,7 +108,7 @@ def consumers_of(state: TableMetadata) -> Iterator[Consumer]:
 
 
 def _read(raw: str, snapshot_id: int) -> tuple[str, datetime | None, timedelta | None]:
-    """Who moved it and when, as long as it still stands there, and its own time to stay."""
+    """Returns who moved it and when, if it is still at that snapshot, and its own time to stay."""
     try:
         facts: Any = json.loads(raw)
         keep = None if facts.get("keep") is None else parse_duration(facts["keep"])
@@ -124,15 +123,15 @@ def _read(raw: str, snapshot_id: int) -> tuple[str, datetime | None, timedelta |
 def still_to_read(
     state: TableMetadata, stands_at: Collection[int], ended: Collection[str] = ()
 ) -> set[int]:
-    """What consumers that stand at these snapshots need: these, and the way on from there.
+    """Returns the snapshots that consumers at these snapshots need: these, and all later ones.
 
-    That is, on every branch that leads on from one of them, all up to the head. Nobody says which
-    branch a consumer reads, and one may be published to another.
+    Later ones are those on every branch that descends from one of them, up to the head. It is not
+    recorded which branch a consumer reads, and one may be published to another.
 
     Args:
         state: The table.
-        stands_at: Snapshots up to which somebody has read.
-        ended: Branches that do not count any more.
+        stands_at: Snapshots that consumers have read up to.
+        ended: Branches that no longer count.
     """
     unread = set(stands_at) & state.snapshots.keys()
     for name, head in state.heads.items() if unread else ():
@@ -144,7 +143,7 @@ def still_to_read(
 
 
 def readers(state: TableMetadata, ended: Collection[str] = ()) -> Mapping[int, list[Consumer]]:
-    """Which consumers keep each snapshot; `ended` are refs that do not count any more."""
+    """Returns the consumers that keep each snapshot; `ended` are refs that no longer count."""
     readers_of: dict[int, list[Consumer]] = {}
     for consumer in consumers_of(state):
         if consumer.tag not in ended:
@@ -154,7 +153,7 @@ def readers(state: TableMetadata, ended: Collection[str] = ()) -> Mapping[int, l
 
 
 def is_cut_off(state: TableMetadata, consumer: Consumer) -> bool:
-    """Whether no branch leads on from where it stands: it cannot read on."""
+    """Whether no branch descends from its snapshot: it has nothing further to read."""
     return not any(state.descends_from(h, consumer.snapshot_id) for h in state.heads.values())
 
 
@@ -163,9 +162,9 @@ class ConsumerKeep:
     """How long consumers stay after their last move.
 
     Attributes:
-        span: So long.
-        source: The object whose setting won: a table, a namespace, `account` or `profile`.
-        warning: What is out of order, and what was applied instead.
+        span: The duration.
+        source: The object whose setting applies: a table, a namespace, `account` or `profile`.
+        warning: The setting that is invalid, and what was applied instead.
     """
 
     span: timedelta
@@ -174,12 +173,7 @@ class ConsumerKeep:
 
 
 def consumer_keep(account: AccountPolicy, levels: Levels) -> ConsumerKeep:
-    """Resolves the policy; the nearest word counts, and one out of order the longer way.
-
-    Args:
-        account: The account level, as `meltline.yaml` has it.
-        levels: The table's level and those around it, nearest first.
-    """
+    """Resolves the policy: the most specific setting applies; for an invalid one, the longest."""
     stated = settings(levels, CONSUMER_KEEP)
     if not stated:
         written = account.consumer_keep != AccountPolicy.consumer_keep
@@ -197,7 +191,7 @@ def consumer_keep(account: AccountPolicy, levels: Levels) -> ConsumerKeep:
 
 
 def read_keep(raw: str) -> timedelta | None:
-    """A time to stay; None for what is none."""
+    """Parses a time to stay; None if it is invalid."""
     try:
         span = parse_duration(raw)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Holds: somebody's word that nothing of an object may depart or be purged.
+"""Holds: an operator's order that no file of an object may be expired or purged.
 
-They live in the catalog, so that they outlive the ledger. One on a table or namespace is a
-property; one on a snapshot is a tag, and a property beside it says who and why. The plain property
-`meltline.hold`, which anybody can set with SQL, holds until it is removed.
+Holds are stored in the catalog, so that they outlive the ledger. A hold on a table or namespace is
+a property. A hold on a snapshot is a tag, and a property beside it records who and why. The plain
+property `meltline.hold`, which any user can set with SQL, holds until it is removed.
 """
 
 import json
@@ -17,21 +17,21 @@ from meltline.domain.units import format_instant, parse_instant
 _OBJECT = f"{HOLD}."
 _SNAPSHOT = "meltline.snapshot-hold."
 NOTICE = timedelta(days=7)
-"""How long before a hold ends people are told."""
+"""How long before its end a hold is reported."""
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A hold, as its property has it.
+    """A hold, as recorded in its property.
 
     Attributes:
-        id: Names it; for the plain property the object's name.
+        id: Its identity; for the plain property the object's name.
         object: The table or namespace, as Spark SQL writes it.
-        reason: Why; of the plain property, its whole value.
-        who: Whose word it is; empty where nobody said.
-        since: From when; None where nobody said.
-        until: When it ends by itself, by the wall clock; None is never.
-        snapshot_id: The one snapshot it is about; None for the whole object.
+        reason: The operator's reason; for the plain property, its whole value.
+        who: The operator; empty if not recorded.
+        since: When it begins; None if not recorded.
+        until: When it ends automatically, by the wall clock; None is never.
+        snapshot_id: The one snapshot that it keeps; None for the whole object.
     """
 
     id: str
@@ -47,23 +47,23 @@ class Hold:
         return self.until is None or now <= self.until
 
     def ends_soon(self, now: datetime) -> bool:
-        """Whether it is time to tell people that it ends."""
+        """Whether its end is near enough to report it."""
         return self.until is not None and self.is_in_force(now) and self.until - now <= NOTICE
 
     @property
     def subject(self) -> str:
-        """What it is about: the object, or `table@snapshot`."""
+        """What it keeps: the object, or `table@snapshot`."""
         return self.object if self.snapshot_id is None else f"{self.object}@{self.snapshot_id}"
 
     @property
     def notice(self) -> str:
-        """What people are told before it ends."""
+        """The message that reports its end."""
         end = format_instant(self.until) if self.until else "never"
         return f"hold {self.id} on {self.subject} ends: {end}"
 
     @property
     def key(self) -> str:
-        """The property that has it."""
+        """The name of the property that records it."""
         if self.id == self.object:
             return HOLD
         return (_OBJECT if self.snapshot_id is None else _SNAPSHOT) + self.id
@@ -85,7 +85,7 @@ class Hold:
 
 
 def object_holds(object: str, properties: Mapping[str, str]) -> Iterator[Hold]:
-    """Holds on a whole table or namespace. What cannot be read holds for ever."""
+    """Yields the holds on a whole table or namespace. An unreadable one holds for ever."""
     for key, text in sorted(properties.items()):
         if key == HOLD and text.strip():
             yield Hold(object, object, text.strip())
@@ -96,13 +96,7 @@ def object_holds(object: str, properties: Mapping[str, str]) -> Iterator[Hold]:
 def snapshot_holds(
     object: str, properties: Mapping[str, str], tags: Mapping[str, int]
 ) -> Iterator[Hold]:
-    """Holds on single snapshots of a table: its tags, and what the properties say of them.
-
-    Args:
-        object: The table.
-        properties: Its properties.
-        tags: Its tags, each with its snapshot.
-    """
+    """Yields the holds on single snapshots of a table: its tags, with their properties."""
     for tag, snapshot_id in sorted(tags.items()):
         if tag.startswith(HOLD_TAG):
             id = tag.removeprefix(HOLD_TAG)

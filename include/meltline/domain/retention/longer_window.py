@@ -1,4 +1,7 @@
-"""A window that somebody asks for in one run of one table: it lengthens, and never shortens."""
+"""A window requested for one run of one table: it lengthens the policy's, and never shortens it.
+
+`VACUUM ... RETAIN n HOURS` asks for one.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,11 +17,11 @@ _MOST_HOURS = 24 * LONGEST_DAYS
 
 @dataclass(frozen=True)
 class LongerWindow:
-    """How long a run keeps what one table's policy might let go.
+    """The minimum retention of one table in one run.
 
     Attributes:
-        table: The table; of others the policy alone counts.
-        window: How long superseded snapshots stay at least.
+        table: The table; for others the policy alone applies.
+        window: How long superseded snapshots are kept at least.
     """
 
     table: TableName
@@ -26,7 +29,7 @@ class LongerWindow:
 
     @classmethod
     def of_hours(cls, table: TableName, hours: int, policy: Retention) -> "LongerWindow":
-        """Of whole hours, no shorter than what the table's policy comes to.
+        """Creates it from whole hours, which may not be shorter than the table's policy.
 
         Raises:
             RetentionOutOfRange: They are shorter, or leave the calendar.
@@ -42,7 +45,7 @@ class LongerWindow:
         return cls(table, window)
 
     def over(self, table: TableName, policy: Retention) -> Retention:
-        """What a table's policy comes to in this run: of the one that is meant, the longer one."""
+        """Returns a table's policy in this run: for the requested table, the longer of both."""
         if table != self.table or policy.window is None:
             return policy
         return replace(policy, window=max(policy.window, self.window))

@@ -1,4 +1,4 @@
-"""How long the past lives: profiles, limits, and what a table's policy comes to.
+"""Resolves a table's retention policy from its properties, the account and the profile's limits.
 
 Requirements ML-26 to ML-30, TT-5 to TT-25, C-3 to C-5.
 """
@@ -34,15 +34,15 @@ SHARE_TAG = "share__"
 HOLD_TAG = "hold__"
 CONSUMER_TAG = "consumer__"
 FENCE_TAG = "fence__"
-"""A tag that keeps a commit over REST from being made a second time; it ends after a day."""
+"""A tag that prevents a commit over REST from being repeated; it ends after a day."""
 OWN_TAGS = (SHARE_TAG, HOLD_TAG, CONSUMER_TAG, FENCE_TAG)
-"""Tags that Meltline gives; a table's default for ages does not end them."""
+"""Tags that Meltline creates; a table's default for ref ages does not end them."""
 FOREVER_MS = 2**63 - 1
-"""A ref's age without end, said explicitly: a table's default for ages does not touch it."""
+"""A ref's age without end, set explicitly: a table's default for ref ages does not apply."""
 
 PROFILE = "profile"
 Levels = Sequence[tuple[str, Mapping[str, str]]]
-"""Properties of the objects around a table, nearest first, each with the name to show."""
+"""Properties of the table and the objects around it, most specific first, with display names."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class AccountPolicy:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What the ledger knows of the policies around one table from earlier.
+    """Earlier policy values around one table, from the ledger.
 
     Attributes:
-        values: The newest value in order of each property, by level name.
+        values: The newest valid value of each property, by level name.
         transient: Whether the table was transient when it was first seen; None while unseen.
     """
 
@@ -75,7 +75,7 @@ class Remembered:
     transient: bool | None = None
 
     def days(self, level: str, key: str) -> int | str | None:
-        """An earlier value in days; None where there is none."""
+        """Returns an earlier value in days; None if there is none."""
         raw = self.values.get(level, {}).get(key)
         return None if raw is None else parse_days(raw)
 
@@ -85,23 +85,24 @@ NOTHING_KNOWN = Remembered()
 
 @dataclass(frozen=True)
 class Retention:
-    """What a table's policy comes to.
+    """A table's resolved policy.
 
     Attributes:
         window: How long a superseded snapshot stays readable; None is for ever.
-        failsafe: How long a departed file waits before it may be purged.
-        source: The object whose setting won: a table, a namespace, `account` or `profile`.
-        warnings: Settings that are risky or out of order, and what was applied instead.
-        failsafe_source: The same for failsafe.
+        failsafe: How long a tombstoned file waits before it may be purged.
+        source: The object whose setting applies: a table, a namespace, `account` or `profile`.
+        warnings: Settings that are risky or invalid, and what was applied instead.
+        failsafe_source: The object whose setting of failsafe applies.
         transient: Whether the limits for transient objects apply.
-        transient_source: The object that says so.
-        min_days: The least that any window of the account has.
-        min_source: Who says so.
+        transient_source: The object whose setting of `transient` applies.
+        min_days: The minimum of every window of the account.
+        min_source: The object whose minimum applies.
         writer_keep: How long a silent streaming writer's mark still counts.
-        writer_source: Who says so.
+        writer_source: The object whose setting of that applies.
         expires: Whether snapshots and refs expire at all.
-        least_snapshots: So many of each branch stay, however old; the table may say more.
-        reader_grace: How long a query may still read a snapshot that was superseded.
+        least_snapshots: The minimum number kept of each branch, however old; the table may set
+            more.
+        reader_grace: How long a query may still read a superseded snapshot.
     """
 
     window: timedelta | None
@@ -128,14 +129,14 @@ class Retention:
 def effective_retention(
     account: AccountPolicy, levels: Levels, remembered: Remembered = NOTHING_KNOWN
 ) -> Retention:
-    """Resolves the policy of a table, or of what a namespace passes on.
+    """Resolves the policy of a table, or the policy that a namespace passes on.
 
     Args:
         account: The account level, as `meltline.yaml` has it.
         levels: The table itself, then its namespaces from the innermost outwards, then the
             account's properties under the name `account`.
-        remembered: What was in order before. A value out of order gives the longest of old, new
-            and default; a `transient` that was changed, the longer of both.
+        remembered: The earlier valid settings. An invalid value gives the longest of old, new and
+            default; a `transient` that was changed, the longer of both.
     """
     transient, transient_source = _flag(levels, TRANSIENT)
     retention = _retention(account, levels, transient, remembered)
@@ -192,30 +193,30 @@ def _longer(window: timedelta | None, former: timedelta | None) -> timedelta | N
 def is_enabled(levels: Levels, *, default: bool = True) -> bool:
     """Whether Meltline may change the table: no level says `meltline.enabled=false`.
 
-    Anything but a plain `true` counts as an opt-out: an odd word keeps the files. `default` is the
-    profile's, for where no level says anything (ML-34).
+    Any value but a plain `true` counts as an opt-out: an invalid one keeps the files. `default` is
+    the profile's, for a table without the setting on any level (ML-34).
     """
     words = [word.strip().lower() for _, word in settings(levels, ENABLED)]
     return all(word == "true" for word in words) if words else default
 
 
 def allowed_days(profile: Profile, *, transient: bool) -> tuple[int, int | None]:
-    """The least and the most days of retention that a profile allows; None is no limit."""
+    """Returns the minimum and maximum days of retention that a profile allows; None is no limit."""
     return profile.min_days, profile.transient_max_days if transient else profile.max_days
 
 
 def most_least_days(profile: Profile) -> int:
-    """The most that may be asked for as the least retention of an account (TT-16)."""
+    """Returns the highest minimum retention that an account may set (TT-16)."""
     return LONGEST_DAYS if profile.max_days is None else profile.max_days
 
 
 def least_failsafe(profile: Profile, *, transient: bool) -> int:
-    """The least days of failsafe that may be asked for (ML-30)."""
+    """Returns the minimum days of failsafe that may be set (ML-30)."""
     return profile.transient_failsafe_days if transient else 0
 
 
 def is_transient(levels: Levels) -> bool:
-    """Whether the nearest word about it says transient."""
+    """Whether the most specific setting says transient."""
     return _flag(levels, TRANSIENT)[0]
 
 
@@ -226,7 +227,7 @@ def _flag(levels: Levels, key: str) -> tuple[bool, str]:
 
 
 def settings(levels: Levels, key: str) -> list[tuple[str, str]]:
-    """What the levels say of a property, nearest first, each with the level's name."""
+    """Returns the values of a property, most specific level first, each with its level."""
     return [(name, properties[key]) for name, properties in levels if key in properties]
 
 
@@ -249,7 +250,7 @@ def _retention_days(
     days = parse_days(raw)
     if _is_between(days, least, maximum):
         return _finite_days(days), source
-    # Out of range: the longest of what is known applies, and it is said.
+    # Out of range: apply the longest of all known values, and warn.
     former = remembered.days(source, RETENTION)
     stated_days = [*(parse_days(text) for _, text in stated), *([] if former is None else [former])]
     longest = _longest([default, *map(_finite_days, stated_days)], maximum)
@@ -262,14 +263,14 @@ def _retention_days(
 
 
 def _is_between(days: int | str | None, least: int, maximum: int | None) -> bool:
-    """Without a maximum `infinite` is too; what cannot be read never is."""
+    """Whether days are in range; `infinite` only without a maximum, an unreadable value never."""
     if days == INFINITE:
         return maximum is None
     return isinstance(days, int) and least <= days <= (days if maximum is None else maximum)
 
 
 def _longest(days: Sequence[int | None], maximum: int | None) -> int | None:
-    """None among the days is for ever: the longest that the profile allows."""
+    """Returns the longest; None is for ever, which means the profile's maximum."""
     finite = [day for day in days if day is not None]
     if len(finite) < len(days):
         return maximum
@@ -278,12 +279,12 @@ def _longest(days: Sequence[int | None], maximum: int | None) -> int | None:
 
 
 def _finite_days(days: int | str | None) -> int | None:
-    """A number of days; None for `infinite`, and for a wish that cannot be read: keep."""
+    """Returns a number of days; None for `infinite`, and for an unreadable value: keep."""
     return days if isinstance(days, int) else None
 
 
 def parse_days(raw: str) -> int | str | None:
-    """A number of days, `infinite`, or None for what is neither: digits are 0 to 9 alone."""
+    """Parses a number of days or `infinite`; None if it is neither. Digits are 0 to 9 alone."""
     raw = raw.strip().lower()
     if raw == INFINITE:
         return INFINITE
@@ -294,9 +295,9 @@ def parse_days(raw: str) -> int | str | None:
 def _min_days(
     account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
 ) -> tuple[int, str]:
-    """The least that any window has (TT-16): the account's property, else `meltline.yaml`.
+    """Resolves the minimum of every window (TT-16): the account's property, else `meltline.yaml`.
 
-    It lifts nothing above what the profile allows.
+    It does not exceed the profile's maximum.
     """
     written, most = account.min_retention_days, most_least_days(account.profile)
     stated = dict(levels).get(ACCOUNT, {}).get(MIN_RETENTION)
@@ -341,7 +342,7 @@ def _failsafe(
 def _writer_keep(
     account: AccountPolicy, levels: Levels, remembered: Remembered, warnings: list[str]
 ) -> tuple[timedelta, str]:
-    """How long silent writers count; a word out of order gives the longest of all that is known."""
+    """Resolves how long silent writers count; an invalid value gives the longest known one."""
     default, own = AccountPolicy.writer_keep, min(account.writer_keep, _LONGEST)
     stated = settings(levels, WRITER_KEEP)
     if not stated:
@@ -363,7 +364,7 @@ def _writer_keep(
 
 
 def read_writer_keep(raw: str) -> timedelta | None:
-    """How long a silent writer's mark counts, as people write it; None for what is none."""
+    """Parses how long a silent writer's mark counts; None if it is invalid."""
     try:
         span = parse_duration(raw)
     except ValueError:
@@ -372,7 +373,7 @@ def read_writer_keep(raw: str) -> timedelta | None:
 
 
 def _horizons(levels: Levels) -> list[str]:
-    """Says when rows would be dropped before the last of them can have come (LT-31)."""
+    """Warns if rows would be dropped before the latest of them can have arrived (LT-31)."""
     horizons: dict[str, tuple[str, timedelta]] = {}
     for name, properties in reversed(list(levels)):
         for key in (DROP_AFTER, MAX_LATENESS):

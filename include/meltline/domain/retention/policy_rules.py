@@ -1,4 +1,7 @@
-"""What may be set: the ranges of a profile, and when `transient` is still open (TT-8, ML-29)."""
+"""Validates policy changes: the profile's ranges, and whether `transient` may still change.
+
+(TT-8, ML-29)
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -40,13 +43,13 @@ _IN_DAYS = (RETENTION, FAILSAFE, MIN_RETENTION, COLD_RETENTION)
 
 
 def normal(key: str, setting: str) -> str:
-    """A setting as it is stored: days without zeros before them."""
+    """Normalizes a setting for storage: days without leading zeros."""
     days = parse_days(setting) if key in _IN_DAYS else None
     return setting if days is None else str(days)
 
 
 def is_in_order(profile: Profile, key: str, setting: str, *, transient: bool) -> bool:
-    """Whether a policy's value is one that the profile allows."""
+    """Whether the profile allows a policy's value."""
     if key in _IN_DAYS:
         return _is_in_range(parse_days(setting), *_day_limits(profile, key, transient=transient))
     if key == CONSUMER_KEEP:
@@ -63,7 +66,7 @@ def _is_in_range(days: int | str | None, least: int, most: int | None) -> bool:
 
 
 def _day_limits(profile: Profile, key: str, *, transient: bool) -> tuple[int, int | None]:
-    """The least and the most days; without a most, `infinite` is allowed too."""
+    """Returns the minimum and maximum days; without a maximum, `infinite` is allowed too."""
     if key == RETENTION:
         return allowed_days(profile, transient=transient)
     if key == MIN_RETENTION:
@@ -74,18 +77,18 @@ def _day_limits(profile: Profile, key: str, *, transient: bool) -> tuple[int, in
 def require_allowed(
     profile: Profile, name: ObjectName, changes: Mapping[str, str | None], levels: Levels
 ) -> None:
-    """Refuses what the profile does not allow on that object.
+    """Fails for changes that the profile does not allow on that object.
 
     Args:
         profile: The account's profile.
         name: The object.
         changes: New values by property; None unsets one.
-        levels: The properties as they would be then, nearest first.
+        levels: The properties after the change, most specific first.
 
     Raises:
-        RetentionOutOfRange: A number below or above its limits, or no number.
-        UsageInvalid: The least retention of an account, on something else.
-        AutoMaintenanceDisabled: The profile manages nothing by itself, and nobody has said so.
+        RetentionOutOfRange: A number is out of range, or is no number.
+        UsageInvalid: The minimum retention of an account is set on another object.
+        AutoMaintenanceDisabled: The profile manages no table by default, and no level enables it.
     """
     if MIN_RETENTION in changes and name.kind is not ObjectKind.ACCOUNT:
         raise UsageInvalid(
@@ -137,13 +140,7 @@ def require_new(
     before: str | None,
     after: str | None,
 ) -> None:
-    """Refuses to change `transient` once there is something that it would change (ML-29).
-
-    A table is new until its first commit, a namespace until its first table.
-
-    Raises:
-        TransientImmutable: The object is not new any more.
-    """
+    """Refuses to change `transient` once the change would affect existing data (ML-29)."""
     if before == after:
         return
     used = f"{len(tables)} tables in it" if tables else ""

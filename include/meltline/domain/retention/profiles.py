@@ -1,4 +1,4 @@
-"""Profiles: the limits of the plans and products that people know (ML-27, ML-28, TT-6, C-18)."""
+"""Profiles: the limits of well-known plans and products (ML-27, ML-28, TT-6, C-18)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Cadence(StrEnum):
-    """Which of the expired snapshots are kept in cold."""
+    """Which expired snapshots are kept in cold."""
 
     NONE = "none"
     MONTHLY = "monthly"
@@ -17,7 +17,7 @@ class Cadence(StrEnum):
 
 @dataclass(frozen=True)
 class Profile:
-    """The limits of a plan or product people know. Days are 24 hours; None is no limit."""
+    """The limits of a well-known plan or product. Days are 24 hours; None is no limit."""
 
     name: str
     default_days: int | None
@@ -40,7 +40,7 @@ class Profile:
 
     @property
     def auto_maintenance(self) -> bool:
-        """Whether tables are managed where nobody says whether they are (ML-34)."""
+        """Whether tables are managed if no level says whether they are (ML-34)."""
         return self.name != "ducklake_byob"
 
 

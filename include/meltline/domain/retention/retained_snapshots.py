@@ -1,8 +1,8 @@
-"""The keep set: which snapshots stay, and every reason why.
+"""Decides which snapshots of a table are retained, and lists every reason.
 
-A snapshot stays when its validity interval meets the window, not when it is young: the one that
-was current at the window's start may be years old (AR-4, AR-5, C-1). Age equal to the window is
-kept (C-2). Unknown times count as later, never as earlier.
+A snapshot is kept if its validity interval meets the window, not if it is young: the one that was
+current at the window's start may be years old (AR-4, AR-5, C-1). An age equal to the window is kept
+(C-2). Unknown times count as later, never as earlier.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -48,11 +48,11 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True)
 class SnapshotObservation:
-    """What earlier observations remember of one snapshot.
+    """What earlier runs recorded of one snapshot.
 
     Attributes:
-        unreferenced_since: The observation that first saw it in no ref's ancestry; None while it
-            is in one, or was never looked at.
+        unreferenced_since: The observation that first saw it in no ref's ancestry; None while it is
+            in one, or was never observed.
         was_on_branch: Whether an observation saw it on a branch other than main.
     """
 
@@ -60,7 +60,7 @@ class SnapshotObservation:
     was_on_branch: bool = False
 
     def joined(self, twin: "SnapshotObservation") -> "SnapshotObservation":
-        """What both tell of one snapshot: it is unreferenced since the later of the two."""
+        """Merges two observations of a snapshot: it is unreferenced since the later one."""
         mine, theirs = self.unreferenced_since, twin.unreferenced_since
         since = None if mine is None or theirs is None else max(mine, theirs)
         return SnapshotObservation(since, self.was_on_branch or twin.was_on_branch)
@@ -68,24 +68,24 @@ class SnapshotObservation:
 
 @dataclass(frozen=True)
 class KeepRequest:
-    """Everything the keep set of one table depends on.
+    """All inputs that the retained snapshots of one table depend on.
 
     Attributes:
         state: The table, from one metadata file.
         as_of: The logical date: it decides retention.
         window: How long superseded snapshots stay; None is for ever.
-        sightings: What the ledger remembers, by snapshot id.
+        sightings: The ledger's snapshot observations, by snapshot id.
         leased: Snapshots that a reader has leased.
-        held: Whether a hold lies on the table or a namespace of it.
-        managed: False for tables that are only read: everything of theirs is kept.
+        held: Whether a hold is on the table or a namespace of it.
+        managed: False for tables that are only read: all their snapshots are kept.
         handoff_pending: Snapshots waiting for their cold copy.
-        dropped: Whether it is a dropped table: all of it is kept until it is let go.
-        let_go: Whether it is one whose time is up: branches, main too, and the window keep nothing
-            any more; tags, shares and holds on snapshots still do.
+        dropped: Whether the table is dropped: all of it is kept until the drop is finalized.
+        let_go: Whether its drop is being finalized: branches, main too, and the window no longer
+            keep snapshots; tags, shares and holds on snapshots still do.
         writer_keep: How long a streaming writer's mark counts after the writer fell silent.
-        turned_off: Whether nothing of it expires by the word of its catalog's policy store.
-        least_snapshots: So many of each branch stay, beside what the table itself says.
-        reader_grace: How long a query may still read what is superseded, whatever the window.
+        turned_off: Whether the catalog's policy store turns expiry off for the table.
+        least_snapshots: The minimum number kept of each branch, beside the table's own settings.
+        reader_grace: How long a query may still read a superseded snapshot, whatever the window.
     """
 
     state: TableMetadata
@@ -106,14 +106,14 @@ class KeepRequest:
 
 @dataclass(frozen=True)
 class KeepSet:
-    """The verdict on every snapshot and ref of one table.
+    """The retained and expired snapshots and refs of one table.
 
     Attributes:
         reasons: The reasons of each kept snapshot, by id.
         superseded_at: When each snapshot stopped being readable by time; None while current.
         expired: Ids of snapshots without a reason, sorted.
         expired_refs: Names of refs past their age, sorted.
-        marks: Of streaming writers that are not silent: what they walk to when they restart.
+        marks: Marks of writers that are not silent: each walks to its mark when it restarts.
     """
 
     reasons: Mapping[int, tuple[KeepReason, ...]]
@@ -154,7 +154,7 @@ def keep_set(request: KeepRequest) -> KeepSet:
 
 
 def _reasons_for_all(request: KeepRequest) -> list[KeepReason]:
-    """Why the whole table stays as it is: every snapshot, and every ref whatever its age."""
+    """Returns reasons to keep the whole table: every snapshot, and every ref whatever its age."""
     reasons = {
         KeepReason.HOLD: request.held,
         KeepReason.NOT_MANAGED: not request.managed,
@@ -183,7 +183,7 @@ def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Ite
 
 
 def _in_grace(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Iterator[int]:
-    """What is out of the window and a query may have begun to read before it was superseded."""
+    """Yields snapshots out of the window that a query may still read for the grace period."""
     if request.let_go or request.window is None:
         return
     since = request.as_of - request.reader_grace
@@ -193,7 +193,7 @@ def _in_grace(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Iter
 
 
 def _marks(request: KeepRequest, refs: Sequence[SnapshotRef]) -> tuple[WriterMark, ...]:
-    """Of writers that are not silent, on every branch that stays."""
+    """Returns the marks of writers that are not silent, on every branch that stays."""
     heads = {ref.name: ref.snapshot_id for ref in refs if ref.is_branch}
     return still_counting(marks_on(request.state, heads), request.as_of, request.writer_keep)
 
@@ -213,7 +213,7 @@ def _ref_reason(ref: SnapshotRef) -> KeepReason:
 def _is_over(request: KeepRequest, ref: SnapshotRef) -> bool:
     """Whether a ref is past its age, as plain Iceberg counts it: from its snapshot's commit (F-3).
 
-    Of a dropped table that is let go all branches are, whatever their age.
+    While a table's drop is being finalized all its branches are, whatever their age.
     """
     if ref.snapshot_id in request.handoff_pending:
         return False
@@ -226,23 +226,23 @@ def _is_over(request: KeepRequest, ref: SnapshotRef) -> bool:
 
 
 def _age_limit(state: TableMetadata, ref: SnapshotRef) -> int | None:
-    """Milliseconds; None is no limit: a table's default ends no tag of ours, only people do."""
+    """Returns the limit in milliseconds, or None: a table's default does not end our own tags."""
     if ref.max_ref_age_ms is not None or ref.name.startswith(OWN_TAGS):
         return ref.max_ref_age_ms
     return _number(state, "history.expire.max-ref-age-ms")
 
 
 def _is_within(request: KeepRequest, snapshot: Snapshot, limit: int) -> bool:
-    """Whether a snapshot's age is at most so many milliseconds."""
+    """Whether a snapshot's age is at most a number of milliseconds."""
     age = request.as_of - snapshot.committed_at
     return age // timedelta(milliseconds=1) <= limit
 
 
 def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> Iterator[int]:
-    """Ancestors that plain Iceberg keeps: the newest few of each branch, and those young enough.
+    """Yields ancestors that plain Iceberg keeps: the newest few of each branch, and young ones.
 
-    `max-snapshot-age-ms` counts only where somebody set it; Iceberg's default of five days is
-    nobody's wish (C-3), and a short one never shortens a window.
+    `max-snapshot-age-ms` counts only if a user set it. Iceberg's default of five days is not a
+    user's choice (C-3), and a short age never shortens a window.
     """
     state = request.state
     default_count = _least_snapshots(state)
@@ -259,7 +259,7 @@ def _kept_by_branches(request: KeepRequest, refs: Sequence[SnapshotRef]) -> Iter
 
 
 def _least_snapshots(state: TableMetadata) -> int:
-    """Of a branch that has no count of its own; a count that cannot be read keeps it whole."""
+    """Returns the count for branches without their own; an unreadable one keeps all snapshots."""
     raw = state.properties.get("history.expire.min-snapshots-to-keep", "1")
     return int(raw) if raw.isdecimal() else len(state.snapshots)
 
@@ -269,12 +269,12 @@ def _branches(refs: Iterable[SnapshotRef]) -> list[SnapshotRef]:
 
 
 def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int, datetime | None]:
-    """When each snapshot stopped being what somebody reads; None for heads of branches.
+    """Returns when each snapshot stopped being the current one; None for heads of branches.
 
-    The earliest time that is proved: the next entry of the snapshot log; else the commit of its
-    child on a branch that holds it; else the oldest log entry; else the observation that first
-    saw it on no branch; else `as_of`. Where several lines of history hold a snapshot, the latest
-    end counts.
+    It is the earliest time that is proved: the next entry of the snapshot log; else the commit of
+    its child on a branch that contains it; else the oldest log entry; else the observation that
+    first saw it on no branch; else `as_of`. If several linear histories contain a snapshot, the
+    latest end counts.
     """
     state, branches = request.state, _branches(refs)
     on_branch = {s.snapshot_id for ref in branches for s in state.ancestry(ref.snapshot_id)}
@@ -293,14 +293,14 @@ def superseded_at(request: KeepRequest, refs: Sequence[SnapshotRef]) -> dict[int
         ends.setdefault(snapshot_id, []).extend(unproved)
     heads = {ref.snapshot_id for ref in branches}
     return {
-        # Nothing proved on any line: unknown means later.
+        # No end is proved on any branch: unknown means later.
         each: None if each in heads else max(ends.get(each) or [request.as_of])
         for each in state.snapshots
     }
 
 
 End = tuple[int, datetime]
-"""A snapshot, and when a line of history that holds it shows something else."""
+"""A snapshot, and when a linear history that contains it shows another one."""
 
 
 def _logged(state: TableMetadata) -> set[int]:
@@ -308,11 +308,11 @@ def _logged(state: TableMetadata) -> set[int]:
 
 
 def _ends_in_log(request: KeepRequest) -> Iterator[End]:
-    """By the log's lines, and by its times: engines read it by these where clocks differ."""
+    """Yields ends by the log's order, and by its times: engines read by times if clocks differ."""
     for log in (request.state.snapshot_log, log_by_time(request.state)):
         for log_entry, following in pairwise(log):
             yield log_entry.snapshot_id, following.at
-        if log:  # where the log's last entry is not main's head, nobody knows when it ended
+        if log:  # if the log's last entry is not main's head, its end is unknown
             yield log[-1].snapshot_id, request.as_of
 
 
@@ -327,7 +327,7 @@ def _ends_on_branches(state: TableMetadata, branches: Sequence[SnapshotRef]) -> 
 def _ends_of_going(
     request: KeepRequest, refs: Sequence[SnapshotRef], on_branch: Set[int]
 ) -> Iterator[End]:
-    """A branch that goes today was readable until today, by its own line (PX-8)."""
+    """Yields ends on branches that expire today: they were readable until today (PX-8)."""
     state = request.state
     staying = {ref.name for ref in refs}
     for ref in _branches(ref for ref in state.refs.values() if ref.name not in staying):
@@ -340,7 +340,7 @@ def _ends_of_going(
 
 
 def _ends_on_main(state: TableMetadata, held: Set[int]) -> list[End]:
-    """Until when main may have held snapshots that its log, cut or cleared, no longer names.
+    """Returns the ends on main of snapshots that its log, cut or cleared, no longer names.
 
     A child on some branch does not end that: main may have been replaced, or the child published,
     long after the child's commit.
@@ -357,7 +357,7 @@ def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -
     snapshot = request.state.snapshots[snapshot_id]
     log, seen = request.state.snapshot_log, sighting.unreferenced_since
     if seen is not None and (replaced := _replaced_at(request.state)) is not None:
-        # Main may have been put back on it after that look, and the log of it was cleared since.
+        # Main may have been rolled back to it after that observation, and its log cleared since.
         seen = max(seen, replaced)
     if sighting.was_on_branch:
         # A deleted branch's snapshots count from the observation that missed it.
@@ -371,7 +371,7 @@ def _end_off_branches(request: KeepRequest, snapshot_id: int, *, proved: bool) -
 
 
 def _replaced_at(state: TableMetadata) -> datetime | None:
-    """When a table was replaced, as far as its log tells: it then begins with a root snapshot."""
+    """Returns when a table was replaced: its log then begins with a root snapshot."""
     if not state.snapshot_log:
         return None
     first = state.snapshots.get(state.snapshot_log[0].snapshot_id)

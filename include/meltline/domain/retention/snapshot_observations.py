@@ -1,4 +1,4 @@
-"""What an observation notes of snapshots on side branches, and of those on no branch at all."""
+"""Computes the snapshot observations that a run records: side branches, and no branch at all."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,12 +14,12 @@ def next_sightings(
     last_look: datetime | None,
     now: datetime,
 ) -> dict[int, SnapshotObservation]:
-    """The sighting of each snapshot after a look at the table.
+    """Returns the observation of each snapshot after an observation of the table.
 
     Args:
-        state: The table as it is seen now.
-        before: What earlier looks noted.
-        last_look: When the table was last seen; None when never.
+        state: The table's current state.
+        before: The earlier observations.
+        last_look: When the table was last observed; None if never.
         now: Wall clock.
     """
     side, held = set[int](), set[int]()
@@ -42,7 +42,7 @@ def next_sightings(
 
 
 def _left_main(state: TableMetadata, snapshot_id: int) -> datetime | None:
-    """When main's log shows that it left a snapshot that it does not hold now."""
+    """Returns when main left a snapshot that it does not contain now, according to its log."""
     log = state.snapshot_log
     # A rollback may have made it main's head again, long after its commit.
     if ends := [end.at for head, end in pairwise(log) if head.snapshot_id == snapshot_id]:
@@ -54,12 +54,13 @@ def _left_main(state: TableMetadata, snapshot_id: int) -> datetime | None:
 def _off_branch_since(
     state: TableMetadata, snapshot_id: int, was: SnapshotObservation, last_look: datetime | None
 ) -> datetime | None:
-    """Since when a snapshot is on no branch, where that is known."""
+    """Returns since when a snapshot is on no branch, if that is known."""
     log = state.snapshot_log
     if was.unreferenced_since is None:
         return None if was.was_on_branch or not log else _left_main(state, snapshot_id)
     if log and last_look is not None and last_look < log[0].at:
-        # The log was cleared since: what main was between that look and its first entry, nobody
-        # knows. (Our own commits cut it too, but never later than the look before them.)
+        # The log was cleared since: main's states between that observation and the log's first
+        # entry are unknown. (Our own commits cut it too, but never later than the observation
+        # before them.)
         return max(was.unreferenced_since, log[0].at)
     return was.unreferenced_since

@@ -1,11 +1,11 @@
-"""The marks of streaming writers: where Flink, Kafka Connect and Spark go on when they restart.
+"""Marks of streaming writers: where Flink, Kafka Connect and Spark resume after a restart.
 
-Each writes how far it has come into the summary of the snapshot that it commits. When it starts
-again it walks from the head of its branch along the parents until it meets its own mark, and stops
-at the first parent that is not there. A walk that ends early takes nothing for committed: what was
-in flight comes twice, or the job does not start. So the way from the head to the mark is kept.
+Each writes its progress into the summary of the snapshot that it commits. After a restart it walks
+from the head of its branch along the parents until it finds its own mark, and stops at the first
+parent that is missing. A walk that ends early treats nothing as committed: data in flight is
+written twice, or the job does not start. So the snapshots from the head to the mark are kept.
 
-The walks stand in Apache Iceberg:
+The walks are implemented in Apache Iceberg:
 
 - Flink: `SinkUtil.getMaxCommittedCheckpointId` of `org.apache.iceberg.flink.sink`, and the same in
   `DynamicCommitter`: from `table.snapshot(branch)` to the first snapshot with the job's id, a
@@ -15,7 +15,7 @@ The walks stand in Apache Iceberg:
   connector, from which it comes, has the same key.
 - Spark: `SparkWrite.BaseStreamingWrite.findLastCommittedEpochId` of
   `org.apache.iceberg.spark.source`: from `table.currentSnapshot()` to the first snapshot with the
-  query's id. It may be told to write to another branch, so every branch counts here as well.
+  query's id. It may be configured to write to another branch, so every branch counts here as well.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ _PREFIXES = ("flink.", KAFKA_OFFSETS, SPARK_QUERY)
 
 
 class Engine(StrEnum):
-    """Who leaves marks."""
+    """The engines whose streaming writers leave marks."""
 
     FLINK = "Flink"
     KAFKA_CONNECT = "Kafka Connect"
@@ -43,12 +43,12 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True)
 class Writer:
-    """One streaming writer, as it knows itself.
+    """The identity of one streaming writer.
 
     Attributes:
-        engine: Which one it runs on.
+        engine: The engine it runs on.
         id: A Flink job, a Kafka Connect control topic and group, a Spark query.
-        operator: Of Flink; empty where the snapshot does not say, which ends any operator's walk.
+        operator: Flink's operator; empty if the snapshot has none, which ends any operator's walk.
     """
 
     engine: Engine
@@ -66,11 +66,11 @@ class WriterMark:
     """The snapshot at which a writer's walk along a branch ends.
 
     Attributes:
-        writer: Whose it is.
-        branch: Along which branch.
+        writer: The writer that left the mark.
+        branch: The branch.
         snapshot_id: The newest snapshot there that carries its mark.
-        seen_at: When that was committed: the last that was heard of the writer there.
-        steps: How many snapshots the walk meets, the head and this one included.
+        seen_at: When that was committed: the writer's last sign of life there.
+        steps: How many snapshots the walk reads, including the head and this one.
     """
 
     writer: Writer
@@ -81,7 +81,7 @@ class WriterMark:
 
 
 def marks_on(state: TableMetadata, branches: Mapping[str, int]) -> Iterator[WriterMark]:
-    """Every writer's newest mark on each branch, as far as the chain of parents is whole.
+    """Yields every writer's newest mark on each branch, as far as the chain of parents is complete.
 
     Args:
         state: The table.
@@ -101,12 +101,12 @@ def marks_on(state: TableMetadata, branches: Mapping[str, int]) -> Iterator[Writ
 def still_counting(
     marks: Iterable[WriterMark], as_of: datetime, keep: timedelta
 ) -> tuple[WriterMark, ...]:
-    """Those of writers that are not silent; a mark exactly as old as `keep` counts."""
+    """Returns the marks of writers that are not silent; a mark exactly as old as `keep` counts."""
     return tuple(mark for mark in marks if mark.seen_at >= as_of - keep)
 
 
 def walks(state: TableMetadata, marks: Iterable[WriterMark]) -> dict[str, list[int]]:
-    """By branch, the snapshots that the longest walk to one of the marks meets, newest first."""
+    """Returns by branch the snapshots on the longest walk to one of the marks, newest first."""
     longest: dict[str, int] = {}
     for mark in marks:
         longest[mark.branch] = max(mark.steps, longest.get(mark.branch, 0))
@@ -120,7 +120,7 @@ def walks(state: TableMetadata, marks: Iterable[WriterMark]) -> dict[str, list[i
 
 
 def writers_of(snapshot: Snapshot) -> list[Writer]:
-    """The writers whose marks a snapshot carries."""
+    """Returns the writers whose marks a snapshot carries."""
     summary = snapshot.summary
     keys = [key for key in summary if key.startswith(_PREFIXES)]
     writers: list[Writer] = []

@@ -1,1 +1,1 @@
-"""Points of the past, and which snapshot answers for them."""
+"""Time travel: points of a table's past, and the snapshots that they resolve to."""

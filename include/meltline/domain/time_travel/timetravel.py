@@ -1,9 +1,9 @@
-"""Time travel: which snapshot a point of a table's past means (TT-26 to TT-32, DS-4, AR-28).
+"""Resolves a point in a table's past to a snapshot (TT-26 to TT-32, DS-4, AR-28).
 
-The snapshot log tells what main held when, also after rollbacks, and on quiet tables, where what
-was current at a point is older than the window. Where the log was cut or began anew (CREATE OR
-REPLACE clears it), the metadata file that was current then tells. Where neither proves it the
-answer is an error: never the nearest snapshot, never an empty result.
+The snapshot log records what main's head was when. That also holds after rollbacks, and on quiet
+tables, where the current snapshot of a point is older than the window. If the log was cut or
+cleared (CREATE OR REPLACE clears it), the metadata file that was current decides. If neither proves
+it, the result is an error: never the nearest snapshot, never an empty result.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from meltline.domain.safe_text import quote
 from meltline.domain.units import format_duration, format_instant
 
 STATEMENT_ID = "meltline.statement-id"
-"""The summary property of a snapshot that says which statement made it."""
+"""The summary property of a snapshot that names the statement that made it."""
 
 
 class PointSide(StrEnum):
@@ -46,8 +46,8 @@ class StatementPoint:
     """A statement, by its id.
 
     Attributes:
-        completed_at: When it ended, as far as the ledger knows; a statement that did not change
-            the table, a query for one, means that instant.
+        completed_at: When it ended, if the ledger knows; a statement that did not change the table,
+            such as a query, means that instant.
     """
 
     id: str
@@ -56,14 +56,14 @@ class StatementPoint:
 
 @dataclass(frozen=True)
 class TagPoint:
-    """A tag: its snapshot is readable as long as the tag is there, whatever the window."""
+    """A tag: its snapshot is readable while the tag exists, whatever the window."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class TravelPoint:
-    """AT or BEFORE something."""
+    """AT or BEFORE a moment, a statement or a tag."""
 
     side: PointSide
     to: Moment | StatementPoint | TagPoint
@@ -71,13 +71,13 @@ class TravelPoint:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What main held at a point.
+    """The state of main at a point.
 
     Attributes:
-        snapshot_id: None where the table was there and nobody had written to it yet.
+        snapshot_id: None if the table existed and nothing had been written to it yet.
         valid_from: Since when it was current, as far as is known.
-        valid_to: Until when; None while it still is, or where nobody knows (a tag of a snapshot
-            that main's history no longer names).
+        valid_to: Until when; None while it is current, or if unknown (a tag on a snapshot that
+            main's history no longer names).
     """
 
     snapshot_id: int | None
@@ -87,14 +87,14 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Past:
-    """A table with everything that its past is told from.
+    """A table with all inputs that its past is resolved from.
 
     Attributes:
-        state: The table as it is.
+        state: The table's current metadata.
         now: Wall clock.
-        window: How far back it may be read; None is for ever. After a shorter retention was set
-            it is still the longer one, until the next run (TT-21, C-15).
-        read: Reads one of the table's earlier metadata files; None where that cannot be had.
+        window: How far back it may be read; None is for ever. After a shorter retention was set it
+            is still the longer one, until the next run (TT-21, C-15).
+        read: Reads one of the table's earlier metadata files; returns None if it is not available.
     """
 
     state: TableMetadata
@@ -103,10 +103,10 @@ class Past:
     read: Callable[[str], TableMetadata | None]
 
     def require_readable(self, at: datetime) -> None:
-        """Refuses an instant to come, and one outside the window.
+        """Fails for an instant in the future, or outside the window.
 
         Raises:
-            OutsideRetention: With the window's ends.
+            OutsideRetention: Names both ends of the window.
         """
         if at > self.now:
             raise self.outside(at, "a time to come")
@@ -114,7 +114,7 @@ class Past:
             raise self.outside(at, "a time outside the retention")
 
     def outside(self, at: datetime, reason: str) -> OutsideRetention:
-        """The error that names the window."""
+        """Builds the error that names the window."""
         name = self.state.name
         start = "the table's beginning"
         if self.window is not None:
@@ -130,11 +130,11 @@ class Past:
 
 
 def readable_window(retention: Retention, applied: str) -> timedelta | None:
-    """How far back a table may be read; None is for ever (C-15).
+    """Returns how far back a table may be read; None is for ever (C-15).
 
     Args:
         retention: Its policy.
-        applied: The days that the last run worked with, or `infinite`; empty where none has run.
+        applied: The days that the last run applied, or `infinite`; empty before the first run.
     """
     days = parse_days(applied)
     if retention.window is None or days == INFINITE:
@@ -143,10 +143,10 @@ def readable_window(retention: Retention, applied: str) -> timedelta | None:
 
 
 def moment_of_offset(now: datetime, seconds: float) -> datetime:
-    """The instant so many seconds from now: negative is the past (TT-29).
+    """Returns the instant at an offset in seconds from now: negative is the past (TT-29).
 
     Raises:
-        UsageInvalid: It is a time to come, or leaves the calendar.
+        UsageInvalid: It is in the future, or leaves the calendar.
     """
     if seconds <= 0:
         try:
@@ -163,12 +163,12 @@ def moment_of_offset(now: datetime, seconds: float) -> datetime:
 
 
 def resolve(past: Past, point: TravelPoint) -> Resolved:
-    """The snapshot that a point means.
+    """Returns the snapshot that a point resolves to.
 
     Raises:
-        OutsideRetention: The point is outside the window, to come, or nobody can tell what was
-            current then.
-        StatementNotFound: Nobody knows of such a statement.
+        OutsideRetention: The point is outside the window, in the future, or its snapshot is
+            unknown.
+        StatementNotFound: No such statement is known.
         RefNotFound: The table has no such tag.
     """
     if isinstance(point.to, Moment):
@@ -189,7 +189,7 @@ def _by_time(past: Past, at: datetime, side: PointSide) -> Resolved:
 
 
 def _reached(times: list[datetime], at: datetime, side: PointSide) -> int | None:
-    """The last of these that had come by an instant; its position."""
+    """Returns the position of the last time that is not after an instant, or is before it."""
     come = (
         n for n, time in enumerate(times) if (time <= at if side is PointSide.AT else time < at)
     )
@@ -202,7 +202,7 @@ def _by_log(state: TableMetadata, at: datetime, side: PointSide) -> Resolved | N
 
 
 def _unambiguous(state: TableMetadata, position: int, at: datetime) -> Resolved | None:
-    """An entry of the log, if nothing else can have been current at an instant after it."""
+    """Returns an entry of the log, unless another snapshot may have been current after it."""
     return None if is_gap(state, position, at) else _logged(state, position)
 
 
@@ -213,7 +213,7 @@ def _logged(state: TableMetadata, position: int) -> Resolved:
 
 
 def _by_metadata(past: Past, at: datetime, side: PointSide) -> Resolved | None:
-    """By the metadata file that was current at an instant, of those that the log still names."""
+    """Resolves by the metadata file that was current at an instant, if the log still names it."""
     state = past.state
     files = (*state.metadata_log, state.metadata_location)
     times = [*(state.metadata_times[file] for file in state.metadata_log), state.last_updated]
@@ -231,7 +231,7 @@ def _by_metadata(past: Past, at: datetime, side: PointSide) -> Resolved | None:
 
 
 def _by_statement(past: Past, statement: StatementPoint, side: PointSide) -> Resolved:
-    """AT is the state after its last commit, BEFORE the one before its first."""
+    """Resolves a statement: AT is after its last commit, BEFORE is before its first one."""
     own = [
         snapshot
         for snapshot in past.state.snapshots.values()
@@ -252,7 +252,7 @@ def _by_statement(past: Past, statement: StatementPoint, side: PointSide) -> Res
 
 def _by_commits(past: Past, own: Sequence[Snapshot], side: PointSide) -> Resolved:
     ids = {snapshot.snapshot_id for snapshot in own}
-    # In the order in which main first saw them: a rollback may bring one back later.
+    # In the order in which main first had them: a rollback may bring one back later.
     seen = dict.fromkeys(e.snapshot_id for e in log_by_time(past.state) if e.snapshot_id in ids)
     if seen:
         return _by_commit(past, list(seen)[-1 if side is PointSide.AT else 0], side)
@@ -261,9 +261,9 @@ def _by_commits(past: Past, own: Sequence[Snapshot], side: PointSide) -> Resolve
 
 
 def _by_commit(past: Past, snapshot_id: int, side: PointSide) -> Resolved:
-    """The state from, or until, main's first sight of a snapshot.
+    """Returns the state from, or until, a snapshot's first appearance on main.
 
-    By position and not by time: two commits may fall into one millisecond.
+    By position and not by time: two commits may have the same millisecond.
     """
     log = log_by_time(past.state)
     position = next(n for n, logged in enumerate(log) if logged.snapshot_id == snapshot_id)
