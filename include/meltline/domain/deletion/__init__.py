@@ -1,1 +1,1 @@
-"""Plans to delete, their gates, limits and batches, and what departed."""
+"""Plans to delete files, their gates, limits and batches, and tombstoned objects."""

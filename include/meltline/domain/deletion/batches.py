@@ -1,4 +1,4 @@
-"""Batches: a run's plans packed by size, so that a large fleet is a bounded number of apps."""
+"""Packs a run's plans into batches by size, so that a large fleet needs few apps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,16 +7,16 @@ from meltline.domain.deletion.plan import FIRST_BATCH, Plan
 from meltline.domain.deletion.sharing_groups import Groups
 
 PLAN_WEIGHT = 1000
-"""What a plan weighs beside its files, in files: its lock, its commit, its row of evidence."""
+"""The weight of a plan beside its files, in files: its lock, its commit, its gate facts."""
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How plans are packed.
+    """How plans are packed into batches.
 
     Attributes:
-        most_apps: Batches that a run has at most, for each kind of plan.
-        files_per_app: What one batch should weigh at most: its files, and `PLAN_WEIGHT` per plan.
+        most_apps: The maximum number of batches of a run, for each kind of plan.
+        files_per_app: The target weight of one batch: its files, and `PLAN_WEIGHT` per plan.
     """
 
     most_apps: int = 8
@@ -25,12 +25,12 @@ class BatchSettings:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of a run, as the task knows it that is mapped over it.
+    """One batch of a run, as the mapped task sees it.
 
     Attributes:
         number: From 1 to `of`.
-        plans: How many it has, those that an earlier run began included.
-        files: How many files those name.
+        plans: The number of its plans, including those that an earlier run began.
+        files: The number of files in these plans.
     """
 
     number: int
@@ -42,18 +42,18 @@ class Batch:
 def in_batches(
     plans: Sequence[Plan], earlier: Sequence[Plan], groups: Groups, settings: BatchSettings
 ) -> list[Plan]:
-    """Gives each plan its batch; all plans of a group are in one.
+    """Assigns a batch to each plan; all plans of a sharing group are in one.
 
-    So two apps never wait for the same lock, and a gate sees all that a group is about to lose.
-    What a retry plans of a group, or in a stale plan's place, goes where the group is already.
+    So two apps never wait for the same lock, and a gate sees everything that a group would lose.
+    Plans made on a retry, or to replace a stale plan, go into the batch of their group.
 
     Args:
         plans: New plans of one run and kind.
-        earlier: The plans of that run and kind that are stored.
+        earlier: The stored plans of that run and kind.
         groups: Which tables share files.
-        settings: How large a batch should be, and how many there may be.
+        settings: The target size and the maximum number of batches.
     """
-    # By table first: a group may have been two when the earlier plans were packed.
+    # By table first: a group may have been two groups when the earlier plans were packed.
     tables, placed = {plan.table_uuid: plan.batch for plan in earlier}, homes(earlier, groups)
     loads: dict[int, int] = {}
     for plan in earlier:
@@ -73,15 +73,15 @@ def in_batches(
 def pack(
     sizes: Mapping[str, int], settings: BatchSettings, loads: Mapping[int, int]
 ) -> dict[str, int]:
-    """A batch for each group: the largest first, always into the batch that has least to do.
+    """Assigns a batch to each group: the largest first, always to the batch with the least weight.
 
-    The same sizes give the same batches. From empty ones, the fullest gets at most an even share
-    and one group.
+    The same sizes give the same batches. Starting from empty batches, the fullest gets at most an
+    even share plus one group.
 
     Args:
-        sizes: What each group weighs, in files; more than nothing.
-        settings: How large a batch should be, and how many there may be.
-        loads: What batches weigh already.
+        sizes: The weight of each group, in files; above zero.
+        settings: The target size and the maximum number of batches.
+        loads: The current weights of batches.
     """
     total = sum(sizes.values()) + sum(loads.values())
     apps = min(settings.most_apps, -(-total // settings.files_per_app))
@@ -94,7 +94,7 @@ def pack(
 
 
 def homes(plans: Sequence[Plan], groups: Groups) -> dict[str, int]:
-    """Each group's batch; groups that were found to be one meanwhile are in the first of theirs."""
+    """Returns each group's batch; groups merged since then get the first of their batches."""
     batches: dict[str, int] = {}
     for plan in plans:
         key = groups.key(plan.table_uuid)
@@ -103,10 +103,9 @@ def homes(plans: Sequence[Plan], groups: Groups) -> dict[str, int]:
 
 
 def listed(work: Mapping[int, Sequence[Plan]]) -> list[Batch]:
-    """A run's batches from the first to the last that has work; none where there is no work.
+    """Lists a run's batches from the first to the last with work; none if there is no work.
 
-    Without a gap: the task at map index 0 is then always batch 1, whenever the run is planned
-    again.
+    There is no gap: the task at map index 0 is always batch 1, even if the run is planned again.
     """
     of = max((number for number, plans in work.items() if plans), default=0)
     batches = []

@@ -1,4 +1,4 @@
-"""What departed, and whether an object that lies under its path now is still that."""
+"""Decides whether the object at a tombstoned path is still the one that was tombstoned."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,17 +8,15 @@ from meltline.domain.units import format_instant
 
 @dataclass(frozen=True, slots=True)
 class DepartedObject:
-    """An object that departed. It may be deleted; another one under its path may not.
+    """A tombstoned object. It may be deleted; a new object at its path may not.
 
     Attributes:
         path: As Iceberg wrote it.
-        bytes: How large it was recorded; 0 where nobody could tell, as of a file that was not
-            there. Then its time alone decides.
-        unmodified_since: When its departure was recorded, less what the store's clock may be
-            behind ours.
-        known_times: Until when a time of the store's can be held against ours: under a simulated
-            clock, until its present, and never where the store keeps another time. None is for
-            ever.
+        bytes: The recorded size; 0 if unknown, as for a missing file. Then its time alone decides.
+        unmodified_since: When its departure was recorded, less the tolerance for a store clock that
+            is behind ours.
+        known_times: The latest time of the store that can be compared with ours: under a simulated
+            clock its present, and no time if the store has another clock. None is no limit.
     """
 
     path: str
@@ -27,7 +25,7 @@ class DepartedObject:
     known_times: datetime | None = None
 
     def unlike(self, size: int, modified_at: datetime) -> str:
-        """Why an object of that size, modified then, is another one; empty where it is this one."""
+        """Returns why an object with that size and time is another one; empty if it is this one."""
         if self.bytes and size != self.bytes:
             return f"it has {size} B, what departed had {self.bytes} B"
         if self.known_times is not None and modified_at > self.known_times:

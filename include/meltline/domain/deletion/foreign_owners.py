@@ -1,8 +1,8 @@
-"""Foreign owners: signs in a folder that somebody uses it whom no catalog of ours shows.
+"""Foreign owners: detects users of a table's folder that no configured catalog shows.
 
-A table owns the files that its own commits named. That a file lies in the table's folder is no
-evidence: other catalogs, views and other formats write there too. A sign stops the folder, until
-a person says that its owner is known and gone.
+A table owns the files that its own commits referenced. A file's location in the table's folder
+proves nothing: other catalogs, views and other formats write there too. A sign blocks the folder
+until an operator confirms that its owner is known and gone. The sweep and the purge use it.
 """
 
 import re
@@ -17,7 +17,7 @@ from meltline.domain.safe_text import quote
 
 
 class SignKind(StrEnum):
-    """What a sign tells of a folder's other owner."""
+    """The kind of a folder's other owner, according to a sign."""
 
     TABLE = "a table that no catalog shows"
     VIEW = "a view that no catalog shows"
@@ -43,14 +43,14 @@ _LANCE = re.compile(r"(.*?)(?:/data)?/[^/]+\.lance")
 
 @dataclass(frozen=True, slots=True)
 class ForeignSign:
-    """A sign that somebody whom no catalog shows uses a folder.
+    """A sign that an owner outside all catalogs uses a folder.
 
     Attributes:
         root: The table's folder that it was found for, as a prefix.
-        id: By what a person allows it: a UUID, or `path`.
-        kind: What it tells.
-        path: The file or folder that is the sign; `table` of a catalog for one that is listed.
-        folder: What the other owner uses, as a prefix.
+        id: The id by which an operator allows it: a UUID, or `path`.
+        kind: The kind of owner.
+        path: The file or folder that is the sign; `table` of a catalog for a listed table.
+        folder: The folder that the other owner uses, as a prefix.
         seen_at: When the owner was first found there.
     """
 
@@ -63,49 +63,49 @@ class ForeignSign:
 
     @property
     def owner(self) -> tuple[str, str, SignKind]:
-        """Whom it tells of in which root, whichever of their files is the sign."""
+        """Identifies the owner in a root, whichever of its files is the sign."""
         return self.root, self.id, self.kind
 
     @property
     def stops(self) -> str:
-        """Below which prefix nothing becomes an orphan: the root, or a folder inside of it."""
+        """The prefix below which no file becomes an orphan: the root, or a folder inside it."""
         return self.folder if self.folder.startswith(self.root) else self.root
 
     @property
     def stops_named_files(self) -> bool:
-        """Whether the other owner may need files that commits of ours have named.
+        """Whether the other owner may need files that our commits have referenced.
 
-        A log of another format may name the same data files. A table whose metadata lies in our
-        table's own folder may be a copy of it, or have its files.
+        A log of another format may reference the same data files. A table with its metadata in our
+        table's own folder may be a copy of it, or use its files.
         """
         is_inside = self.folder != self.root and self.folder.startswith(self.root)
         return self.kind in _SAME_FILES or (self.kind is SignKind.TABLE and not is_inside)
 
     @property
     def message(self) -> str:
-        """What was found, for people."""
+        """Describes the sign for people."""
         return f"{self.kind} uses {self.stops}: {self.path}"
 
     @property
     def fix(self) -> str:
-        """How a person says that the other owner is gone."""
+        """The command by which an operator confirms that the other owner is gone."""
         return f"once that owner is gone: `meltline sweep allow {quote(self.id)} --reason TEXT`"
 
 
 def sign_order(sign: ForeignSign) -> tuple[str, str, str, str]:
-    """By what signs are sorted: no two are alike in it."""
+    """The sort key of signs; it is unique."""
     return sign.root, sign.kind, sign.id, sign.path
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedOwner:
-    """That a person says of a foreign owner: it is known, and needs nothing any more.
+    """An operator's approval: a foreign owner is known, and no longer needs its files.
 
     Attributes:
-        id: A UUID, the path of a sign, or a folder that is one table's alone.
-        who: Who said so.
-        reason: Why.
-        at: When.
+        id: A UUID, the path of a sign, or a folder that only one table uses.
+        who: The operator.
+        reason: The operator's reason.
+        at: When it was given.
     """
 
     id: str
@@ -115,12 +115,12 @@ class AllowedOwner:
 
 
 def marker_of(folder: str) -> SignKind | None:
-    """Which other format a folder of that name belongs to; None for none."""
+    """Returns the other format that a folder with this name belongs to; None for none."""
     return _MARKER_FOLDERS.get(folder.rstrip("/").rpartition("/")[2])
 
 
 def marker_above(folder: str) -> str:
-    """The folder of another format's log that a folder is, or lies in; empty for none."""
+    """Returns the log folder of another format at or above a folder; empty for none."""
     parts = folder.rstrip("/").split("/")
     for count, part in enumerate(parts, 1):
         if part in _MARKER_FOLDERS:
@@ -129,7 +129,7 @@ def marker_above(folder: str) -> str:
 
 
 def format_of_file(path: str) -> tuple[SignKind, str] | None:
-    """The other format that a file belongs to by its name, and the folder of its table."""
+    """Returns the other format that a file's name belongs to, and the folder of its table."""
     if paimon := _PAIMON.fullmatch(path):
         return SignKind.PAIMON, claim_prefix(paimon[1])
     if lance := _LANCE.fullmatch(path):
@@ -140,14 +140,14 @@ def format_of_file(path: str) -> tuple[SignKind, str] | None:
 def tells_owner(path: str) -> bool:
     """Whether a file is a table's or view's metadata.
 
-    One before its last rename is none yet, and a checksum beside one is none either.
+    A temporary file before its final rename does not count, and neither does a checksum file.
     """
     is_whole = not path.endswith((".tmp", ".crc"))
     return is_metadata(path) and is_whole and not is_passed_over(path.rpartition("/")[2])
 
 
 def contexts_of(locations: Iterable[str]) -> frozenset[str]:
-    """What Iceberg puts into the paths of a table's files outside its location: `/ns/table/`."""
+    """Returns the part of paths outside a table's location that names it: `/ns/table/`."""
     contexts = set()
     for location in locations:
         parts = [part for part in split_location(location).path.split("/") if part]
@@ -156,5 +156,5 @@ def contexts_of(locations: Iterable[str]) -> frozenset[str]:
 
 
 def carries(path: str, contexts: Iterable[str]) -> bool:
-    """Whether a path names the table that it was written for."""
+    """Whether a path contains the name of the table that it was written for."""
     return any(context in path for context in contexts)

@@ -1,4 +1,4 @@
-"""Gates: the evidence about a plan, and the verdict that approves one digest."""
+"""Gates: the facts about a plan, and the verdict that approves one digest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,23 +43,24 @@ FOLLOWS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""What may fail only because another fact failed: of what cannot be read nothing else is certain.
+"""Facts that may fail only as a consequence of another fact: an unreadable file proves nothing.
 
-Whatever cannot be read counts as referred to, differs from its totals, and has no window.
+Files that cannot be read count as referenced, as different from their totals, and as outside any
+window.
 """
 
 
 @dataclass(frozen=True)
 class GateFacts:
-    """What was found out about one plan, from the other end than the planner's.
+    """The facts about one plan, determined independently of the planner.
 
     Attributes:
         plan_id: The plan.
         digest: The stored digest that is to be approved.
         kind: Decides the suite.
-        facts: One number or flag per question; the suite's expectations are about these.
-        examples: For a question with a bad answer, the objects that make it bad (a few).
-        subject: What the plan is about, for people: its table, files and bytes.
+        facts: One number or flag per fact; the suite's expectations test these.
+        examples: For a failing fact, a few of the objects that cause it.
+        subject: The plan's table, files and bytes, for people.
     """
 
     plan_id: str
@@ -72,7 +73,7 @@ class GateFacts:
 
 @dataclass(frozen=True)
 class FailedExpectation:
-    """One expectation that did not hold."""
+    """One expectation that failed."""
 
     expectation: str
     object: str
@@ -80,20 +81,20 @@ class FailedExpectation:
 
     @property
     def fact(self) -> str:
-        """What it asks about."""
+        """The fact that it tests."""
         return self.expectation.partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldExpectation:
-    """One expectation that held, and what was found."""
+    """One expectation that passed, with the observed value."""
 
     expectation: str
     observed: str
 
     @property
     def fact(self) -> str:
-        """What it asks about."""
+        """The fact that it tests."""
         return self.expectation.partition(" ")[0]
 
 
@@ -103,15 +104,15 @@ class GateResult:
 
     Attributes:
         plan_id: The plan.
-        digest: What was approved or refused: nothing else is.
+        digest: The digest that was approved or refused; the verdict is valid for no other.
         suite: The expectation suite's name.
         evaluated: How many expectations were evaluated for this plan.
-        failed: Those that did not hold.
+        failed: Expectations that failed.
         ran_at: Wall clock.
-        valid_until: After this the result is worth nothing.
-        error: Why the gate could not judge; empty when it could.
-        docs: Where the rendered Data Docs page of the run lies, if any.
-        held: Those that held.
+        valid_until: When the result expires.
+        error: Why the gate could not evaluate the plan; empty if it could.
+        docs: The path of the run's rendered Data Docs page, if any.
+        held: Expectations that passed.
     """
 
     plan_id: str
@@ -133,18 +134,19 @@ class GateResult:
     def approves(self, digest: str, now: datetime) -> bool:
         """Whether this result allows applying that digest now (PX-3).
 
-        One that a clock gave that was ahead would be fresh for as long as that was ahead.
+        A result from a clock that was ahead would otherwise be fresh until `now` catches up with
+        it.
         """
         is_fresh = self.ran_at - CLOCK_TOLERANCE <= now < self.valid_until
         return self.passed and self.digest == digest and is_fresh
 
     def failed_on(self, fact: str) -> bool:
-        """Whether an expectation about that fact did not hold."""
+        """Whether an expectation about that fact failed."""
         return any(failed.fact == fact for failed in self.failed)
 
     @property
     def consequences(self) -> tuple[FailedExpectation, ...]:
-        """What failed and may have done so only because something else did."""
+        """Failures that may be mere consequences of other failures."""
         facts = {failed.fact for failed in self.failed}
         after = frozenset[str]().union(*(FOLLOWS.get(fact, frozenset()) for fact in facts))
         return tuple(failed for failed in self.failed if failed.fact in after)

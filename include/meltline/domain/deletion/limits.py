@@ -1,4 +1,4 @@
-"""The limits of plans, how long a verdict on one lasts, and what all work on stores may cost."""
+"""Limits of plans, lifetimes of verdicts and approvals, and limits of I/O on the stores."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,10 +9,11 @@ class Limits:
     """How much a plan may do (docs/gates.md).
 
     Attributes:
-        max_head_loss: Files of any head that a plan may hold; nobody can approve more.
+        max_head_loss: The maximum number of files of a branch head in a plan; no approval raises
+            it.
         max_delete_ratio: Planned bytes / (planned + still referenced bytes), per table and plan.
-        max_growth: Planned bytes against the median of the table's last ten plans.
-        approve_above: Bytes above which a person must approve a purge.
+        max_growth: Planned bytes relative to the median of the table's last ten plans.
+        approve_above: Bytes above which an operator must approve a purge.
         full_proof_above: Bytes above which a gate proves from the files alone.
         delete_keys_per_second: Keys sent for deletion per second, over all executors.
         lock_wait: How long a run waits for a group's lock before it skips the table.
@@ -29,10 +30,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class GateSettings:
-    """How long a gate's verdict or an approval lasts, and how often a full proof is due.
+    """How long a gate's verdict or an approval is valid, and how often a full proof is due.
 
     Attributes:
-        approval_wait: How long a person is asked about a purge above the limit.
+        approval_wait: How long a purge above the limit waits for an operator's answer.
     """
 
     ttl: timedelta = timedelta(hours=6)
@@ -42,15 +43,16 @@ class GateSettings:
 
 @dataclass(frozen=True)
 class ChunkSettings:
-    """What replication and drops of chunks may do.
+    """Limits of replication and of chunk drops.
 
     Attributes:
-        heartbeat: How long ago replication may have looked last, for a chunk to be proved.
-        max_chunks: So many are dropped in one run, the oldest first.
-        max_drop_share: Of a table's bytes, in one plan.
-        max_foreign_deletes: Of a table's rows, by deletes of others that are mirrored unasked;
-            those within `foreign_deletes_window` count together.
-        all_suffix: Behind a table's name it means all rows, of hot and of cold; empty: never.
+        heartbeat: The maximum age of the last replication, for a chunk to be proved.
+        max_chunks: The maximum number dropped in one run, the oldest first.
+        max_drop_share: The maximum share of a table's bytes in one plan.
+        max_foreign_deletes: The maximum share of a table's rows in others' deletes that are
+            mirrored without an approval; those within `foreign_deletes_window` count together.
+        all_suffix: The suffix of a table's name that means all rows, of hot and of cold; empty:
+            none.
     """
 
     heartbeat: timedelta = timedelta(hours=2)
@@ -62,20 +64,20 @@ class ChunkSettings:
 
 
 USED_IN_PERCENT = 20
-"""How much of the stores' configured requests per second Meltline may use (AR-37)."""
+"""The share of the stores' configured requests per second that Meltline may use (AR-37)."""
 
 MOST_PARALLEL = 1000
 
 
 @dataclass(frozen=True)
 class IoSettings:
-    """What work on the stores may cost, and when it may begin.
+    """Limits of I/O on the stores, and the hours in which it may begin.
 
     Attributes:
-        store_iops: Requests per second that the stores can serve; 0 where nobody says.
-        quiet_from: Minutes after midnight UTC from which on work may begin; None: at any time.
-        quiet_until: Minutes after midnight UTC from which on none begins any more.
-        parallelism: So many small pieces of work wait for a store at a time, in one process.
+        store_iops: Requests per second that the stores can serve; 0 if not configured.
+        quiet_from: Minutes after midnight UTC at which the window opens; None: always open.
+        quiet_until: Minutes after midnight UTC at which the window closes.
+        parallelism: The maximum number of parallel requests to a store in one process.
     """
 
     store_iops: int = 0
@@ -85,7 +87,7 @@ class IoSettings:
 
     @property
     def requests_per_second(self) -> int:
-        """What all processes of a step together may ask of the stores; 0 is no limit."""
+        """The maximum requests per second of all processes of a step together; 0 is no limit."""
         return max(1, self.store_iops * USED_IN_PERCENT // 100) if self.store_iops else 0
 
     def may_begin(self, now: datetime) -> bool:

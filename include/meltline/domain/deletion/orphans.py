@@ -1,9 +1,9 @@
-"""Orphans: files under a table's prefixes that nothing refers to, and when one may depart.
+"""Orphans: classifies unreferenced files under a table's prefixes, and decides when one may go.
 
-A listing alone proves little: a file may belong to a write that is still under way (AR-11, AR-16).
-So a file departs only once it is old, and was seen unchanged in an earlier listing. A copy may keep
-the time of what it was copied from, so age counts from the first sighting where that is later.
-Whatever is unknown or odd about a file keeps it.
+A listing alone proves little: a file may belong to a write in progress (AR-11, AR-16). So a file
+moves to failsafe only once it is old, and was seen unchanged in an earlier listing. A copy may keep
+the time of its original, so age counts from the first observation if that is later. A file with an
+unknown or implausible property is kept.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,20 +17,20 @@ from meltline.domain.iceberg.locations import claim_prefix, is_odd, location_key
 from meltline.domain.units import format_duration
 
 FLOOR = timedelta(hours=24)
-"""No shorter minimum age is taken: writes may last for hours (AR-11)."""
+"""The shortest allowed minimum age: writes may last for hours (AR-11)."""
 
 _TEMPORARY_FOLDER = "_temporary"
 _METADATA = ".metadata.json"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # what stores answer that know no time
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # the time that stores return if they know none
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """A table of files that somebody else has listed: columns `path`, `size`, `modified`.
+    """A listing made by another tool: columns `path`, `size`, `modified`.
 
     Attributes:
-        source: A Parquet file or folder; or an Iceberg table's name.
-        is_table: Which of the two.
+        source: A Parquet file or folder, or an Iceberg table's name.
+        is_table: Whether it is an Iceberg table.
     """
 
     source: str
@@ -39,13 +39,13 @@ class Inventory:
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """When a file that nothing refers to may depart.
+    """When an unreferenced file may be treated as an orphan.
 
     Attributes:
-        minimum_age: How long ago it was modified, by the store's clock, and seen for the first
-            time, when it was listed.
-        listings_apart: How much earlier another listing must have seen it, unchanged.
-        inventory_age: How old an inventory may be that stands in for a listing.
+        minimum_age: The minimum time since it was modified, by the store's clock, and since it was
+            first seen, at the time of the listing.
+        listings_apart: The minimum time since another listing that saw it unchanged.
+        inventory_age: The maximum age of an inventory that replaces a listing.
     """
 
     minimum_age: timedelta = timedelta(days=3)
@@ -65,13 +65,13 @@ class SweepSettings:
 
 @dataclass(frozen=True, slots=True)
 class OrphanCandidate:
-    """A file as a listing showed it, that nothing in the file ledger keeps.
+    """A listed file that nothing in the file ledger keeps.
 
     Attributes:
-        bytes: Its size; None where the listing does not say.
-        modified_at: By the store's clock; None where the listing does not say.
-        left_at: When its newest departure was recorded, for one that was deleted, taken back, or
-            left alone by a purge, before; None for a file that never departed.
+        bytes: Its size; None if the listing has none.
+        modified_at: By the store's clock; None if the listing has none.
+        left_at: When its newest departure was recorded, if an earlier one was deleted, cancelled,
+            or kept by a purge; None for a file that was never tombstoned.
     """
 
     path: str
@@ -82,7 +82,7 @@ class OrphanCandidate:
 
 @dataclass(frozen=True, slots=True)
 class OrphanObservation:
-    """That a listing showed a candidate, and what it was like."""
+    """A candidate as an earlier listing showed it."""
 
     path: str
     bytes: int
@@ -92,7 +92,7 @@ class OrphanObservation:
 
 
 class StrayVerdict(StrEnum):
-    """What becomes of a stray."""
+    """The classification of an orphan candidate."""
 
     ORPHAN = "orphan"
     FIRST_SEEN = "seen for the first time"
@@ -107,13 +107,13 @@ def verdict_on(
     listed_at: datetime,
     settings: SweepSettings,
 ) -> StrayVerdict:
-    """Whether a stray is an orphan, or what it lacks.
+    """Classifies a candidate: an orphan, or the reason why it is not one yet.
 
     Args:
-        stray: As the present listing shows it.
-        sighting: The newest that was recorded; the first one, while the file stays as it is.
-        listed_at: When the present listing began.
-        settings: Ages.
+        stray: The file in the current listing.
+        sighting: The newest recorded observation; the first one, while the file is unchanged.
+        listed_at: When the current listing began.
+        settings: The minimum ages.
     """
     modified = stray.modified_at
     if modified is None or modified <= _EPOCH or is_odd(stray.path) or _may_be_folder(stray):
@@ -122,14 +122,14 @@ def verdict_on(
         return StrayVerdict.FIRST_SEEN
     if sighting.listed_at > listed_at - settings.listings_apart:
         return StrayVerdict.SEEN_RECENTLY
-    # A time to come is young too: the clocks disagree.
+    # A time in the future counts as young: the clocks disagree.
     if max(modified, sighting.listed_at) > listed_at - settings.minimum_age:
         return StrayVerdict.YOUNG
     return StrayVerdict.ORPHAN
 
 
 def _may_be_folder(stray: OrphanCandidate) -> bool:
-    """Of unknown size, or as object stores keep an empty folder."""
+    """Whether its size is unknown, or it looks like an object store's empty folder."""
     is_empty = stray.bytes == 0 and "." not in stray.path.rpartition("/")[2]
     return stray.bytes is None or is_empty
 
@@ -139,7 +139,7 @@ def _is_unchanged(stray: OrphanCandidate, sighting: OrphanObservation) -> bool:
     same_time = stray.modified_at is not None and (
         stray.modified_at.replace(microsecond=0) == sighting.modified_at.replace(microsecond=0)
     )
-    # What departed after it was sighted, and is there now, is another file.
+    # A file that was tombstoned after its observation, and exists now, is a new one.
     later = stray.left_at is None or sighting.listed_at > stray.left_at
     return same_time and later and stray.bytes == sighting.bytes
 
@@ -148,11 +148,11 @@ def _is_unchanged(stray: OrphanCandidate, sighting: OrphanObservation) -> bool:
 
 
 def is_passed_over(name: str) -> bool:
-    """Whether a file's name alone says that no sweep looks at it.
+    """Whether a sweep skips a file because of its name.
 
-    Names that begin with `_` or `.` are hidden, as for Iceberg. An exception is what file systems
-    write just before a rename, `.NAME.tmp`: when it is old, whoever wrote it is gone. Checksum
-    files follow their file, and a hint is read by engines although no metadata names it.
+    Names that begin with `_` or `.` are hidden, as for Iceberg. An exception is `.NAME.tmp`, which
+    file systems write just before a rename: if it is old, its writer is gone. Checksum files follow
+    their file, and engines read a hint although no metadata references it.
     """
     if name[:1] in (".", "_"):
         return not name.endswith(".tmp")
@@ -160,10 +160,10 @@ def is_passed_over(name: str) -> bool:
 
 
 def is_hidden_folder(name: str) -> bool:
-    """Whether a sweep passes over everything in a folder of that name, as Iceberg does.
+    """Whether a sweep skips all files in a folder with this name, as Iceberg does.
 
     Not hidden are partitions of a column whose name begins with `_`, and `_temporary`, where
-    committers of Hadoop's leave the files of jobs that died.
+    Hadoop's committers leave the files of failed jobs.
     """
     if name == _TEMPORARY_FOLDER or (name.startswith("_") and "=" in name):
         return False
@@ -171,38 +171,38 @@ def is_hidden_folder(name: str) -> bool:
 
 
 class SweptPlaces:
-    """Which folders a sweep looks at: tables nest, and the longest matching prefix decides."""
+    """The folders that a sweep lists: tables nest, and the longest matching prefix decides."""
 
     def __init__(self, swept: Iterable[str], owned: Iterable[str] = ()) -> None:
-        """Takes the prefixes to sweep, and all other prefixes that some table owns."""
+        """Takes the prefixes to sweep, and all other prefixes that a table owns."""
         self._swept = frozenset(swept)
         self._others = frozenset(owned) - self._swept
 
     @property
     def swept(self) -> tuple[str, ...]:
-        """All prefixes to sweep, those that lie in others too."""
+        """All prefixes to sweep, including those inside others."""
         return tuple(sorted(self._swept))
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The prefixes to list: those that lie in no other."""
+        """The prefixes to list: those that are inside no other."""
         return tuple(sorted(p for p in self._swept if not _is_within(p, self._swept)))
 
     def prefix_of(self, folder: str) -> str:
-        """The swept prefix that a folder's files belong to; empty where there is none."""
+        """Returns the swept prefix that a folder's files belong to; empty if there is none."""
         at = claim_prefix(folder)
         while at and at not in self._swept and at not in self._others:
             at = parent_prefix(at)
         return at if at in self._swept else ""
 
     def looks_at(self, folder: str) -> bool:
-        """Whether a sweep looks at the files directly in a folder."""
+        """Whether a sweep classifies the files directly in a folder."""
         prefix = self.prefix_of(folder)
         below = claim_prefix(folder)[len(prefix) :].split("/")
         return bool(prefix) and not any(map(is_hidden_folder, below))
 
     def may_lie_below(self, folder: str) -> bool:
-        """Whether a sweep looks at any file at all that may lie in a folder, at any depth."""
+        """Whether a sweep classifies any file below a folder, at any depth."""
         claim = claim_prefix(folder)
         return self.looks_at(folder) or any(prefix.startswith(claim) for prefix in self._swept)
 
@@ -217,7 +217,7 @@ def _is_within(prefix: str, owned: frozenset[str]) -> bool:
 
 
 def parent_prefix(prefix: str) -> str:
-    """The prefix one folder up, with its slash; empty above the authority."""
+    """Returns the prefix one folder up, with its slash; empty above the authority."""
     root, _, below = prefix.partition("://")
     authority, _, path = below.partition("/")
     folder = path.rstrip("/").rpartition("/")[0]
@@ -227,7 +227,7 @@ def parent_prefix(prefix: str) -> str:
 
 
 def kind_of(path: str) -> FileKind:
-    """What a file that nothing names seems to be, by the names that Iceberg's writers give."""
+    """Guesses the kind of an unreferenced file from the names that Iceberg's writers use."""
     name = path.rpartition("/")[2]
     if is_metadata(path):
         return FileKind.METADATA
@@ -239,7 +239,7 @@ def kind_of(path: str) -> FileKind:
 
 
 def is_metadata(path: str) -> bool:
-    """Whether it is called as metadata files are."""
+    """Whether a file is named like a metadata file."""
     name = path.rpartition("/")[2]
     return name.endswith(_METADATA) or f"{_METADATA}." in name
 
@@ -256,9 +256,9 @@ def same_place(path: str, claim: str) -> bool:
 
 
 def same_file_perhaps(path: str, prefix: str, claim: str) -> bool:
-    """Whether a location may be another name for a file under a prefix, by way of a link, say.
+    """Whether a location may be an alias of a file under a prefix, for example through a link.
 
-    That is so when it ends alike, from the name of the prefix's own folder on.
+    That is so if it ends with the same path, from the name of the prefix's own folder on.
     """
     key, claimed, folder = location_key(path), location_key(claim), location_key(prefix).rstrip("/")
     tail = key[len(folder.rpartition("/")[0]) :]

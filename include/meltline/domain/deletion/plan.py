@@ -12,7 +12,7 @@ from meltline.domain.iceberg.names import TableName
 
 FIRST_BATCH = 1
 NOTHING_LEFT = "a later run found nothing of it left to do"
-"""The note of a refused plan that is over."""
+"""The note of a refused plan that is closed."""
 
 
 class PlanKind(StrEnum):
@@ -21,13 +21,13 @@ class PlanKind(StrEnum):
     EXPIRE = "expire"
     PURGE = "purge"
     PRUNE = "prune"
-    """What leaves cold, by a person's word; its plan is kept in cold (`domain.archive.pruning`)."""
+    """Removes snapshots from cold at an operator's request (`domain.archive.pruning`)."""
     DROP_CHUNKS = "drop_chunks"
-    """Chunks that leave hot; their files become history (`domain.chunks`)."""
+    """Removes chunks from hot; their files become historical (`domain.chunks`)."""
 
 
 class PlanState(StrEnum):
-    """Where a plan stands. Only the moves of `TRANSITIONS` exist."""
+    """The state of a plan. Only the transitions in `TRANSITIONS` exist."""
 
     PLANNED = "planned"
     PASSED = "passed"
@@ -40,7 +40,7 @@ class PlanState(StrEnum):
 
 TRANSITIONS: Mapping[PlanState, frozenset[PlanState]] = {
     PlanState.PLANNED: frozenset({PlanState.PASSED, PlanState.REFUSED, PlanState.STALE}),
-    # A gate may be run again while nothing has been done: its newest result counts.
+    # A gate may run again while nothing has been done: its newest result counts.
     PlanState.PASSED: frozenset(
         {PlanState.PASSED, PlanState.REFUSED, PlanState.STALE, PlanState.APPLYING}
     ),
@@ -54,12 +54,12 @@ TRANSITIONS: Mapping[PlanState, frozenset[PlanState]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan's header. Its items are kept apart, under the same id.
+    """A plan's header. Its items are stored separately, under the same id.
 
     Attributes:
-        id: Names the plan; made from the run and the digest, so that a retry finds its own.
+        id: The plan's id, derived from run and digest, so that a retry finds its own plan.
         run_id: The run that planned it.
-        kind: What it does.
+        kind: The operation.
         table: The table's name when it was planned.
         table_uuid: The table.
         digest: `sha256:` over every snapshot, ref and file of the plan.
@@ -68,17 +68,18 @@ class Plan:
         base_location: The metadata file that it was planned on.
         snapshots: Ids to expire, sorted.
         refs: Refs past their age, sorted.
-        gone_snapshots: Snapshots that another tool has expired and whose files depart now.
+        gone_snapshots: Snapshots that another tool has expired; their files become unreferenced
+            now.
         heads: Each branch's head when it was planned.
-        window_start: Snapshots superseded before it may go; None when nothing may.
-        files: How many files depart or are purged; `bytes` is their size.
-        state: Where it stands.
+        window_start: Snapshots superseded before it may expire; None if none may.
+        files: How many files become unreferenced or are purged; `bytes` is their size.
+        state: Its state.
         committed_base: The metadata file that the expiration commit replaced, once applied.
         note: Why it is stale, refused or already done.
         batch: Which of the run's batches it belongs to, from 1 on (`domain.deletion.batches`).
-        repeats: How many later runs have planned the very same, after it was refused. The header
-            is the last one's.
-        chunks: Names of the chunks that leave hot, sorted; their files leave `heads`' main.
+        repeats: How many later runs have planned the very same, after it was refused. The header is
+            the last one's.
+        chunks: Names of the chunks to drop from hot, sorted; their files leave the head of main.
     """
 
     id: str
@@ -105,14 +106,14 @@ class Plan:
     chunks: tuple[str, ...] = ()
 
     def digest_of(self, files: Iterable[PlannedFile]) -> str:
-        """The digest of this plan, if these were its items."""
+        """Returns the digest of this plan, if these were its items."""
         return plan_digest(
             self.table_uuid, self.snapshots, self.refs, files, self.chunks, self.base_head
         )
 
     @property
     def base_head(self) -> int | None:
-        """Main's head on which chunks were planned; None of a plan without chunks."""
+        """Main's head that chunks were planned on; None for a plan without chunks."""
         return self.heads.get("main") if self.chunks else None
 
     @property
@@ -121,17 +122,17 @@ class Plan:
         return not (self.snapshots or self.refs or self.files)
 
     def is_refused_as(self, refused: "Plan") -> bool:
-        """Whether it was refused with the content that another run planned since."""
+        """Whether it was refused with the same content that another run has planned since."""
         return self.state is PlanState.REFUSED and self.digest == refused.digest
 
     def again(self, later: "Plan") -> "Plan":
-        """The same plan as a later run has made it, to be judged anew."""
+        """Returns this plan with the content of a later run, to be evaluated again."""
         return replace(later, id=self.id, state=PlanState.PLANNED, repeats=self.repeats + 1)
 
 
 @dataclass(frozen=True)
 class PlanTotals:
-    """Plans of one kind that stand at one place, added up: a run may have ten thousand."""
+    """Totals of the plans with one kind and state: a run may have ten thousand plans."""
 
     kind: PlanKind
     state: PlanState
@@ -142,7 +143,7 @@ class PlanTotals:
 
     @classmethod
     def of(cls, plans: Iterable[Plan]) -> "list[PlanTotals]":
-        """The plans by kind and state, in the order of these."""
+        """Sums the plans by kind and state, sorted."""
         together = grouped(plans, lambda plan: (plan.kind, plan.state))
         return [
             cls(
@@ -182,6 +183,6 @@ def plan_digest(
 
 
 def plan_id(run_id: str, kind: PlanKind, table: TableName, digest: str) -> str:
-    """A plan's id: the same run, table and content give the same id, so a retry makes no twin."""
+    """Returns a plan's id: the same run, table and content give the same id on a retry."""
     seed = f"{run_id}\n{kind}\n{table}\n{digest}".encode()
     return f"{kind[0]}{hashlib.sha256(seed).hexdigest()[:15]}"

@@ -1,4 +1,4 @@
-"""Whether a plan may still be carried out on a table that has moved since it was planned."""
+"""Checks whether a plan still applies to a table that has changed since it was planned."""
 
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.table_metadata import TableMetadata
@@ -10,12 +10,12 @@ def still_valid(plan: Plan, request: KeepRequest) -> str:
 
     Args:
         plan: The plan.
-        request: The keep set's question asked anew: the newest metadata, today's policies,
-            leases, holds and sightings, and the plan's own `as_of`.
+        request: The inputs of the retained snapshots, read again: the newest metadata, today's
+            policies, leases, holds and observations, and the plan's own `as_of`.
 
     Returns:
-        Why not; empty when each planned snapshot and ref is still there and has no reason to
-        stay, and every head is, or descends from, the head it was when the plan was made.
+        Why it no longer applies. Empty if each planned snapshot and ref still exists without a
+            reason to be kept, and every head is, or descends from, the head at planning.
     """
     state, keeps = request.state, keep_set(request)
     for snapshot_id in plan.snapshots:

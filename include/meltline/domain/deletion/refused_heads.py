@@ -1,4 +1,4 @@
-"""Heads that Iceberg's Java library refuses to load, although others write and read them."""
+"""Detects table metadata that Iceberg's Java library refuses to load, though others write it."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -6,20 +6,20 @@ from itertools import pairwise
 from meltline.domain.iceberg.table_metadata import TableMetadata
 
 TOLERANCE = timedelta(minutes=1)
-"""How far the clocks of two writers may differ, to Iceberg's Java library."""
+"""The clock difference between two writers that Iceberg's Java library tolerates."""
 
 BEGIN_ANEW = (
     "set write.metadata.previous-versions-max=1 on it with PyIceberg, which begins its metadata "
     "log anew, and unset it after; where its snapshot log is meant, register an earlier file"
 )
-"""The way out. To commit once more is none: the log then has the wrong time in its middle."""
+"""The repair. Another commit does not repair it: the log then has the wrong time in its middle."""
 
 
 def load_refusal(state: TableMetadata) -> str:
-    """Says why Iceberg's Java library refuses to load a table; empty where it does not.
+    """Returns why Iceberg's Java library refuses to load a table; empty if it does not.
 
-    A transaction of PyIceberg that began more than a minute before another writer's commit leaves
-    such a head. Source: `TableMetadata` in Iceberg's `core`, the checks of both logs.
+    A PyIceberg transaction that began more than a minute before another writer's commit leaves such
+    metadata. Source: `TableMetadata` in Iceberg's `core`, the checks of both logs.
     """
     logs = {
         "snapshot": [entry.at for entry in state.snapshot_log],

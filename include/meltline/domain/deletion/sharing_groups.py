@@ -1,10 +1,10 @@
-"""Groups: tables that share, or ever shared, files. What stops one stops its group."""
+"""Sharing groups: tables that share, or ever shared, files. A failure of one blocks its group."""
 
 from collections.abc import Iterable, Mapping
 
 
 class Groups:
-    """Which tables belong together, by UUID; each group is one set, whoever asks for it."""
+    """Maps tables to their groups, by UUID; all members of a group get the same set."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         joined: dict[str, set[str]] = {}
@@ -19,15 +19,15 @@ class Groups:
         self._keys = {group: min(group) for group in groups.values()}
 
     def members(self, uuid: str) -> frozenset[str]:
-        """Everybody in the table's group, itself included."""
+        """Returns all tables of the table's group, itself included."""
         return self._members.get(uuid) or frozenset({uuid})
 
     def key(self, uuid: str) -> str:
-        """The group's name, for its lock: its smallest UUID."""
+        """Returns the group's name, for its lock: its smallest UUID."""
         return self._keys[self._members[uuid]] if uuid in self._members else uuid
 
     def together(self, uuids: Iterable[str]) -> frozenset[str]:
-        """Everybody in the groups of some tables."""
+        """Returns all tables in the groups of some tables."""
         return frozenset[str]().union(*{self.members(uuid) for uuid in uuids})
 
     def blocked(self, reasons: Mapping[str, str]) -> dict[str, str]:

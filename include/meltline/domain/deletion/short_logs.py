@@ -1,7 +1,7 @@
-"""Tables whose old metadata files an engine or a server deletes soon.
+"""Detects tables whose old metadata files an engine or a server deletes soon.
 
-Where a server writes the metadata, the file that a commit replaced says which refs it lost
-(decision 048). A run that dies after its commit has the next one look for it.
+If a server writes the metadata, the file that a commit replaced shows which refs it lost (decision
+048). If a run dies after its commit, the next run reads that file.
 """
 
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from meltline.domain.iceberg.metadata_editor import PREVIOUS_VERSIONS
 from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA
 
 ENOUGH_VERSIONS = 100
-"""What Iceberg keeps by itself."""
+"""The number of metadata files that Iceberg keeps by default."""
 
 KEEP_VERSIONS = (
     f"set {ENGINE_DELETES_METADATA}=false, or {PREVIOUS_VERSIONS} to {ENOUGH_VERSIONS} at least"
 )
-"""The way out."""
+"""The settings that keep them longer."""
 
 
 def deletes_soon(properties: Mapping[str, str]) -> str:
-    """Why the file before a commit may be gone before it is read; empty where it stays."""
+    """Returns why the file before a commit may be deleted before it is read; empty if kept."""
     if properties.get(ENGINE_DELETES_METADATA, "").strip().lower() != "true":
         return ""
     kept = properties.get(PREVIOUS_VERSIONS, "").strip() or str(ENOUGH_VERSIONS)

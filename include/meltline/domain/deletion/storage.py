@@ -1,4 +1,4 @@
-"""Storage by stage: what people see, per table and day."""
+"""Storage by stage, per table and day, as the pages and reports show it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from meltline.domain.iceberg.names import TableName
 
 
 class Stage(StrEnum):
-    """The stage of a file. Moves right only, except by a logged restore (ML-1, ML-8)."""
+    """The stage of a file. It only moves forward, except by a logged restore (ML-1, ML-8)."""
 
     ACTIVE = "active"
     HISTORICAL = "historical"
@@ -19,19 +19,19 @@ class Stage(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for active to 4 for deleted."""
+        """The order of the stages: 0 for active to 4 for deleted."""
         return list(Stage).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """That a table refers to some files.
+    """A table's reference to some files.
 
     Attributes:
-        stage: What that makes of them, if the table owns them.
-        until: None where the table's metadata refers to them. Else it did once, and keeps only
-            those that had departed before this instant, or not at all.
-        is_now: Whether it does so today, as far as anybody knows.
+        stage: The stage that it gives these files, if the table owns them.
+        until: None if the table's metadata references them. Otherwise the reference is past, and
+            keeps only files that became unreferenced before this instant, or never.
+        is_now: Whether the reference is current, as far as is known.
     """
 
     table_uuid: str
@@ -40,13 +40,13 @@ class FileReference:
     is_now: bool = False
 
     def keeps(self, departed: datetime | None) -> bool:
-        """Whether a file that departed then, or never did, is referred to."""
+        """Whether it keeps a file that became unreferenced at that time, or never."""
         return self.until is None or departed is None or departed < self.until
 
     def stage_of(self, owners: Sequence[str]) -> tuple[Stage, str]:
-        """The stage and the owner of a file with these owners, by this use alone.
+        """Returns the stage and the owner of a file with these owners, by this reference alone.
 
-        What another table owns is retained for this one, and so is what nobody owns.
+        A file that another table owns, or none, is retained for this one.
         """
         if self.table_uuid in owners:
             return self.stage, self.table_uuid
@@ -55,10 +55,10 @@ class FileReference:
 
 @dataclass(frozen=True)
 class StorageRow:
-    """One table's bytes by stage. Bytes stand with the owner, never with a clone (ML-4, ML-18).
+    """One table's bytes by stage. Bytes belong to the owner, never to a clone (ML-4, ML-18).
 
-    `in_flight_bytes` are files under the table's prefixes that no commit has ever named; None
-    when no listing was made. `cold_bytes` and `deep_bytes` lie in other stores, in no stage.
+    `in_flight_bytes` are files under the table's prefixes that no commit has ever referenced; None
+    without a listing. `cold_bytes` and `deep_bytes` are in other stores, in no stage.
     """
 
     table: TableName

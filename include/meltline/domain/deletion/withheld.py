@@ -1,4 +1,4 @@
-"""Withheld: what nothing refers to and is kept all the same, with the way out."""
+"""Withheld files: unreferenced by their own path, but kept; with the reason and the remedy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,11 +11,11 @@ MOVE_AWAY = (
     "the catalog's own garbage collection deletes there; move other catalogs' tables to a place "
     "that is not its own, and what they need no more goes there"
 )
-"""The way out where a catalog shows only a part of what needs the files of a place."""
+"""The remedy if a catalog shows only a part of a location's references."""
 
 
 class Why(StrEnum):
-    """Why a file is kept that nothing refers to by its own name."""
+    """Why a file is kept although its own path is unreferenced."""
 
     OUTSIDE = "outside every root"
     MAYBE_THE_SAME = "maybe the same"
@@ -33,11 +33,11 @@ class Withheld:
     """Files of one table that a step kept for one reason.
 
     Attributes:
-        step: Which plans would have named them: `expire`, `purge` or `sweep`; `delete` of what a
-            purge named and left alone.
-        table: Whose they are.
-        place: Where they lie: a folder, or a store.
-        claimant: By what name something refers to them, or may; empty where that is not why.
+        step: The kind of plan they were left out of: `expire`, `purge` or `sweep`; `delete` for
+            files that a purge planned and then kept.
+        table: The table that owns them.
+        place: The folder or store they are in.
+        claimant: The name by which they are, or may be, referenced; empty for other reasons.
         files: How many; `bytes` is their size.
     """
 
@@ -51,7 +51,7 @@ class Withheld:
 
     @property
     def line(self) -> str:
-        """The line of the configuration that settles it; empty where none does."""
+        """The line of the configuration that resolves it; empty if none does."""
         if self.why in (Why.OUTSIDE, Why.OUTSIDE_TABLES):
             return f"storage-roots: [{self.place}]"
         if self.why is not Why.MAYBE_THE_SAME or is_local(self.place) or is_local(self.claimant):
@@ -61,7 +61,7 @@ class Withheld:
 
     @property
     def notice(self) -> str:
-        """What is kept and why, in a sentence."""
+        """A sentence that says which files are kept, and why."""
         subject = f"{self.table}: {self.files} files, {format_size(self.bytes)}, are kept"
         if self.why is Why.OUTSIDE:
             return f"{subject}: {self.place} lies outside every root"
@@ -83,7 +83,7 @@ class Withheld:
 
     @property
     def fix(self) -> str:
-        """What a person can do about it."""
+        """The remedy, for an operator."""
         if self.why is Why.OUTSIDE:
             return f"add to the configuration: {self.line}"
         if self.why is Why.OUTSIDE_TABLES:
@@ -117,7 +117,7 @@ class Withheld:
 
 
 def order(withheld: Withheld) -> tuple[str, str, str, str]:
-    """By what such rows are sorted: no two of a step are alike in it."""
+    """The sort key of withheld rows; it is unique within a step."""
     return withheld.why, withheld.table, withheld.place, withheld.claimant
 
 

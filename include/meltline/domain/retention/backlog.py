@@ -63,7 +63,7 @@ def longest_prefixes(
     """Returns the lengths of the longest prefixes that fit; bisects all sequences together.
 
     Args:
-        lengths: The lengths of the sequences, none of which fits as a whole.
+        lengths: The lengths of the sequences; each is too long as a whole.
         fits: Returns whether each prefix fits, given one length for each sequence.
     """
     short, long = [0] * len(lengths), list(lengths)

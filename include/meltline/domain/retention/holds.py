@@ -52,7 +52,7 @@ class Hold:
 
     @property
     def subject(self) -> str:
-        """What it keeps: the object, or `table@snapshot`."""
+        """The object that it keeps, or `table@snapshot`."""
         return self.object if self.snapshot_id is None else f"{self.object}@{self.snapshot_id}"
 
     @property

@@ -98,7 +98,7 @@ class Retention:
         min_days: The minimum of every window of the account.
         min_source: The object whose minimum applies.
         writer_keep: How long a silent streaming writer's mark still counts.
-        writer_source: The object whose setting of that applies.
+        writer_source: The object whose `writer-keep` applies.
         expires: Whether snapshots and refs expire at all.
         least_snapshots: The minimum number kept of each branch, however old; the table may set
             more.

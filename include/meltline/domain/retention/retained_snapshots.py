@@ -48,7 +48,7 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True)
 class SnapshotObservation:
-    """What earlier runs recorded of one snapshot.
+    """The record of one snapshot from earlier runs.
 
     Attributes:
         unreferenced_since: The observation that first saw it in no ref's ancestry; None while it is

@@ -1,8 +1,8 @@
-"""What a catalog's own policy store says of a table, and what that comes to beside our properties.
+"""Combines the policies of a catalog's own policy store with Meltline's properties.
 
-A property of ours that is in order, on the table or around it, goes before the store's policy, and
-that before the account. What the store says can lengthen a window or be one; what it says oddly, or
-what could not be read of it, keeps everything (decision 050).
+A valid property of ours, on the table or around it, takes precedence over the store's policy, and
+that over the account. The store's policy can lengthen a window or be one. If it is invalid, or
+could not be read, everything is kept (decision 050).
 """
 
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ class StatedPolicy:
     """One policy of a store that applies to a table.
 
     Attributes:
-        source: Which, in words that a person finds it by.
-        enabled: Whether what it is about is to be done at all.
-        days: An age in days: of snapshots that may expire, or of orphans that may go; None is
-            that it says nothing of one.
-        least_snapshots: So many of each branch stay, however old.
-        problem: Why it cannot be obeyed as it stands; then it keeps. Empty where it can.
+        source: A name by which people find the policy.
+        enabled: Whether the operation of this policy is enabled at all.
+        days: An age in days, of snapshots that may expire or of orphans that may be removed; None
+            if it sets none.
+        least_snapshots: The minimum number kept of each branch, however old.
+        problem: Why it cannot be applied; then everything is kept. Empty if it can.
     """
 
     source: str
@@ -43,32 +43,32 @@ class StatedPolicy:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether nothing may go by it."""
+        """Whether it keeps everything."""
         return bool(self.problem) or not self.enabled
 
 
 @dataclass(frozen=True)
 class TablePolicies:
-    """What a store says of a table; None is that it says nothing."""
+    """The policies of a store for a table; None if it has none."""
 
     expiry: StatedPolicy | None = None
     removal: StatedPolicy | None = None
 
 
 Stated = TablePolicies | MeltlineError
-"""What a store says of a table, or why that could not be read."""
+"""The policies of a store for a table, or the error that prevented reading them."""
 
 
 def with_stated(
     account: AccountPolicy, levels: Levels, retention: Retention, stated: Stated | None
 ) -> Retention:
-    """A table's policy with what a store says of its snapshots.
+    """Returns a table's policy combined with the store's policy for its snapshots.
 
     Args:
         account: The account level.
-        levels: The properties on and around the table, nearest first.
-        retention: What these come to alone.
-        stated: What the store says; None where there is no store.
+        levels: The properties on and around the table, most specific first.
+        retention: The policy resolved from these alone.
+        stated: The store's policies; None without a store.
     """
     if isinstance(stated, MeltlineError):
         unread = f"{stated.object}: {stated.message} ({stated.found}); nothing expires until then"
@@ -93,13 +93,13 @@ def _keeping_all(retention: Retention, source: str, why: str) -> Retention:
 def _by_age(
     account: AccountPolicy, retention: Retention, expiry: StatedPolicy, own: list[str]
 ) -> Retention:
-    """The policy's days, lifted by the account's least, and by what is out of order beside them."""
+    """Applies the policy's days, raised to the account's minimum or another setting's."""
     days = expiry.days
     if days is None:
         return retention
     window = None if days > LONGEST_DAYS else timedelta(days=days)
     least, _ = allowed_days(account.profile, transient=retention.transient)
-    if days < least or own:  # one of the two words is out of order: the longer one holds
+    if days < least or own:  # one of the two settings is invalid: the longer one applies
         longer = None if None in (window, retention.window) else max(window, retention.window)  # type: ignore[type-var]
         said = (
             f"{expiry.source}: {days} days beside a value out of order; the longer of both applied"
@@ -114,7 +114,7 @@ def _by_age(
 
 
 def removal_refusal(stated: Stated | None) -> str:
-    """Why no file of a table may be taken for an orphan; empty where it may."""
+    """Returns why no file of a table may be treated as an orphan; empty if files may."""
     if isinstance(stated, MeltlineError):
         return f"{stated.message} ({stated.found})"
     removal = stated.removal if stated else None
@@ -124,7 +124,7 @@ def removal_refusal(stated: Stated | None) -> str:
 
 
 def removal_age(stated: Stated | None) -> timedelta:
-    """How old an orphan of a table must be by the store's word; zero where it says nothing."""
+    """Returns the store's minimum age of a table's orphans; zero if it sets none."""
     removal = stated.removal if isinstance(stated, TablePolicies) else None
     days = removal.days if removal is not None and removal.days is not None else 0
     return timedelta(days=min(days, LONGEST_DAYS))
