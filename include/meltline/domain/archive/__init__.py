@@ -1,1 +1,1 @@
-"""The cold tier: copies, their proofs, their metadata and what leaves it."""
+"""The cold tier: copies, their proofs, cold tables' metadata, and pruning."""

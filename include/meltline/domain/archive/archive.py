@@ -1,4 +1,7 @@
-"""The facts of the cold tier: what is handed over, and what is known of it afterwards."""
+"""Records of archived snapshots, and their form as properties of a cold table.
+
+The handoff writes them. Cold alone then has all that the control ledger knows of its copies.
+"""
 
 import json
 from dataclasses import dataclass
@@ -11,12 +14,12 @@ from meltline.domain.units import from_millis, to_millis
 
 @dataclass(frozen=True)
 class Validity:
-    """When a snapshot was what readers of main saw: `[start, end)`, both UTC.
+    """The interval in which a snapshot was main's head for readers: `[start, end)`, both UTC.
 
-    Empty (`start` is `end`) where nobody can prove that it ever was: one of a side branch, say.
+    It is empty (`start` is `end`) if it is not proved that it ever was, as on a side branch.
 
     Attributes:
-        end: None where it was never replaced while anybody looked.
+        end: None if no observation saw it replaced.
     """
 
     start: datetime
@@ -25,21 +28,21 @@ class Validity:
 
 @dataclass(frozen=True)
 class ArchivedSnapshot:
-    """A snapshot whose copy in cold is whole, verified and registered (AR-33, AR-35, AR-36).
+    """A snapshot whose copy in cold is complete, verified and registered (AR-33, AR-35, AR-36).
 
     Attributes:
-        table_uuid: Of the hot table; a cold table has a UUID of its own.
-        table: The hot table's name when it was handed over.
-        files: Files that the copy refers to, its manifest list and manifests among them.
-        bytes: Their bytes; what several snapshots share counts with each.
+        table_uuid: The hot table's UUID; a cold table has a UUID of its own.
+        table: The hot table's name at the handoff.
+        files: Files that the copy references, including its manifest list and manifests.
+        bytes: Their bytes; files shared by several snapshots count with each.
         rows: Live rows, as the manifests count them.
-        files_copied: Those of the files that cold did not have before.
+        files_copied: Those of the files that were not in cold before.
         bytes_copied: Their bytes.
-        cold_location: The cold metadata file with which it was registered.
-        verified_at: When copy and original were last found to agree.
-        keep_until: Nothing removes it before (UTC).
-        deep_at: When the permanent store was last found to have all of it; None where it has not.
-        deep_bytes: Bytes that went there for it, and were not there before.
+        cold_location: The cold metadata file that registered it.
+        verified_at: When copy and original were last found to be equal.
+        keep_until: The earliest time at which it may be removed (UTC).
+        deep_at: When the permanent store was last found to have all of it; None if it has not.
+        deep_bytes: Bytes that were copied there for it, and were not there before.
     """
 
     table_uuid: str
@@ -60,10 +63,10 @@ class ArchivedSnapshot:
 
 
 COLD_OF = "meltline.cold-of"
-"""Property of a cold table: the UUID of the hot table whose history it holds."""
+"""Property of a cold table: the UUID of the hot table whose history it contains."""
 
 ARCHIVED = "meltline.archived."
-"""With a snapshot's id behind it, a property of a cold table: what is known of the copy."""
+"""Followed by a snapshot's id, the property of a cold table that records the copy."""
 
 
 def archived_property(
@@ -77,13 +80,13 @@ def archived_property(
     files_copied: int = 0,
     bytes_copied: int = 0,
 ) -> tuple[str, str]:
-    """What a cold table says of one of its snapshots, as a property's key and value.
+    """Returns the property of a cold table that records one of its snapshots: key and value.
 
-    Cold alone can then tell all that the control ledger knows of it.
+    Cold alone then has all that the control ledger knows of it.
 
     Args:
         snapshot_id: As in hot.
-        validity: When it was what readers saw.
+        validity: The interval in which it was main's head.
         files: As in `ArchivedSnapshot`.
         bytes: Likewise.
         rows: Likewise.
@@ -107,7 +110,7 @@ def archived_property(
 def read_archived(
     state: TableMetadata, table: TableName, keep_for: timedelta = timedelta(0)
 ) -> list[ArchivedSnapshot]:
-    """What a cold table says of its snapshots; of those that it has, and that it says whole.
+    """Reads a cold table's records of its snapshots; only of existing snapshots with a full record.
 
     Args:
         state: The cold table.
@@ -138,5 +141,5 @@ def read_archived(
                 )
             )
         except (KeyError, TypeError, ValueError, OverflowError):
-            continue  # it is handed over once more, and said anew
+            continue  # the next handoff copies it again, and rewrites the record
     return sorted(archived, key=lambda copy: (copy.committed_at, copy.snapshot_id))

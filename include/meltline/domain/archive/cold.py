@@ -1,9 +1,9 @@
-"""What goes to the cold tier: the policy, and which expired snapshots it chooses (AR-28 to AR-36).
+"""Resolves the cold policy, and chooses the expired snapshots to archive (AR-28 to AR-36).
 
-A snapshot is chosen by its own time alone: by the interval in which it was what readers saw. What
-else is there, on which day it is asked, and what earlier nights have handed over and expired does
-not come into it. So a snapshot that was not chosen leaves no gap: a later one, or one that stays
-for other reasons, was current at the end of its day.
+A snapshot is chosen by its own time alone: the interval in which it was main's head for readers.
+Other snapshots, the day of the run, and earlier handoffs and expirations do not matter. So a
+snapshot that was not chosen leaves no gap: at the end of its day, a later one, or one that stays
+for other reasons, was current.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ from meltline.domain.retention.retained_snapshots import KeepSet
 
 @dataclass(frozen=True)
 class ColdPolicy:
-    """What a table's policy about cold comes to.
+    """A table's resolved policy for cold.
 
     Attributes:
         cadence: Which expired snapshots are kept.
-        keep_for: How long at least, from when they were verified.
-        deep: Whether they also go to the permanent store.
-        source: The object that says which: a table, a namespace, `account` or `profile`.
-        warnings: Values that are none, and what was applied instead: what keeps the most.
+        keep_for: The minimum time that copies are kept, from when they were verified.
+        deep: Whether they are also copied to the permanent store.
+        source: The object whose setting applies: a table, a namespace, `account` or `profile`.
+        warnings: Invalid values, and what was applied instead: the value that keeps the most.
     """
 
     cadence: Cadence
@@ -48,16 +48,16 @@ class ColdPolicy:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything goes to cold."""
+        """Whether any snapshot is archived."""
         return self.cadence is not Cadence.NONE
 
 
 def cold_policy(account: AccountPolicy, levels: Levels) -> ColdPolicy:
-    """Resolves the policy of a table; the nearest word counts, as with retention.
+    """Resolves the policy of a table; the most specific setting applies, as with retention.
 
     Args:
         account: The account level, as `meltline.yaml` has it.
-        levels: The table's properties and those around it, nearest first.
+        levels: The table's properties and those around it, most specific first.
     """
     warnings: list[str] = []
     cadence, source = _cadence(account, levels, warnings)
@@ -116,13 +116,13 @@ def _deep(account: AccountPolicy, levels: Levels, warnings: list[str]) -> bool:
 
 @dataclass(frozen=True)
 class Readable:
-    """When a snapshot was what readers of its branch saw.
+    """The interval in which a snapshot was the head of its branch for readers.
 
     Attributes:
-        claimed: When main surely was that snapshot: it answers questions about that time. Empty,
-            from its commit to its commit, where the log does not name it.
-        at_most: The longest that it can have been, its own successors aside: what the choice goes
-            by. Where a log was cut, nobody knows the exact one any more.
+        claimed: When main certainly was at that snapshot: it answers queries for that time. Empty,
+            from its commit to its commit, if the log does not contain it.
+        at_most: The longest possible interval, regardless of its own successors: the choice uses
+            it. If a log was cut, the exact one is no longer known.
     """
 
     claimed: Validity
@@ -130,21 +130,21 @@ class Readable:
 
 
 def readable(cadence: Cadence, state: TableMetadata, snapshot_id: int, ended: datetime) -> Readable:
-    """The times of one expired snapshot, by the log and by when, at the latest, it `ended`."""
+    """Returns the interval of an expired snapshot, by the log and the latest time it ended."""
     log, committed = state.snapshot_log, state.snapshots[snapshot_id].committed_at
     spans = [span for span in _spans(log, ended) if span.start_id == snapshot_id]
     if not spans:
         return Readable(Validity(committed, committed), (committed, max(committed, ended)))
     # Before the log's first entry there may have been others, which an expiration has cut off.
     earliest = min(committed, spans[0].start) if committed < log[0].at else spans[0].start
-    # Between two of its spans others were current; where those are archived too, they answer.
+    # Between two of its intervals others were current; if those are archived too, they answer.
     first = spans[0] if cadence is Cadence.ALL else spans[-1]
     return Readable(Validity(first.start, spans[-1].end), (earliest, max(earliest, ended)))
 
 
 @dataclass(frozen=True)
 class _Lifetime:
-    """An entry of a log, and when the next one came."""
+    """An entry of a log, and when the next one was added."""
 
     start_id: int
     start: datetime
@@ -162,16 +162,16 @@ def _spans(log: Sequence[SnapshotLogEntry], ended: datetime) -> list[_Lifetime]:
 def chosen(
     cadence: Cadence, state: TableMetadata, keeps: KeepSet, dropped_at: datetime | None = None
 ) -> Mapping[int, Validity]:
-    """The expired snapshots that are kept in cold, and when each was readable.
+    """Chooses the expired snapshots to keep in cold, with the interval in which each was readable.
 
-    `daily`, `weekly` and `monthly` choose what was current when a UTC day, an ISO week or a month
-    ended; also what nothing succeeded: the head of a branch that goes.
+    `daily`, `weekly` and `monthly` choose the snapshot that was current at the end of a UTC day, an
+    ISO week or a month. They also choose the head of a branch that expires, which has no successor.
 
     Args:
-        cadence: Of the table's policy.
+        cadence: The policy's cadence.
         state: The table.
-        keeps: Its keep set, without anything pending.
-        dropped_at: Since when nobody has read it, where it was dropped.
+        keeps: Its retained snapshots, without any pending handoff.
+        dropped_at: When it was dropped, and so no longer read; None if it was not.
 
     Returns:
         By snapshot id, in the order of their commits.
@@ -188,7 +188,7 @@ def chosen(
             ended = min(ended, dropped_at)
         times = readable(cadence, state, snapshot_id, ended)
         start, end = times.at_most
-        # A branch whose time is up counts no more in the keep set; its commits are there still.
+        # The retained snapshots ignore a branch past its age; its commits still exist.
         end = max(end, children.get(snapshot_id, end))
         if cadence is Cadence.ALL or snapshot_id in last or ends_a_period(cadence, start, end):
             validities[snapshot_id] = times.claimed
@@ -196,7 +196,7 @@ def chosen(
 
 
 def _newest_children(state: TableMetadata) -> Mapping[int, datetime]:
-    """When the newest of each snapshot's children was committed, on whatever branch."""
+    """Returns when the newest of each snapshot's children was committed, on any branch."""
     newest: dict[int, datetime] = {}
     for child in state.snapshots.values():
         if child.parent_id is not None:
@@ -206,7 +206,7 @@ def _newest_children(state: TableMetadata) -> Mapping[int, datetime]:
 
 
 def ends_a_period(cadence: Cadence, start: datetime, end: datetime) -> bool:
-    """Whether what was current from `start` until `end` was the last in some day, week or month."""
+    """Whether a head from `start` until `end` was the last one in some day, week or month."""
     return _period(cadence, start) != _period(cadence, end)
 
 

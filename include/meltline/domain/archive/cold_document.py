@@ -1,7 +1,7 @@
-"""A cold table's metadata: snapshots of hot, added in any order, each as it was (AR-33, AR-34).
+"""Builds a cold table's metadata: hot's snapshots, added in any order, unchanged (AR-33, AR-34).
 
-Iceberg's own commits cannot do it: they refuse a snapshot that is older than the newest one. So
-the document is written whole. Nothing that it holds ever goes or falls: snapshots, schemas, specs,
+Iceberg's own commits cannot do this: they refuse a snapshot that is older than the newest one. So
+the whole document is written. It never loses or lowers what it contains: snapshots, schemas, specs,
 tags, sequence numbers, row ids.
 """
 
@@ -30,14 +30,14 @@ _NOT_COPIED = ("meltline.", "history.expire.")
 
 @dataclass(frozen=True)
 class Registration:
-    """A snapshot whose copy is whole, as it is to stand in cold.
+    """A snapshot with a complete copy, ready to be registered in cold.
 
     Attributes:
-        raw: As hot's metadata has it.
-        manifest_list: The copy of its list; empty where format 1 names manifests one by one.
-        manifests: Then their copies.
+        raw: Its JSON in hot's metadata.
+        manifest_list: The copy of its list; empty for format 1 with inline manifests.
+        manifests: The copies of inline manifests.
         statistics: The copies of its statistics files, by the originals' paths.
-        validity: When readers of main saw it.
+        validity: The interval in which it was main's head.
         files: As in `ArchivedSnapshot`; `bytes` and `rows` likewise.
     """
 
@@ -58,10 +58,10 @@ class Registration:
         return int(self.raw["snapshot-id"])
 
     def as_json(self) -> Document:
-        """As cold's metadata has it: paths aside, as hot's.
+        """Returns its JSON for cold's metadata: the same as hot's, except for paths.
 
-        Its parent stays named, there or not: that is how every table looks whose history has been
-        expired, readers end there, and the line closes when the parent comes later.
+        Its parent id stays, even if the parent is missing. Every table with expired history looks
+        like that, readers end there, and the history is joined if the parent is added later.
         """
         raw = deepcopy(dict(self.raw))
         if self.manifest_list:
@@ -73,7 +73,7 @@ class Registration:
 
 @dataclass(frozen=True)
 class Addition:
-    """What one commit adds to a cold table.
+    """The content that one commit adds to a cold table.
 
     Attributes:
         hot: The hot table's metadata, in full.
@@ -91,12 +91,12 @@ class Addition:
 def first_document(
     addition: Addition, uuid: str, location: str, at: datetime, now: datetime
 ) -> Document:
-    """The metadata of a new cold table.
+    """Builds the metadata of a new cold table.
 
     Args:
-        addition: What it begins with.
+        addition: Its first content.
         uuid: Its own UUID.
-        location: Where it lies.
+        location: Its location.
         at: When the copies were verified.
         now: By the clock that the catalog dates commits with.
     """
@@ -111,11 +111,11 @@ def first_document(
 
 
 def with_snapshots(cold: Mapping[str, Any], addition: Addition, at: datetime) -> Document:
-    """The metadata of a cold table with more snapshots in it, and all that it had.
+    """Builds the metadata of a cold table with additional snapshots, and all existing content.
 
     Args:
-        cold: What it was.
-        addition: What comes to it; what it has already, it has once.
+        cold: Its metadata before.
+        addition: The new content; duplicates are added once.
         at: When the copies were verified.
     """
     hot, new = addition.hot, addition.snapshots
@@ -139,7 +139,7 @@ def _age(snapshot: Mapping[str, Any]) -> tuple[int, int]:
 def _merged(
     old: Sequence[Mapping[str, Any]] | None, new: Iterable[Mapping[str, Any]], key: str
 ) -> list[Document]:
-    """Two lists as one, by id; what both have is as the later one has it."""
+    """Merges two lists by id; for duplicates the later list wins."""
     by_id = {record[key]: dict(record) for record in [*(old or ()), *new]}
     return list(by_id.values())
 
@@ -148,9 +148,9 @@ def _merged(
 
 
 def _described(document: Document, hot: Mapping[str, Any]) -> Document:
-    """What both know of columns, partitions and orders; hot's present ones are the present ones.
+    """Merges both tables' schemas, specs and sort orders; hot's current ones become current.
 
-    Only of these three is it sure that they fit each other. A snapshot is read by its own schema.
+    Only these three are certain to fit each other. A snapshot is read by its own schema.
     """
     described = {**_format_1_lists(hot), **hot}
     for lists, key, current in _DESCRIPTIONS:
@@ -169,7 +169,7 @@ def _described(document: Document, hot: Mapping[str, Any]) -> Document:
 
 
 def _format_1_lists(hot: Mapping[str, Any]) -> Document:
-    """What the oldest tables of format 1 say in other words."""
+    """Returns the lists that the oldest tables of format 1 express in other fields."""
     lists: Document = {}
     if "schemas" not in hot:
         lists |= {"schemas": [{**hot["schema"], "schema-id": 0}], "current-schema-id": 0}
@@ -185,11 +185,11 @@ def _format_1_lists(hot: Mapping[str, Any]) -> Document:
 
 
 def _log(cold: Mapping[str, Any], hot: Mapping[str, Any], archived: set[int]) -> list[Document]:
-    """When main was which snapshot, as far as cold can answer.
+    """Merges the logs of when main was at which snapshot, as far as cold can answer.
 
-    An entry tells readers that its snapshot was current until the next entry. So behind the last
-    one before a gap stands what followed in hot, which cold does not have: a reader who asks for
-    a time in the gap is refused, instead of being given what was current before it.
+    An entry tells readers that its snapshot was current until the next entry. So the last entry
+    before a gap is followed by the hot snapshot that replaced it, which cold does not have. A query
+    for a time in the gap then fails, instead of returning the snapshot from before the gap.
     """
     entries = {
         (logged["timestamp-ms"], logged["snapshot-id"]): dict(logged)
@@ -200,7 +200,7 @@ def _log(cold: Mapping[str, Any], hot: Mapping[str, Any], archived: set[int]) ->
 
 
 def with_gaps(log: Sequence[Document], archived: Collection[int]) -> list[Document]:
-    """A log's entries of what cold has, and those at which that was replaced."""
+    """Returns the log's entries of snapshots in cold, and the entries that replaced those."""
     before = [None, *(logged["snapshot-id"] for logged in log)]
     return [
         logged
@@ -212,9 +212,9 @@ def with_gaps(log: Sequence[Document], archived: Collection[int]) -> list[Docume
 def _refs(
     document: Mapping[str, Any], hot: Mapping[str, Any], new: Sequence[int]
 ) -> dict[str, Document]:
-    """main, and the tags. A name that is taken stays what it is; the other gets its id behind it.
+    """Returns main and the tags. An existing tag stays; a second one gets its snapshot id appended.
 
-    Ages are left out: nothing leaves cold by itself.
+    Ages are left out: nothing in cold expires automatically.
     """
     refs = {name: dict(ref) for name, ref in (document.get("refs") or {}).items()}
     refs[MAIN] = {"snapshot-id": document["current-snapshot-id"], "type": "branch"}
@@ -238,7 +238,7 @@ def _statistics(hot: Mapping[str, Any], key: str, new: Sequence[Registration]) -
 
 
 def _properties(cold: Mapping[str, Any], addition: Addition, at: datetime) -> dict[str, str]:
-    """Hot's, without what is said of that very table, and cold's own words about its snapshots."""
+    """Returns hot's properties without those about that table itself, plus cold's own records."""
     hot = copied_properties(addition.hot.get("properties") or {})
     from_hot = {key: text for key, text in hot.items() if not key.startswith(_NOT_COPIED)}
     archived = (

@@ -1,7 +1,7 @@
-"""Marks of installations: which one writes a table in cold.
+"""Marks of installations: record which installation writes a table in cold.
 
-A copied lake has the same table UUIDs as its original, so a UUID does not tell whose rows or
-history a table in cold has.
+A copied lake has the same table UUIDs as its original. So a UUID does not show whose rows or
+history a table in cold contains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,26 @@ INSTALLATION = "meltline.installation"
 
 @dataclass(frozen=True)
 class ColdMark:
-    """An installation as a table in cold states it.
+    """The installation recorded in a table in cold.
 
     Attributes:
-        stated: The id of the installation and its newest epoch; empty where the table has no mark.
+        stated: The id of the installation and its newest epoch; empty if the table has no mark.
     """
 
     stated: str
 
     @property
     def id(self) -> str:
-        """The id of the installation; `unknown` of a table without a mark."""
+        """The id of the installation; `unknown` for a table without a mark."""
         return self.stated.split(" ", maxsplit=1)[0] or "unknown"
 
     @property
     def note(self) -> EpochNote:
-        """Its newest epoch when the table was written last."""
+        """The installation's newest epoch when the table was last written."""
         return EpochNote(self.stated.partition(" ")[2])
 
     def refusal(self, table: str, own: "ColdMark") -> LedgerOutOfStep:
-        """The error of an installation that finds the mark of another one, or of its own copy."""
+        """Builds the error for the mark of another installation, or of a copy of this one."""
         is_copy = bool(self.stated) and self.id == own.id
         activity = self.note.activity if self.stated else "the table has no mark"
         return LedgerOutOfStep(
@@ -57,11 +57,11 @@ def require_same_installation(
 
     Args:
         table: Its name.
-        properties: Its properties as they are now.
+        properties: Its current properties.
         marks: The properties that are to mark it.
 
     Raises:
-        LedgerOutOfStep: Which installation.
+        LedgerOutOfStep: Names the other installation.
     """
     mark, own = (ColdMark(stated.get(INSTALLATION, "")) for stated in (properties, marks))
     if mark.stated and own.stated and mark.id != own.id:
@@ -70,10 +70,10 @@ def require_same_installation(
 
 @dataclass(frozen=True)
 class OwnInstallation:
-    """The installation whose control ledger has some epochs.
+    """The installation of a control ledger, by its epochs.
 
-    A ledger that is adopted is another installation from then on. So a copy has the id of its
-    original until somebody adopts it, but not the epochs that its original begins after the copy.
+    An adopted ledger is another installation from then on. So a copy has the id of its original
+    until it is adopted, but not the epochs that its original begins after the copy.
 
     Attributes:
         epochs: All epochs that the ledger has confirmed.
@@ -83,7 +83,7 @@ class OwnInstallation:
 
     @property
     def id(self) -> str:
-        """The start of the nonce of its first epoch; empty where it has had none."""
+        """The start of the nonce of its first epoch; empty if it has had none."""
         adopted = [epoch for epoch in self.epochs if epoch.why.startswith(ADOPTED)]
         first = min(self.epochs, key=_number, default=None)
         begun = max(adopted, key=_number, default=first)
@@ -91,12 +91,12 @@ class OwnInstallation:
 
     @property
     def mark(self) -> ColdMark:
-        """The mark of what it writes in cold."""
+        """The mark that it writes in cold."""
         newest = max(self.epochs, key=_number, default=None)
         return ColdMark(f"{self.id} {newest.written}" if newest else "")
 
     def has_written(self, mark: ColdMark) -> bool:
-        """Whether it, and no copy of it, has made a mark."""
+        """Whether this installation made a mark, and not a copy of it."""
         is_known = any(epoch.is_at(mark.note.stated) for epoch in self.epochs)
         return mark.id == self.id and is_known
 

@@ -1,4 +1,4 @@
-"""Where a file's copy lies in cold: at the original's path, below the cold warehouse (AR-31)."""
+"""Maps a file's path to its copy's path in cold, below the cold warehouse, and back (AR-31)."""
 
 import re
 from functools import lru_cache
@@ -6,7 +6,7 @@ from functools import lru_cache
 from meltline.domain.iceberg.locations import claim_prefix, is_odd
 
 _NO_AUTHORITY = "_"
-"""Stands for `file:/x`; twice for `file:///x`; alone, without a scheme, for `/x`."""
+"""Encodes the authority of `file:/x`; doubled, of `file:///x`; alone, of `/x` without a scheme."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.=%+,@:-]")
 _SPELLED = re.compile(r"(?:~[0-9A-F]{2})+")
@@ -14,18 +14,18 @@ _DOTS = (".", "..")
 
 
 def mirrored(path: str, warehouse: str) -> str:
-    """The path of a file's copy.
+    """Returns the path of a file's copy.
 
-    Two spellings never have the same one, not even of one file: a position delete that spells a
-    data file otherwise does not hit it, and must not begin to. Letters at which some reader would
-    cut or turn a path become `~` and their bytes in hexadecimal.
+    Two spellings never map to the same path, not even spellings of one file. A position delete with
+    another spelling of a data file does not apply to it, and must not begin to. Characters at which
+    some reader would cut or change a path become `~` and their bytes in hexadecimal.
 
     Args:
         path: As Iceberg wrote it.
         warehouse: The folder of the cold catalog.
 
     Raises:
-        ValueError: The path means different places to different readers: nothing is copied there.
+        ValueError: The path is ambiguous, so that it cannot be mirrored.
     """
     if is_odd(path):
         raise ValueError(f"{path!r} cannot be mirrored: it has parts that lead elsewhere")
@@ -37,7 +37,7 @@ def mirrored(path: str, warehouse: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _mirrored_folder(folder: str, warehouse: str) -> str:
-    """Where a folder's files go: millions of files, few folders."""
+    """Returns the folder for copies of a folder's files; cached, since folders are few."""
     place, raw = _taken_apart(folder)
     if not raw.startswith("/"):
         raise ValueError(f"{folder!r} cannot be mirrored: it is no absolute path")
@@ -46,7 +46,7 @@ def _mirrored_folder(folder: str, warehouse: str) -> str:
 
 
 def original_of(copy: str, warehouse: str) -> str:
-    """The path that is mirrored at a place of cold; empty where none is."""
+    """Returns the path that is mirrored at a path of cold; empty if there is none."""
     base = warehouse.rstrip("/") + "/"
     place, _, tail = copy.removeprefix(base).partition("/")
     if place != _NO_AUTHORITY:
@@ -61,7 +61,7 @@ def original_of(copy: str, warehouse: str) -> str:
 
 
 def _read(part: str) -> str:
-    """A part of a path as it was before it was spelled for cold."""
+    """Decodes a part of a path that was encoded for cold."""
     if part == "~":
         return ""
     return _SPELLED.sub(_decoded, part)
@@ -72,7 +72,7 @@ def _decoded(spelled: re.Match[str]) -> str:
 
 
 def _taken_apart(path: str) -> tuple[list[str], str]:
-    """The folders that stand for scheme and authority, and what comes after these."""
+    """Splits a path into the folders that encode scheme and authority, and the rest."""
     scheme, colon, after_scheme = path.partition(":")
     if not colon or "/" in scheme:
         return [_NO_AUTHORITY], path
@@ -81,18 +81,18 @@ def _taken_apart(path: str) -> tuple[list[str], str]:
     authority, slash, tail = after_scheme[2:].partition("/")
     if not authority:
         return [_spelled(scheme), 2 * _NO_AUTHORITY], slash + tail
-    is_ours = not authority.strip("_")  # it would read like one of the two above
+    is_ours = not authority.strip("_")  # it would be read like one of the two above
     place = authority.replace("_", "~5F") if is_ours else _spelled(authority)
     return [_spelled(scheme), place], slash + tail
 
 
 def _spelled(part: str) -> str:
-    """One part of a path; an empty one, which is a part of its own to some stores, is `~`."""
+    """Encodes one part of a path; an empty part, which some stores distinguish, becomes `~`."""
     if part in _DOTS:
         return part.replace(".", "~2E")
     return _UNSAFE.sub(lambda match: "".join(f"~{b:02X}" for b in match[0].encode()), part) or "~"
 
 
 def lies_under(path: str, folder: str) -> bool:
-    """Whether a path lies below a folder, whatever the spelling of scheme and slashes."""
+    """Whether a path is below a folder, whatever the spelling of scheme and slashes."""
     return not is_odd(path) and claim_prefix(path).startswith(claim_prefix(folder))

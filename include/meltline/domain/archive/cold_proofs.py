@@ -1,4 +1,7 @@
-"""What is known of a single copy in cold: which bytes it had, and how its store showed it then."""
+"""Copy proofs: the bytes of a copy in cold, and how its store listed it when they were verified.
+
+The archive records them in cold, so that an unchanged copy is not read again.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -7,22 +10,22 @@ from datetime import datetime, timedelta
 
 from meltline.domain.units import from_millis, to_millis
 
-_SAME_TIME = timedelta(seconds=1)  # some answers of a store have milliseconds, others have not
+_SAME_TIME = timedelta(seconds=1)  # some responses of a store have milliseconds, others do not
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProof:
-    """A copy that was held against its original, and how its store showed it right afterwards.
+    """A copy that was compared with its original, and how its store listed it right afterwards.
 
     Attributes:
-        path: Of the copy.
+        path: The copy's path.
         bytes: Its length.
-        sha256: Of its bytes, in hexadecimal; empty where nobody has read them yet. Of a file that
-            is copied as it is these are the bytes that were read from the original.
-        modified_at: When its store says that it was written.
-        etag: What its store calls this version of it, whatever that is made from; empty where the
-            store has no such thing, and then a copy's bytes alone tell that it is unchanged.
-        from_source: Whether the original was there to be read; else the copy alone was read.
+        sha256: The digest of its bytes, in hexadecimal; empty if they were not read yet. For a file
+            that is copied unchanged, these are the bytes read from the original.
+        modified_at: Its modification time in the store.
+        etag: The store's identifier of this version, however it is computed; empty if the store has
+            none. Then only a copy's bytes show that it is unchanged.
+        from_source: Whether the original was readable; else the copy alone was read.
     """
 
     path: str
@@ -33,22 +36,22 @@ class CopyProof:
     from_source: bool = True
 
     def shows(self, bytes: int, modified_at: datetime, etag: str) -> bool:
-        """Whether its store still shows the copy as it did."""
+        """Whether its store still lists the copy unchanged."""
         same_time = abs(self.modified_at - modified_at) < _SAME_TIME
         return (self.bytes, self.etag) == (bytes, etag) and same_time
 
     def like(self, later: "CopyProof") -> bool:
-        """Whether another look at the copy shows it as it was, so that it need not be read."""
+        """Whether a later proof shows the copy unchanged, so that it need not be read."""
         return bool(self.etag) and self.shows(later.bytes, later.modified_at, later.etag)
 
 
 def proofs_folder(warehouse: str) -> str:
-    """Where in the archive it is recorded what is known of its files."""
+    """Returns the folder of the archive that records its copy proofs."""
     return f"{warehouse.rstrip('/')}/meltline-copies"
 
 
 def proofs_as_text(proofs: Iterable[CopyProof]) -> str:
-    """A document of proofs, one line each, as it lies in the archive."""
+    """Serializes proofs, one line each, as the archive stores them."""
     rows = (
         {
             "path": proof.path,
@@ -64,7 +67,7 @@ def proofs_as_text(proofs: Iterable[CopyProof]) -> str:
 
 
 def read_proofs(document: str) -> Iterator[CopyProof]:
-    """What such a document says; a line that is none is passed over: its copy is read again."""
+    """Parses such a document; an invalid line is skipped: its copy is read again."""
     for line in document.splitlines():
         try:
             row = json.loads(line)

@@ -1,7 +1,8 @@
-"""Pruning cold: which snapshots go, which files go with them, and what their table then says.
+"""Prune plans: which snapshots and files leave cold, and the table's metadata afterwards.
 
-A plan is immutable: its digest covers the table, the snapshots and every file. It is kept in cold,
-and named by the table, until its files are gone: so a prune that was killed is finished later.
+A plan is immutable: its digest covers the table, the snapshots and every file. It is stored in
+cold, and named by the table, until its files are deleted. So an interrupted prune is finished
+later.
 """
 
 import hashlib
@@ -15,20 +16,20 @@ from meltline.domain.archive.cold_document import with_gaps
 from meltline.domain.iceberg.table_metadata import MAIN, STATISTICS
 
 PRUNING = "meltline.pruning."
-"""With a digest behind it, a property of a cold table: where the plan lies that is not finished."""
+"""Followed by a digest, the property of a cold table that locates an unfinished plan."""
 
 _DIGEST_LETTERS = 16
 
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """What leaves cold.
+    """The snapshots and files that leave cold.
 
     Attributes:
-        table_uuid: Of the hot table whose history it is.
-        cold_uuid: Of the cold table.
+        table_uuid: The UUID of the hot table whose history it is.
+        cold_uuid: The UUID of the cold table.
         snapshots: The ids.
-        files: Files that nothing else in cold refers to.
+        files: Files that nothing else in cold references.
     """
 
     table_uuid: str
@@ -38,30 +39,30 @@ class PrunePlan:
 
     @property
     def digest(self) -> str:
-        """Over everything in it."""
+        """The digest over all its content."""
         return f"sha256:{hashlib.sha256(self.written).hexdigest()}"
 
     @property
     def written(self) -> bytes:
-        """As it is kept."""
+        """Its serialized form."""
         facts = [self.table_uuid, self.cold_uuid, list(self.snapshots), list(self.files)]
         return json.dumps(facts, separators=(",", ":")).encode()
 
     @property
     def key(self) -> str:
-        """The property that names it while it is not finished."""
+        """The property that names it while it is unfinished."""
         return PRUNING + self.digest.partition(":")[2][:_DIGEST_LETTERS]
 
     def place(self, location: str) -> str:
-        """Where it is kept, below the cold table's location."""
+        """Returns the path of the stored plan, below the cold table's location."""
         return f"{location.rstrip('/')}/metadata/{self.key.removeprefix('meltline.')}.json"
 
 
 def read_plan(written: bytes) -> PrunePlan:
-    """A plan that was kept.
+    """Parses a stored plan.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is invalid.
     """
     try:
         table_uuid, cold_uuid, snapshots, files = json.loads(written)
@@ -74,12 +75,12 @@ def read_plan(written: bytes) -> PrunePlan:
 
 
 def newest(document: Mapping[str, Any]) -> int:
-    """The snapshot that a cold table's main is: it never leaves."""
+    """Returns the snapshot of a cold table's main: it is never removed."""
     return int(document["current-snapshot-id"])
 
 
 def tags_on(document: Mapping[str, Any], ids: Collection[int]) -> list[str]:
-    """Tags of snapshots."""
+    """Returns the tags on some snapshots."""
     refs: Mapping[str, Mapping[str, Any]] = document.get("refs") or {}
     return sorted(n for n, r in refs.items() if n != MAIN and r["snapshot-id"] in ids)
 
@@ -87,15 +88,15 @@ def tags_on(document: Mapping[str, Any], ids: Collection[int]) -> list[str]:
 def without_snapshots(
     document: Mapping[str, Any], ids: Collection[int], updates: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A cold table's metadata without some of its snapshots.
+    """Builds a cold table's metadata without some of its snapshots.
 
-    Behind what was current before one of them its entry stays in the log: readers by time are
-    refused there, instead of being given what was current before the gap.
+    If a removed snapshot replaced an archived one, its log entry stays. A query for a time in the
+    gap then fails, instead of returning the snapshot from before the gap.
 
     Args:
-        document: What it says now.
-        ids: The snapshots; its newest is none of them.
-        updates: Properties that it says from then on.
+        document: Its current metadata.
+        ids: The snapshots; not its newest one.
+        updates: Properties to set.
     """
     assert newest(document) not in ids
     snapshots = without(document["snapshots"], ids)
@@ -114,11 +115,11 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def without(records: Records, ids: Collection[int]) -> Records:
-    """Snapshots, or what else a document says of them one by one, without those of these ids."""
+    """Returns snapshots, or other records by snapshot id, without some ids."""
     return [record for record in records if record["snapshot-id"] not in ids]
 
 
 def _forgotten(properties: Mapping[str, str], ids: Collection[int]) -> Mapping[str, str]:
-    """Properties without those that tell of these copies."""
+    """Returns properties without the records of these copies."""
     removed = {f"{ARCHIVED}{id}" for id in ids}
     return {key: text for key, text in properties.items() if key not in removed}

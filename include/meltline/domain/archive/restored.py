@@ -1,7 +1,7 @@
-"""A table made of an archived snapshot: its first metadata file (AR-28).
+"""Builds the first metadata file of a table restored from an archived snapshot (AR-28).
 
-It is a table of its own: its files lie below its own location, it names none of cold, engines may
-write to it and expire it, and nothing of the archive's guards is left in it.
+The table is independent: its files are below its own location, it references no file of cold,
+engines may write to it and expire it, and it has none of the archive's guards.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from meltline.domain.iceberg.table_metadata import ENGINE_DELETES_METADATA, STAT
 from meltline.domain.units import format_instant
 
 RESTORED = "meltline.restored-"
-"""Properties that say where a restored table comes from begin so."""
+"""The prefix of properties that record where a restored table comes from."""
 
 _OURS = "meltline."
 _GUARDS = (GC, ENGINE_DELETES_METADATA)
@@ -32,14 +32,14 @@ _GUARDS = (GC, ENGINE_DELETES_METADATA)
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Where the copies of an archived snapshot's files lie in hot.
+    """The copies in hot of an archived snapshot's files.
 
     Attributes:
-        manifest_list: The copy of its list; empty where format 1 names manifests one by one.
-        manifests: Then their copies.
+        manifest_list: The copy of its list; empty for format 1 with inline manifests.
+        manifests: The copies of inline manifests.
         statistics: The copies of its statistics files, by the originals' paths.
-        spec_id: The partitioning of what was written last; None where the list does not say.
-        files: How many, its list and manifests among them; `bytes` their sizes.
+        spec_id: The partitioning of the newest files; None if the list does not state it.
+        files: How many, including its list and manifests; `bytes` their sizes.
         rows: Rows of its data files.
     """
 
@@ -55,17 +55,17 @@ class Retrieved:
 def restored_metadata(
     source: Source, files: Retrieved, own: Identity, now: datetime, unique: str
 ) -> NextMetadata:
-    """The first metadata file of a restored table.
+    """Builds the first metadata file of a restored table.
 
     Args:
-        source: The cold table, and which snapshot of it.
+        source: The cold table, and its snapshot.
         files: The copies in hot.
-        own: What is the new table's own.
+        own: The new table's own identity.
         now: By the clock that the catalog dates commits with; its history begins then.
-        unique: A fresh UUID for the file's name.
+        unique: A new UUID for the file's name.
 
     Raises:
-        MetadataUnreadable: The table asks for a compression that Iceberg does not know.
+        MetadataUnreadable: The table requires a compression that Iceberg does not know.
     """
     then = columns_then(source.document, source.snapshot_id, None)
     columns = Columns(then.schema_id, files.spec_id)
@@ -94,9 +94,9 @@ def _properties(source: Source, at: datetime) -> dict[str, str]:
 def _partitioning(
     cold: Mapping[str, Any], restored: Mapping[str, Any], spec_id: int | None
 ) -> dict[str, Any]:
-    """The snapshot's partitioning, where its columns are the present ones of cold.
+    """Returns the snapshot's partitioning, if its columns are cold's current ones.
 
-    Where they are not, `document_of` has seen to it that columns and partitioning fit.
+    If they are not, `document_of` has made sure that columns and partitioning fit.
     """
     if restored["current-schema-id"] != cold["current-schema-id"]:
         return {}

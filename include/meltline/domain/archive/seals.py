@@ -1,8 +1,9 @@
-"""Which metadata of the archive are Meltline's own: each of its commits leaves a seal in them.
+"""Seals: detect commits to the archive that are not Meltline's own.
 
-A seal is a digest of all that a metadata document says, kept as one of its properties. Whoever
-else commits carries the property on, over a document of which it is not the digest. A broken seal
-is never made anew: what was done stays visible, however often Meltline commits on top of it.
+A seal is a digest of a whole metadata document, stored as one of its properties. Another writer's
+commit keeps the property, but changes the document, so that the digest no longer matches. A broken
+seal is never renewed: the foreign commit stays visible, however often Meltline commits on top of
+it.
 """
 
 import json
@@ -19,7 +20,7 @@ _LEFT_OUT = ("metadata-log", "last-updated-ms")  # every commit sets them when i
 
 
 def seal_of(document: Mapping[str, Any]) -> str:
-    """The seal that belongs into a document, whether it is in there or not."""
+    """Computes the seal of a document, whether it contains one or not."""
     sealed = {key: field for key, field in document.items() if key not in _LEFT_OUT}
     properties = dict(document.get("properties") or {})
     properties.pop(SEAL, None)
@@ -28,7 +29,7 @@ def seal_of(document: Mapping[str, Any]) -> str:
 
 
 def foreign_to(document: Mapping[str, Any]) -> list[str]:
-    """What of a cold table's metadata Meltline did not write; of unsealed ones, its snapshots."""
+    """Returns foreign content of a cold table's metadata; if unsealed, foreign snapshots."""
     properties = document.get("properties") or {}
     problems = [
         f"snapshot {id} was committed to the archive by somebody else"
@@ -41,7 +42,7 @@ def foreign_to(document: Mapping[str, Any]) -> list[str]:
 
 
 def sealing(edit: Edit) -> Edit:
-    """The same edit of a cold table, sealed; what is foreign in it stays to be seen."""
+    """Wraps an edit of a cold table so that it renews the seal, unless foreign content exists."""
 
     def sealed(document: MetadataEditor) -> None:
         is_ours = not foreign_to(document.document)
@@ -53,6 +54,6 @@ def sealing(edit: Edit) -> Edit:
 
 
 def with_seal(document: dict[str, Any]) -> dict[str, Any]:
-    """The first document of a cold table, sealed."""
+    """Returns the first document of a cold table, sealed."""
     properties = {**(document.get("properties") or {}), SEAL: seal_of(document)}
     return {**document, "properties": properties}

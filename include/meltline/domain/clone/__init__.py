@@ -1,1 +1,1 @@
-"""Clones and shares: tables that share files."""
+"""Clones and shares: tables that share files with their source."""

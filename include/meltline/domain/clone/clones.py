@@ -1,8 +1,8 @@
-"""Clones: tables of their own over the files of another one (TT-33, ML-22, DS-13, C-24).
+"""Builds clones: independent tables over the files of another table (TT-33, ML-22, DS-13, C-24).
 
-A clone begins with one snapshot of its source and no past before it. Nothing is copied: its first
-metadata file names the manifest list that the source's snapshot has. Tables that share files get
-`gc.enabled=false`, so that engines may not purge what the other one needs.
+A clone begins with one snapshot of its source and no earlier history. Nothing is copied: its first
+metadata file references the manifest list of the source's snapshot. Tables that share files get
+`gc.enabled=false`, so that engines may not purge files that the other table needs.
 """
 
 import re
@@ -25,7 +25,7 @@ from meltline.domain.units import format_instant, to_millis
 
 GC = "gc.enabled"
 GC_BEFORE = "meltline.gc-enabled-before"
-"""What `gc.enabled` was before a table came to share files; `NOT_SET` where it was not set."""
+"""The value of `gc.enabled` before a table shared files; `NOT_SET` if it was not set."""
 
 OWNER_GC = "meltline.owner-gc"
 """`false`: the owner forbids deletions, also while `gc.enabled` is Meltline's own setting."""
@@ -55,33 +55,33 @@ Document = Mapping[str, Any]
 
 def is_guarded(properties: Mapping[str, str]) -> bool:
     """Whether engines refuse to expire and purge the table."""
-    return properties.get(GC, "true").lower() != "true"  # as Java reads it: odd words are no
+    return properties.get(GC, "true").lower() != "true"  # as Java reads it: invalid is false
 
 
 def owner_guard(properties: Mapping[str, str], *, recorded: bool) -> str:
-    """The property by which a table's owner forbids that its files are deleted; empty for none.
+    """Returns the property by which a table's owner forbids deleting its files; empty for none.
 
     `gc.enabled=false` is the format's statement that others may need the files. It is Meltline's
-    own only with its mark beside it, and where the control ledger has recorded it (`recorded`):
-    tools copy properties from table to table.
+    own only if its mark is beside it, and if the control ledger has recorded it (`recorded`): tools
+    copy properties from table to table.
     """
-    if properties.get(OWNER_GC, "true").lower() != "true":  # an odd word keeps
+    if properties.get(OWNER_GC, "true").lower() != "true":  # an invalid value keeps
         return OWNER_GC
     is_ours = recorded and (GC_BEFORE in properties or _SHARED_UUID in properties)
     return GC if is_guarded(properties) and not is_ours else ""
 
 
 def guarded(properties: Mapping[str, str]) -> dict[str, str]:
-    """What to set so that engines refuse; nothing where they do already."""
+    """Returns the properties to set so that engines refuse; empty if they do already."""
     if is_guarded(properties):
         return {}
     return {GC: "false", GC_BEFORE: properties.get(GC, NOT_SET)}
 
 
 def unguarded(properties: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What to set and what to remove once a table shares no file any more.
+    """Returns the properties to set and to remove once a table no longer shares files.
 
-    A table that engines were told to leave alone by somebody else stays as it is.
+    If the owner set `gc.enabled=false`, it stays.
     """
     before = properties.get(GC_BEFORE)
     if before is None:
@@ -96,9 +96,9 @@ def unguarded(properties: Mapping[str, str]) -> tuple[dict[str, str], tuple[str,
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns, partitioning and order a table had at some point, by their ids.
+    """The columns, partitioning and sort order of a table at some point, by their ids.
 
-    An id is None where nobody can tell.
+    An id is None if it is unknown.
     """
 
     schema_id: int | None
@@ -108,12 +108,12 @@ class Columns:
 
 @dataclass(frozen=True)
 class Source:
-    """What a clone is made of.
+    """The source of a clone.
 
     Attributes:
         state: The source, from one metadata file, and `document`, that file.
         snapshot_id: The snapshot that it begins with; None for an empty table.
-        columns: Its columns then; None for the present ones.
+        columns: Its columns then; None for the current ones.
     """
 
     state: TableMetadata
@@ -124,7 +124,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Identity:
-    """What is a clone's own: its name, UUID and location."""
+    """The identity of a clone: its name, UUID and location."""
 
     name: TableName
     uuid: str
@@ -132,26 +132,26 @@ class Identity:
 
 
 def new_location(folder: str, name: str, uuid: str) -> str:
-    """A location for a new table that no other has, or had: its UUID is part of it."""
+    """Returns a location that no other table has or had: the new table's UUID is part of it."""
     return f"{folder.rstrip('/')}/{spelled(name)}-{uuid}"
 
 
 def spelled(name: str) -> str:
-    """A part of a name so that every store takes it as a folder's; for people only."""
+    """Makes a part of a name valid as a folder in every store; for people only."""
     return _UNSAFE.sub("-", name).lstrip("-") or "-"
 
 
 def first_metadata(source: Source, own: Identity, now: datetime, unique: str) -> NextMetadata:
-    """A clone's first metadata file.
+    """Builds a clone's first metadata file.
 
     Args:
-        source: What it is made of.
-        own: What is its own.
+        source: The source table and snapshot.
+        own: The clone's own identity.
         now: By the clock that the catalog dates commits with; its history begins then.
-        unique: A fresh UUID for the file's name.
+        unique: A new UUID for the file's name.
 
     Raises:
-        MetadataUnreadable: The table asks for a compression that Iceberg does not know.
+        MetadataUnreadable: The table requires a compression that Iceberg does not know.
     """
     at = first_moment(source, now)
     properties = {
@@ -162,7 +162,7 @@ def first_metadata(source: Source, own: Identity, now: datetime, unique: str) ->
 
 
 def first_moment(source: Source, now: datetime) -> datetime:
-    """When a new table's history begins: now, and never before its snapshot was committed."""
+    """Returns when a new table's history begins: now, and never before its snapshot's commit."""
     if source.snapshot_id is None:
         return now
     return max(now, source.state.snapshots[source.snapshot_id].committed_at)
@@ -171,7 +171,7 @@ def first_moment(source: Source, now: datetime) -> datetime:
 def document_of(
     source: Source, own: Identity, at: datetime, properties: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The metadata of a table of its own over what its source held; its history begins at `at`."""
+    """Builds the metadata of a new table over its source's files; its history begins at `at`."""
     document = only_snapshot(source.document, source.snapshot_id)
     document |= _columns(source.document, source.columns) if source.columns else {}
     first = {"timestamp-ms": to_millis(at), "snapshot-id": source.snapshot_id}
@@ -186,7 +186,7 @@ def document_of(
 
 
 def _guarded_copy(properties: Mapping[str, str], *, shares: bool) -> dict[str, str]:
-    """A source's properties for its clone; one without a snapshot shares nothing."""
+    """Returns a source's properties for its clone; a clone without a snapshot shares no files."""
     copied = copied_properties(properties)
     if shares:
         return {**copied, **guarded(copied)}
@@ -200,10 +200,9 @@ def _provenance(state: TableMetadata, snapshot_id: int | None, at: datetime) -> 
 
 
 def copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """A table's properties without what was said of that very table.
+    """Returns a table's properties without those about that table itself.
 
-    Left out are where it writes, the facts of a drop, holds, consumers, shares and where it came
-    from.
+    Left out are its write paths, the facts of a drop, holds, consumers, shares and its origin.
     """
     own = (f"{HOLD}.", "meltline.snapshot-hold.", "meltline.consumer.", _SHARED, _CLONED)
     left_out = {*KEYS, *_PATHS, HOLD}
@@ -215,10 +214,10 @@ def copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def only_snapshot(document: Document, snapshot_id: int | None) -> dict[str, Any]:
-    """The document with that one snapshot, on main; all else that names a snapshot goes.
+    """Returns the document with that one snapshot, on main, and no other references to snapshots.
 
-    Sequence numbers and row ids go on from where the document is: what is written next is newer
-    than every file that the snapshot names.
+    Sequence numbers and row ids continue from the document's: files written next are newer than
+    every file that the snapshot references.
     """
     copy = dict(document)
     snapshots = [dict(s) for s in copy.get("snapshots") or [] if s["snapshot-id"] == snapshot_id]
@@ -241,13 +240,13 @@ def only_snapshot(document: Document, snapshot_id: int | None) -> dict[str, Any]
 
 
 def columns_then(document: Document, snapshot_id: int | None, earlier: Document | None) -> Columns:
-    """Which columns a table had at a point of its past.
+    """Returns the columns of a table at a point of its past.
 
     Args:
         document: Its metadata.
         snapshot_id: The snapshot that was current then.
-        earlier: The metadata file that was current then; None where it cannot be had. Then the
-            snapshot tells under which schema it was written.
+        earlier: The metadata file that was current then; None if it is not available. Then the
+            snapshot's schema is used.
     """
     if earlier is not None and earlier.get("current-schema-id") is not None:
         return Columns(
@@ -260,10 +259,10 @@ def columns_then(document: Document, snapshot_id: int | None, earlier: Document 
 
 
 def _columns(document: Document, columns: Columns) -> dict[str, Any]:
-    """The fields that make these columns the present ones.
+    """Returns the fields that make these columns current.
 
-    Nothing where the metadata no longer describes them, or no partitioning of the table fits them:
-    then the present columns stay, under which every row can be read.
+    Empty if the metadata no longer describes them, or if no partitioning of the table fits them.
+    Then the current columns stay, under which every row is readable.
     """
     schema = _by_id(document, "schemas", "schema-id", columns.schema_id)
     if schema is None or columns.schema_id == document.get("current-schema-id"):
@@ -290,7 +289,7 @@ def _columns(document: Document, columns: Columns) -> dict[str, Any]:
         "default-spec-id": spec["spec-id"],
         "default-sort-order-id": order["order-id"],
     }
-    # Format 1 says both once more, for readers that know of one alone.
+    # Format 1 repeats both in fields of their own, for old readers.
     legacy = {"schema": schema, "partition-spec": spec["fields"]}
     return updates | {key: field for key, field in legacy.items() if key in document}
 
@@ -298,7 +297,7 @@ def _columns(document: Document, columns: Columns) -> dict[str, Any]:
 def _fitting(
     document: Document, key: str, id: str, preferred: Sequence[object], fields: frozenset[int]
 ) -> Document | None:
-    """The first of the wanted ones, else the newest, all of whose columns are there."""
+    """Returns the first preferred record, else the newest, whose columns all exist."""
     every: Sequence[Document] = document.get(key) or []
     newest_first = sorted(every, key=lambda number: int(number[id]), reverse=True)
     first = [record for number in preferred if (record := _by_id(document, key, id, number))]
@@ -310,7 +309,7 @@ def _fitting(
 
 
 def _sources(field: Document) -> Sequence[int]:
-    """The columns of a partition or sort field: format 3 may name several."""
+    """Returns the columns of a partition or sort field: format 3 allows several."""
     several: Sequence[int] = field.get("source-ids") or []
     return several or [field["source-id"]]
 
@@ -321,7 +320,7 @@ def _by_id(document: Document, key: str, id: str, record_id: object) -> Document
 
 
 def _field_ids(kind: object) -> list[int]:
-    """The ids of all fields of a type, nested ones too."""
+    """Returns the ids of all fields of a type, including nested ones."""
     if not isinstance(kind, Mapping):
         return []
     field_ids: list[int] = []

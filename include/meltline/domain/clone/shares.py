@@ -1,8 +1,8 @@
-"""Shares: a pinned state of a table, schema or database that others read (ML-19 to ML-21, DS-14).
+"""Shares: a pinned state of a table, schema or database for other readers.
 
-A share is a namespace of its name. Each table in it is a table of its own over one snapshot of a
-source, and the source has that snapshot under a tag. All facts stand in the catalog, as properties
-of the namespace and of its tables.
+A share is a namespace with its name. Each table in it is a separate table over one snapshot of a
+source, and the source has a tag on that snapshot. All facts are in the catalog, as properties of
+the namespace and of its tables (ML-19 to ML-21, DS-14).
 """
 
 import json
@@ -48,11 +48,11 @@ class Share:
     """A share.
 
     Attributes:
-        name: Its name; its tables stand in the namespace of that name.
+        name: Its name; its tables are in the namespace with that name.
         source: The table, schema or database that is shared.
         auto: Whether every daily run updates it; else only `share update` does.
-        at: When it was made or updated last.
-        who: Who did that.
+        at: When it was last created or updated.
+        who: The user who did that.
     """
 
     name: str
@@ -63,16 +63,16 @@ class Share:
 
     @property
     def place(self) -> ObjectName:
-        """Where its tables stand."""
+        """The namespace of its tables."""
         return ObjectName(self.source.catalog, (self.name,))
 
     @property
     def mode(self) -> str:
-        """`auto` or `manual`: who updates it."""
+        """How it is updated: `auto` or `manual`."""
         return _AUTO if self.auto else _MANUAL
 
     def written(self) -> dict[str, str]:
-        """As properties of its namespace. The source's name is without its catalog."""
+        """Serializes it as properties of its namespace; the source's name is without catalog."""
         levels = (*self.source.namespace, *([self.source.table] if self.source.table else []))
         return {
             _NAME: self.name,
@@ -85,7 +85,7 @@ class Share:
 
 
 def read_share(catalog: str, properties: Mapping[str, str]) -> Share | None:
-    """What a namespace says of the share that it is; None where it is none."""
+    """Reads the share from a namespace's properties; None if it is no share."""
     try:
         levels = split_name(properties[_FROM])
         is_table = properties[_KIND] == ObjectKind.TABLE
@@ -103,14 +103,14 @@ def read_share(catalog: str, properties: Mapping[str, str]) -> Share | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose state a share's table shows: its UUID, and the name it had when that was pinned."""
+    """The source of a share's table: its UUID, and its name when the snapshot was pinned."""
 
     name: TableName
     uuid: str
 
 
 def read_origin(properties: Mapping[str, str]) -> Origin | None:
-    """What a share's table says of its source; None where somebody has taken that away."""
+    """Reads the source from a share's table; None if its properties were removed."""
     try:
         return Origin(TableName.parse(properties[_OF]), properties[_OF_UUID])
     except (KeyError, ValueError):
@@ -118,17 +118,17 @@ def read_origin(properties: Mapping[str, str]) -> Origin | None:
 
 
 def pin(share: str, snapshot_id: int) -> SnapshotRef:
-    """The tag that keeps what a share shows."""
+    """Returns the tag that keeps a share's snapshot."""
     return SnapshotRef(tag_of(share), snapshot_id, is_branch=False, max_ref_age_ms=FOREVER_MS)
 
 
 def tag_of(share: str) -> str:
-    """The name of a share's tags."""
+    """Returns the name of a share's tags."""
     return f"{SHARE_TAG}{share}"
 
 
 def shared_document(source: Source, own: Identity, share: str, at: datetime) -> dict[str, Any]:
-    """The metadata of a share's table. Engines may not expire or purge it, ever."""
+    """Builds the metadata of a share's table. Engines may never expire or purge it."""
     properties = copied_properties(source.state.properties) | {
         GC: "false",
         _NAME: share,
@@ -142,18 +142,18 @@ def shared_document(source: Source, own: Identity, share: str, at: datetime) -> 
 
 
 def emptied(document: MetadataEditor) -> None:
-    """Has a table of a share refer to no file any more. Its columns stay."""
+    """Removes all file references from a table of a share. Its columns stay."""
     empty = only_snapshot(document.document, None)
     document.replace(empty | {"snapshot-log": []})
 
 
 def is_of_share(properties: Mapping[str, str]) -> bool:
-    """Whether a table was made for a share."""
+    """Whether a table was created for a share."""
     return any(key in properties for key in (_OF, _OF_UUID, _DIGEST))
 
 
 def is_untouched(document: Mapping[str, Any]) -> bool:
-    """Whether a share's table says what it was made to say: nobody has written to it."""
+    """Whether a share's table is unchanged since its creation: no other writer wrote to it."""
     stated_digest = (document.get("properties") or {}).get(_DIGEST)
     return bool(stated_digest == _digest(document))
 

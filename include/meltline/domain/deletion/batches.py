@@ -49,7 +49,7 @@ def in_batches(
 
     Args:
         plans: New plans of one run and kind.
-        earlier: The stored plans of that run and kind.
+        earlier: The stored plans for the same run and kind.
         groups: Which tables share files.
         settings: The target size and the maximum number of batches.
     """

@@ -16,7 +16,7 @@ NOTHING_LEFT = "a later run found nothing of it left to do"
 
 
 class PlanKind(StrEnum):
-    """What a plan does."""
+    """The operation of a plan."""
 
     EXPIRE = "expire"
     PURGE = "purge"

@@ -1,1 +1,1 @@
-"""Tables and namespaces that were dropped, and their history."""
+"""Dropped tables and namespaces, and the listing of their history."""

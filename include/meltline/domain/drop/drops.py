@@ -1,6 +1,6 @@
-"""What a dropped object says of itself: its name, since when it is dropped, how long it can return.
+"""Records of dropped objects: the name, the time of the drop, and how long it is restorable.
 
-A dropped table stays registered, under its UUID, in the namespace `meltline_dropped`; a dropped
+A dropped table stays registered, under its UUID, in the namespace `meltline_dropped`. A dropped
 schema or database leaves a namespace in there. Both carry the facts as properties, so that an
 undrop needs the catalog alone. The retention is frozen at the drop (TT-22, TT-24, TT-40).
 """
@@ -27,24 +27,24 @@ KEYS = (_NAME, _KIND, _AT, _RETENTION, _FAILSAFE, _BATCH, _WHO, _HOW)
 _COMMAND, _NOTICED = "command", "noticed"
 _DAY = timedelta(hours=24)
 LET_GO = "let go"
-"""A table's status in the control ledger once its registration has gone, by our own doing."""
+"""A table's status in the control ledger after its drop is finalized and deregistered by us."""
 
 SOURCE = "drop"
-"""Who says what a dropped object's retention is."""
+"""The source of a dropped object's retention."""
 
 
 @dataclass(frozen=True)
 class Drop:
-    """That an object was dropped.
+    """The record of one drop.
 
     Attributes:
-        object: What it was, by the name it had.
-        at: When; of one that left its catalog in another way, the observation that missed it.
-        retention_days: How long it can be brought back, frozen at the drop; or `infinite`.
+        object: The object, by the name it had.
+        at: When; for an external drop, the observation that missed it.
+        retention_days: How long it can be restored, frozen at the drop; or `infinite`.
         failsafe_days: How long its files wait in failsafe after that, frozen as well.
-        batch: What was dropped by one command has one batch, and returns together (TT-53).
-        who: Who dropped it; empty where nobody knows.
-        noticed: Whether it left its catalog without `meltline drop`.
+        batch: Objects dropped by one command have one batch, and are restored together (TT-53).
+        who: The user who dropped it; empty if unknown.
+        noticed: Whether it is an external drop, made without `meltline drop`.
     """
 
     object: ObjectName
@@ -57,22 +57,22 @@ class Drop:
 
     @property
     def ends_at(self) -> datetime | None:
-        """Until when it can be brought back; None is for ever."""
+        """When it stops being restorable; None is never."""
         if not isinstance(self.retention_days, int) or self.retention_days > LONGEST_DAYS:
             return None
         return self.at + self.retention_days * _DAY
 
     def is_restorable(self, now: datetime) -> bool:
-        """Whether it can be brought back; at the very end it can, with no days never (TT-46)."""
+        """Whether it is restorable; at the very end it is, with no days never (TT-46)."""
         end = self.ends_at
         return end is None or (end > self.at and now <= end)
 
     def is_over(self, as_of: datetime) -> bool:
-        """Whether its retention has ended by a logical date: the chain lets it go (TT-45)."""
+        """Whether its retention has ended by a logical date, so that a run finalizes it (TT-45)."""
         return as_of >= self.at and not self.is_restorable(as_of)
 
     def retention(self, reader_grace: timedelta) -> Retention:
-        """Its frozen policy. `reader_grace` is the least that a file waits (ML-14)."""
+        """Returns its frozen policy. `reader_grace` is the minimum that a file waits (ML-14)."""
         window = None if self.ends_at is None else self.ends_at - self.at
         failsafe = min(self.failsafe_days, LONGEST_DAYS) * _DAY
         return Retention(
@@ -83,7 +83,7 @@ class Drop:
         )
 
     def written(self) -> dict[str, str]:
-        """As properties. The name is without its catalog: that may be called otherwise one day."""
+        """Serializes it as properties. The name is without its catalog, which may be renamed."""
         name = self.object
         levels = (*name.namespace, name.table) if name.table else name.namespace
         return {
@@ -99,14 +99,14 @@ class Drop:
 
 
 def is_dropped_name(namespace: tuple[str, ...]) -> bool:
-    """Whether something stands where dropped objects are kept."""
+    """Whether a namespace is where dropped objects are kept."""
     return namespace[:1] == (DROPPED_NAMESPACE,)
 
 
 def read_drop(catalog: str, properties: Mapping[str, str]) -> Drop | None:
-    """What properties say of a drop; None where they do not, or cannot be understood.
+    """Reads a drop from properties; None if they have none, or are invalid.
 
-    An object without it that stands among the dropped ones is nobody's to let go.
+    A dropped object without a valid record is never finalized.
     """
     try:
         days, failsafe = parse_days(properties[_RETENTION]), int(properties[_FAILSAFE])
@@ -132,7 +132,7 @@ def read_drop(catalog: str, properties: Mapping[str, str]) -> Drop | None:
 
 
 def without_drop(properties: Mapping[str, str]) -> dict[str, str]:
-    """An object's own properties, as they were before the drop."""
+    """Returns an object's own properties, as they were before the drop."""
     return {key: text for key, text in properties.items() if key not in KEYS}
 
 
@@ -141,18 +141,18 @@ def levels_of(
     properties: Mapping[str, str],
     namespaces: Mapping[tuple[str, ...], Mapping[str, str]],
 ) -> list[tuple[str, Mapping[str, str]]]:
-    """The namespaces whose word counts for a dropped table beside those it stands in.
+    """Returns the namespaces whose settings apply to a dropped table beside its current ones.
 
-    A hold on the schema that it was dropped from still holds it, also when the schema itself has
-    been dropped (and stands among the dropped ones), with it or after it.
+    A hold on the schema that it was dropped from still applies. That is so even if the schema
+    itself was dropped, with it or after it.
 
     Args:
-        name: Where the table stands.
+        name: The table's name among the dropped ones.
         properties: Its own.
         namespaces: All of its catalog, with their properties.
 
     Returns:
-        Them and what they say; none for a table that is not dropped.
+        The namespaces with their properties; none for a table that is not dropped.
     """
     catalog = name.catalog
     drop = read_drop(catalog, properties) if is_dropped_name(name.namespace) else None

@@ -1,4 +1,4 @@
-"""The listing of what is there and what was dropped (TT-47 to TT-50)."""
+"""Lists existing and dropped objects, for `SHOW ... HISTORY` (TT-47 to TT-50)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ class HistoryRow:
     """One version of one object: the columns of TT-48, in their order.
 
     Attributes:
-        created_on: When it was made, as far as anybody can tell.
+        created_on: When it was created, as far as is known.
         kind: TABLE, TRANSIENT, SCHEMA or DATABASE.
-        cluster_by: The sort order, else the partitioning; empty where there is neither.
-        rows: Of a table's current snapshot; None where that does not say. `bytes` likewise.
-        retention_time: In days, or `infinite`; of a dropped one as it was frozen.
-        dropped_on: None for what is there.
+        cluster_by: The sort order, else the partitioning; empty if there is neither.
+        rows: Rows of a table's current snapshot; None if it does not state them. `bytes` likewise.
+        retention_time: In days, or `infinite`; for a dropped one as it was frozen.
+        dropped_on: None for an existing object.
     """
 
     created_on: datetime | None
@@ -42,8 +42,8 @@ class Version:
     """A row of the listing.
 
     Attributes:
-        recorded: What orders drops of one moment, as `undrop` takes them: when the drop was
-            committed, and its batch.
+        recorded: Orders drops of one moment, as `undrop` does: when the drop was committed, and its
+            batch.
     """
 
     row: HistoryRow
@@ -51,7 +51,7 @@ class Version:
 
 
 def ordered(versions: Iterable[Version]) -> list[HistoryRow]:
-    """What is there first, by name; then what was dropped, the latest first (TT-43, TT-50)."""
+    """Sorts existing objects first, by name; then dropped ones, the latest first (TT-43, TT-50)."""
 
     def place(row: HistoryRow) -> tuple[str, str, str]:
         return row.name, row.database_name, row.schema_name
@@ -64,7 +64,7 @@ def ordered(versions: Iterable[Version]) -> list[HistoryRow]:
 
 
 def is_like(name: str, pattern: str) -> bool:
-    """SQL's LIKE, whatever the case: `%` is any text, `_` one letter, a backslash spares both."""
+    """Matches SQL's LIKE, ignoring case: `%` any text, `_` one letter, a backslash escapes."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     expression = "".join(wild.get(p) or re.escape(p[1:] if len(p) > 1 else p) for p in parts)
@@ -72,7 +72,7 @@ def is_like(name: str, pattern: str) -> bool:
 
 
 def created_on(state: TableMetadata) -> datetime | None:
-    """When a table was made: its first metadata file, else the oldest trace of it."""
+    """Returns when a table was created: its first metadata file, else the oldest trace of it."""
     if created := known_creation(state):
         return created
     moments = [*state.metadata_times.values(), state.last_updated]
@@ -82,7 +82,7 @@ def created_on(state: TableMetadata) -> datetime | None:
 
 
 def known_creation(state: TableMetadata) -> datetime | None:
-    """When a table was made; None where its metadata does not reach back so far any more.
+    """Returns when a table was created; None if its metadata no longer reaches back that far.
 
     The snapshot that a clone begins with is older than the clone.
     """
@@ -94,7 +94,7 @@ def known_creation(state: TableMetadata) -> datetime | None:
 
 
 def total(state: TableMetadata, key: str) -> int | None:
-    """A total of the current snapshot's summary; 0 of a table without any."""
+    """Returns a total of the current snapshot's summary; 0 for a table without a snapshot."""
     head = state.current_snapshot
     if head is None:
         return 0
@@ -103,7 +103,7 @@ def total(state: TableMetadata, key: str) -> int | None:
 
 
 def cluster_by(document: Mapping[str, Any]) -> str:
-    """The columns by which a table's rows are put together, from its metadata document."""
+    """Returns the columns by which a table's rows are clustered, from its metadata document."""
     names = {
         field.get("id"): str(field.get("name"))
         for schema in _list(document, "schemas")

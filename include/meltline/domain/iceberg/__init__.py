@@ -1,1 +1,1 @@
-"""Iceberg as its spec has it: metadata, files, names, locations, histories."""
+"""Iceberg as its spec defines it: metadata, files, names, locations, histories."""

@@ -1,4 +1,4 @@
-"""Files and what refers to them: kinds, manifests, entries, snapshots as the ledger keeps them."""
+"""Files and their references: kinds, manifests, entries, snapshots as the ledger stores them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 
 
 class FileKind(StrEnum):
-    """What a file is, in the spec's words."""
+    """The kind of a file, in the spec's terms."""
 
     DATA = "data"
     POSITION_DELETE = "position_delete"
@@ -32,7 +32,7 @@ _COUNTED = (EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED)
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A manifest as a manifest list names it; counts are None where format 1 leaves them out."""
+    """A manifest in a manifest list; counts are None if format 1 leaves them out."""
 
     path: str
     bytes: int
@@ -45,19 +45,19 @@ class ManifestFile:
 
     @property
     def entries(self) -> int:
-        """How many entries it has, as far as its list counts them."""
+        """The number of its entries, as far as its list counts them."""
         return sum(self.counts)
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Its ADDED, EXISTING and DELETED entries; what its list does not count is none."""
+        """Its ADDED, EXISTING and DELETED entries; 0 where its list has no count."""
         return self.added_files or 0, self.existing_files or 0, self.deleted_files or 0
 
     def contradiction(self, counts: Iterable[int]) -> str:
-        """How its list counts other entries than were read; empty where none differ.
+        """Returns how its list's counts differ from the entries read; empty if none differ.
 
         Args:
-            counts: ADDED, EXISTING and DELETED entries that it really has.
+            counts: The ADDED, EXISTING and DELETED entries that were read.
         """
         listed = (self.added_files, self.existing_files, self.deleted_files)
         differences = [
@@ -70,10 +70,10 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One row of a manifest. What is None is inherited from the manifest, or was never written.
+    """One row of a manifest. A None is inherited from the manifest, or was never written.
 
     Attributes:
-        part: Where in the file a deletion vector begins: one file may hold several.
+        part: The offset of a deletion vector in its file: one file may contain several.
     """
 
     path: str
@@ -88,18 +88,19 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True)
 class ManifestOutcome:
-    """What came of reading one manifest, once.
+    """The result of reading one manifest, once.
 
     Attributes:
         path: The manifest.
         added: Rows with status ADDED; likewise `existing` and `deleted`.
         owners: UUIDs of the tables that own the files it names, by prefix.
-        error: Why it cannot be trusted; empty when it was read.
-        bytes_added: Of a manifest that was read for its changes, the bytes of the files it adds;
-            `bytes_removed` of those it removes.
-        ambiguity: Why its changes do not tell what its snapshot refers to, though nothing is
-            wrong with it: it has to be read wholly.
-        places: Where the files lie that it keeps, and those of them that are links (`places_in`).
+        error: Why it cannot be trusted; empty if it was read.
+        bytes_added: For an incremental read, the bytes of the files it adds; `bytes_removed` of
+            those it removes.
+        ambiguity: Why its changes do not determine what its snapshot references, though it is
+            valid: it needs a full read.
+        places: The folders and stores of the files that it keeps, and which files are links
+            (`places_in`).
     """
 
     path: str
@@ -115,20 +116,20 @@ class ManifestOutcome:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Its ADDED, EXISTING and DELETED entries, as they were read."""
+        """Its ADDED, EXISTING and DELETED entries, as read."""
         return self.added, self.existing, self.deleted
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A snapshot as the file ledger keeps it: enough to tell, later, what it referenced.
+    """A snapshot in the file ledger: enough to determine later which files it referenced.
 
     Attributes:
-        by_changes: Known by what it and those before it on its table's line changed (`lines`);
-            else its manifests were read wholly.
-        live_files: Of one known by changes, how many files are alive in it, by those changes;
-            `live_bytes` is their size.
-        list_sha256: Of its reachable set, as it was read (`ReachableSet`).
+        by_changes: Whether it was read incrementally, by the changes along its table's linear
+            history (`lines`); else all its manifests were read.
+        live_files: For an incremental read, the number of its live files; `live_bytes` is their
+            size.
+        list_sha256: The digest of its reachable set, as it was read (`ReachableSet`).
     """
 
     table_uuid: str
@@ -147,7 +148,7 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A file that a metadata file names directly: statistics, or a metadata file itself."""
+    """A file that a metadata file references directly: statistics, or a metadata file itself."""
 
     table_uuid: str
     path: str
@@ -162,10 +163,10 @@ class PlannedFile:
 
     Attributes:
         path: As Iceberg wrote it.
-        kind: What it is.
+        kind: Its kind.
         bytes: Its size.
-        owner: UUID of the table under whose prefix it lies.
-        due_at: From when it may be purged; None in an expiration plan.
+        owner: UUID of the table that owns its prefix.
+        due_at: When it may be purged; None in an expiration plan.
     """
 
     path: str
@@ -176,11 +177,11 @@ class PlannedFile:
 
 
 SWEPT = "sweep-"
-"""How `Departure.plan_id` begins where no plan, but a sweep, let a file depart."""
+"""The prefix of `Departure.plan_id` if a sweep, and not a plan, recorded the departure."""
 
 
 class DepartureState(StrEnum):
-    """Where a departed file is on its way out."""
+    """The state of a departure."""
 
     FAILSAFE = "failsafe"
     CANCELLED = "cancelled"
@@ -189,10 +190,10 @@ class DepartureState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A file that left every kept snapshot of every table, and until when it waits.
+    """A file that no retained snapshot of any table references, with its due time.
 
-    `due_at` counts from the first recording after the commit and is never reset. A purge that finds
-    another object than was recorded records once more, after that day, that the file waits.
+    `due_at` counts from the first recording after the commit and is never reset. If a purge finds
+    another object than was recorded, it records again, after that day, that the file waits.
     """
 
     path: str
@@ -207,10 +208,10 @@ class Departure:
 
     @property
     def was_left(self) -> bool:
-        """Whether a purge has left alone what lies there: it is not as it was recorded."""
+        """Whether a purge kept the object at its path, because it is not the recorded one."""
         return self.state is DepartureState.FAILSAFE and self.recorded_at > self.due_at
 
     @property
     def is_on_its_way(self) -> bool:
-        """Whether it waits for its day, or for the purge of that day."""
+        """Whether it waits for its due time, or for the purge then."""
         return self.state is DepartureState.FAILSAFE and not self.was_left

@@ -1,10 +1,10 @@
-"""Lines: where what a snapshot changed tells all that it refers to.
+"""Linear history: snapshots whose changes alone determine what they reference.
 
-A table's line is a part of main's history in which each snapshot is the child of the one before,
-with a larger sequence number, and its manifests hold what its parent's held, plus what it added,
-minus what it removed. By the spec a file that leaves has an entry with status DELETED, written by
-the snapshot that removed it; the counts in the manifest lists show whether an engine kept to that.
-Such a snapshot is known by its changes; any other is read wholly (decision 020).
+It is a part of main's history. Each snapshot is the child of the one before, with a larger sequence
+number. Its manifests contain what its parent's did, plus what it added, minus what it removed. By
+the spec a removed file has an entry with status DELETED, written by the snapshot that removed it.
+The counts in the manifest lists show whether an engine followed that. Such a snapshot is read
+incrementally; any other needs a full read (decision 020).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from meltline.domain.iceberg.table_metadata import MAIN, Snapshot, TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class IndexedHead:
-    """The newest snapshot of a table's line, and what is alive in it: files, and their bytes."""
+    """The newest snapshot of a table's linear history, with its live files and their bytes."""
 
     snapshot_id: int
     sequence_number: int
@@ -27,11 +27,11 @@ class IndexedHead:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDelta:
-    """A snapshot on its table's line.
+    """A snapshot in its table's linear history.
 
     Attributes:
-        is_first: Whether the line begins here: then all that is alive in it counts as added.
-        manifests: Those that hold its changes; of the first one all.
+        is_first: Whether the linear history begins here: then all its live files count as added.
+        manifests: The manifests with its changes; for the first snapshot all.
     """
 
     snapshot: Snapshot
@@ -40,7 +40,7 @@ class SnapshotDelta:
 
 
 def main_line(state: TableMetadata) -> list[Snapshot]:
-    """Main's history, oldest first, as far as the metadata knows it; empty in format 1."""
+    """Returns main's history, oldest first, as far as the metadata has it; empty in format 1."""
     if state.format_version == 1 or MAIN not in state.refs:
         return []
     return list(state.ancestry(state.refs[MAIN].snapshot_id))[::-1]
@@ -49,12 +49,12 @@ def main_line(state: TableMetadata) -> list[Snapshot]:
 def steps_of(
     line: Sequence[Snapshot], listed: Mapping[int, Sequence[ManifestFile]], tip: int | None
 ) -> list[SnapshotDelta]:
-    """The snapshots that go on from the tip, as far as each follows from the one before.
+    """Returns the snapshots after the indexed head, as far as each follows from the one before.
 
     Args:
         line: Main's history, oldest first.
         listed: The manifests of its snapshots, by snapshot id, as far as their lists were read.
-        tip: The newest snapshot that is known by its changes; None begins with the oldest one.
+        tip: The indexed head; None begins with the oldest snapshot.
     """
     if tip is None:
         steps = _first_step(line, listed)
@@ -73,7 +73,7 @@ def steps_of(
 def _first_step(
     line: Sequence[Snapshot], listed: Mapping[int, Sequence[ManifestFile]]
 ) -> list[SnapshotDelta]:
-    """The oldest snapshot with all that is alive in it; none where nobody has counted that."""
+    """Returns the oldest snapshot with all its live files; none if they are not counted."""
     first = listed.get(line[0].snapshot_id) if line else None
     if first is None or not all(_is_counted(manifest) for manifest in first):
         return []
@@ -83,7 +83,7 @@ def _first_step(
 def _follows(
     parent: Snapshot, before: Sequence[ManifestFile], child: Snapshot, after: Sequence[ManifestFile]
 ) -> bool:
-    """Whether what a child refers to is what its parent did, but for its own changes."""
+    """Whether a child references what its parent did, except for its own changes."""
     new = _new(before, after)
     own = all(
         manifest.added_snapshot_id == child.snapshot_id

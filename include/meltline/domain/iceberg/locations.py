@@ -1,4 +1,7 @@
-"""File locations: what is compared (a key), what is opened (the path as written), who owns it."""
+"""File locations: normalizes paths to comparable keys, and finds the tables that own a path.
+
+A key is compared; the path as written is opened.
+"""
 
 import re
 from bisect import bisect_left
@@ -17,7 +20,7 @@ SAME_SCHEME = {
     "az": "abfss",
     "gcs": "gs",
 }
-"""Schemes that mean one store, by the one that stands for all of them."""
+"""Schemes that mean the same store, mapped to the canonical one."""
 
 _BLOBS, _DATA_LAKE = ".blob.", ".dfs."
 """Two names of one Azure account's host: `account.blob.core.windows.net`, and with `dfs`."""
@@ -28,7 +31,7 @@ _ACCESS_POINT = re.compile(r"arn:[^:]*:s3[^:]*:[^:]*:[^:]*:accesspoint")
 
 
 class Location(NamedTuple):
-    """A path taken apart as written: nothing decoded, nothing collapsed."""
+    """A path split as written: nothing decoded, nothing normalized."""
 
     scheme: str
     authority: str
@@ -36,12 +39,12 @@ class Location(NamedTuple):
 
 
 def split_location(path: str) -> Location:
-    """Takes a location apart; a bare path is a local file.
+    """Splits a location; a bare path is a local file.
 
-    `file:/x` and `file:///x` are the same place. A URL's `#` and `?` are letters here: Iceberg
+    `file:/x` and `file:///x` are equal. A URL's `#` and `?` are ordinary characters here: Iceberg
     writes paths raw.
     """
-    if path.startswith("file:///"):  # most of millions
+    if path.startswith("file:///"):  # the most frequent case by far
         return Location("file", "", path[7:])
     scheme, colon, after_scheme = path.partition(":")
     if not colon or "/" in scheme:
@@ -56,10 +59,10 @@ def split_location(path: str) -> Location:
 
 
 def location_key(path: str) -> str:
-    """The form in which locations are compared: scheme, authority, slashes, encoding evened out.
+    """Returns the comparable form: scheme, authority, slashes and encoding are normalized.
 
-    Two different files may share a key (`a%20b`, `a b`); that can only keep a file, because a
-    file is deletable only when its key is referenced nowhere.
+    Two different files may share a key (`a%20b`, `a b`). That can only keep a file: it is deletable
+    only when its key is referenced nowhere.
     """
     folder, _, name = path.rpartition("/")
     if (
@@ -84,7 +87,7 @@ def _key(path: str) -> str:
     while (decoded := unquote(raw)) != raw:  # so that a key is its own key
         raw = decoded
     if root.startswith("abfss:"):
-        raw = raw.replace("\\", "/")  # one blob to Azure
+        raw = raw.replace("\\", "/")  # Azure treats both as one blob
     parts: list[str] = []
     for part in raw.split("/"):
         if part == "..":
@@ -107,10 +110,10 @@ def _root(path: str) -> tuple[str, str]:
 
 
 def _with_bucket(authority: str, raw: str) -> tuple[str, str]:
-    """The bucket, and what lies in it, where it stands behind too many or too few slashes.
+    """Returns the bucket, and the path in it, if it follows too many or too few slashes.
 
-    Hadoop's paths make `s3:/bucket/key` of `s3://bucket/key`; the name of an access point may
-    follow its ARN behind a slash as well as behind a colon.
+    Hadoop's paths turn `s3://bucket/key` into `s3:/bucket/key`. The name of an access point may
+    follow its ARN after a slash as well as after a colon.
     """
     if authority and not _ACCESS_POINT.fullmatch(authority):
         return authority, raw
@@ -119,7 +122,7 @@ def _with_bucket(authority: str, raw: str) -> tuple[str, str]:
 
 
 def _of_web_address(host: str, raw: str) -> tuple[str, str, str] | None:
-    """Scheme, bucket and rest of an address of the web, where its host is one of a cloud's."""
+    """Returns scheme, bucket and path of a web address, if its host is a known cloud's."""
     host = re.sub(r":(?:80|443)$", "", host)
     scheme, bucket = "", ""
     if amazon := _AMAZON.fullmatch(host):
@@ -133,7 +136,7 @@ def _of_web_address(host: str, raw: str) -> tuple[str, str, str] | None:
 
 
 def is_odd(path: str) -> bool:
-    """Whether a location has parts that name different places to different readers: keep it."""
+    """Whether readers interpret parts of a location differently: then the file is kept."""
     if path.isprintable() and "%" not in path and ".." not in path:  # almost all of millions
         plain = split_location(path).path
         return plain.endswith("/") or not plain
@@ -143,7 +146,7 @@ def is_odd(path: str) -> bool:
 
 
 def claim_prefix(location: str) -> str:
-    """What a table at that location claims, with a slash, so that `tbl` never covers `tbl_backup`.
+    """Returns the prefix that a table claims, with a slash: `tbl` never covers `tbl_backup`.
 
     Unlike a key, nothing is decoded or resolved: a claim that is too wide could delete a file.
     """
@@ -154,7 +157,7 @@ def claim_prefix(location: str) -> str:
 
 @dataclass(frozen=True)
 class Ownership:
-    """That a table owns, or once owned, everything under a prefix. It outlives the table."""
+    """A table's ownership, current or past, of everything under a prefix. It outlives the table."""
 
     prefix: str
     table_uuid: str
@@ -175,7 +178,7 @@ class OwnerIndex:
         self._by_folder: dict[str, tuple[str, ...]] = {}
 
     def owners(self, path: str) -> tuple[str, ...]:
-        """The tables owning a path, several where they share a location, none when foreign."""
+        """Returns the tables that own a path: several if they share a location, none if foreign."""
         folder, _, name = path.rpartition("/")
         if not name:
             return self._owners_of(path)
@@ -184,14 +187,14 @@ class OwnerIndex:
         return self._by_folder[folder]
 
     def owners_or(self, path: str, namers: Iterable[str]) -> tuple[str, ...]:
-        """The tables owning a path; where it lies with none, those that named it in a commit."""
+        """Returns the tables that own a path; else those that referenced it in a commit."""
         return self.owners(path) or tuple(sorted(namers))
 
     def _owners_of(self, path: str) -> tuple[str, ...]:
         return tuple(self._owners.get(self.prefix_of(path), ()))
 
     def prefix_of(self, path: str) -> str:
-        """The prefix by which a path is owned: the longest that matches; empty when foreign."""
+        """Returns the longest prefix that owns a path; empty if foreign."""
         at = claim_prefix(path).rstrip("/")
         while (cut := at.rfind("/")) >= 0:
             at = at[:cut]
@@ -202,7 +205,7 @@ class OwnerIndex:
         return ""
 
     def is_sole(self, location: str, table_uuid: str) -> bool:
-        """Whether everything under a folder is that one table's: nobody else nests below it."""
+        """Whether one table alone owns everything under a folder: no other table nests below it."""
         prefix = claim_prefix(location)
         if self.owners(f"{prefix}-") != (table_uuid,):
             return False

@@ -1,7 +1,7 @@
-"""A table's metadata as a JSON document: edited where asked, all else kept as it was.
+"""Edits a table's metadata as a JSON document, and keeps all other content unchanged.
 
-Commands change tables without a JVM. PyIceberg's model drops what it does not know and cannot
-read `variant`, so the document itself is edited, as Iceberg's own commits would.
+Commands change tables without a JVM. PyIceberg's model drops fields that it does not know and
+cannot read `variant`, so the document itself is edited, as Iceberg's own commits would.
 """
 
 import gzip
@@ -25,7 +25,7 @@ METADATA_PATH = "write.metadata.path"
 COMPRESSION = "write.metadata.compression-codec"
 _DEFAULT_VERSIONS = 100
 _GZIP = b"\x1f\x8b"
-_LONGEST = 1 << 30  # bytes: a document of 100,000 snapshots has a tenth of them
+_LONGEST = 1 << 30  # bytes: ten times a document of 100,000 snapshots
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 
@@ -35,8 +35,8 @@ class NextMetadata:
     """The metadata file that a commit writes.
 
     Attributes:
-        location: Where it goes, named as Iceberg names it.
-        content: What it holds, compressed where the table says so.
+        location: Its path, named as Iceberg names it.
+        content: Its content, compressed if the table requires it.
     """
 
     location: str
@@ -47,7 +47,7 @@ class MetadataEditor:
     """One metadata file, open for editing.
 
     Attributes:
-        state: The table as the file has it, before any edit.
+        state: The table in the file, before any edit.
         at: The commit's time: now, and never before the file's own.
     """
 
@@ -66,7 +66,8 @@ class MetadataEditor:
 
         Raises:
             MetadataUnreadable: It is no JSON document, or does not follow the spec.
-            FormatUnsupported: It is of a format, or encrypted, so that it is left alone.
+            FormatUnsupported: Its format or encryption is not supported, so that it is left
+                unchanged.
         """
         document = parse_json(name, location, content)
         state = parse_table(name, location, len(content), document)
@@ -75,7 +76,7 @@ class MetadataEditor:
 
     @property
     def is_changed(self) -> bool:
-        """Whether any edit made a difference."""
+        """Whether the edits made a difference."""
         return self._document != self._base
 
     @property
@@ -85,7 +86,7 @@ class MetadataEditor:
 
     @property
     def edited(self) -> TableMetadata:
-        """The table as it will be. Raises MetadataUnreadable where an edit has spoilt it."""
+        """The table after the edits. Raises MetadataUnreadable if an edit made it invalid."""
         before = self.state
         name, location = before.name, before.metadata_location
         state = parse_table(name, location, before.metadata_bytes, self._document)
@@ -94,17 +95,17 @@ class MetadataEditor:
         return state
 
     def changes_only(self, *fields: str) -> bool:
-        """Whether every edit lies in these top-level fields."""
+        """Whether all edits are in these top-level fields."""
         keys = self._document.keys() | self._base.keys()
         return all(self._document.get(k) == self._base.get(k) for k in keys - set(fields))
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document with the edits, a copy."""
+        """A copy of the document with the edits."""
         return deepcopy(self._document)
 
     def set_properties(self, updates: Mapping[str, str], removals: Sequence[str] = ()) -> None:
-        """Sets some properties and removes others; a removal of nothing changes nothing."""
+        """Sets some properties and removes others; removing a missing one has no effect."""
         properties = self._document.get("properties") or {}
         updated = {key: text for key, text in properties.items() if key not in removals}
         updated.update(updates)
@@ -114,7 +115,7 @@ class MetadataEditor:
     def set_ref(self, ref: SnapshotRef) -> None:
         """Creates a branch or tag, or moves it.
 
-        Moving `main` changes the current snapshot, and the snapshot log says so.
+        Moving `main` changes the current snapshot, and adds an entry to the snapshot log.
         """
         written: dict[str, Any] = {
             "snapshot-id": ref.snapshot_id,
@@ -136,18 +137,18 @@ class MetadataEditor:
             log.append({"timestamp-ms": to_millis(self.at), "snapshot-id": ref.snapshot_id})
 
     def remove_ref(self, name: str) -> None:
-        """Removes a branch or tag; one that is not there changes nothing."""
+        """Removes a branch or tag; removing a missing one has no effect."""
         if name in (self._document.get("refs") or {}):
             del self._refs()[name]
 
     def replace(self, content: Mapping[str, Any]) -> None:
-        """Has the table say what another document says; what it is and where it lies stays."""
+        """Replaces the content by another document's; identity and location stay."""
         own = ("table-uuid", "location", "metadata-log", "last-updated-ms")
         own_fields = {key: self._document[key] for key in own if key in self._document}
         self._document = {**deepcopy(dict(content)), **own_fields}
 
     def _refs(self) -> dict[str, Any]:
-        """The refs as written. A file without them has main alone, by its current snapshot."""
+        """Returns the refs as written. A file without refs has main alone."""
         refs: dict[str, Any] = self._document.get("refs") or {}
         main = self.state.refs.get(MAIN)
         if main is not None:
@@ -156,20 +157,21 @@ class MetadataEditor:
         return refs
 
     def successor(self, unique: str) -> NextMetadata:
-        """The file that replaces the one that was read.
+        """Builds the file that replaces the one that was read.
 
         Args:
-            unique: A fresh UUID for its name.
+            unique: A new UUID for its name.
 
         Raises:
-            MetadataUnreadable: The table asks for a compression that Iceberg does not know, or
-                an edit has spoilt it.
+            MetadataUnreadable: The table requires a compression that Iceberg does not know, or an
+                edit made it invalid.
         """
         base = self.edited.metadata_location
         document = self.document
         log = list(document.get("metadata-log") or [])
         log.append({"timestamp-ms": document["last-updated-ms"], "metadata-file": base})
-        # An engine that deletes what its log forgets deletes this at its next commit, too.
+        # An engine that deletes files removed from its log deletes this one at its next commit,
+        # too.
         owned = self.state.engine_deletes_metadata
         surplus = 0 if owned else max(0, len(log) - self._versions_kept())
         document["metadata-log"] = log[surplus:]
@@ -186,15 +188,15 @@ class MetadataEditor:
 
 
 def first_file(name: TableName, document: dict[str, Any], unique: str) -> NextMetadata:
-    """The first metadata file of a new table, below the location that the document names.
+    """Builds the first metadata file of a new table, below the document's location.
 
     Args:
-        name: What the table will be called.
-        document: What it says.
-        unique: A fresh UUID for the file's name.
+        name: The table's name.
+        document: Its content.
+        unique: A new UUID for the file's name.
 
     Raises:
-        MetadataUnreadable: It asks for a compression that Iceberg does not know.
+        MetadataUnreadable: It requires a compression that Iceberg does not know.
     """
     return _file(name, document, f"{document['location']}/metadata", 0, unique)
 
@@ -224,15 +226,15 @@ def _suffix(name: TableName, properties: Mapping[str, str]) -> str:
 
 
 def parse_json(name: TableName, location: str, content: bytes) -> object:
-    """A metadata file's JSON, plain or compressed.
+    """Parses a metadata file's JSON, plain or compressed.
 
     Raises:
-        MetadataUnreadable: It is neither, or has text that no other file could hold.
+        MetadataUnreadable: It is neither, or contains text that cannot be encoded as UTF-8.
     """
     try:
         text = _unpacked(content) if content.startswith(_GZIP) else content
         document = json.loads(text)
-        if _SURROGATE.search(text):  # halves of a letter pass here, and nowhere behind
+        if _SURROGATE.search(text):  # half a surrogate pair passes here, and fails later
             json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, EOFError, OSError, RecursionError, zlib.error) as error:
         raise unreadable(name, location, f"{type(error).__name__}: {error}") from error
@@ -240,7 +242,7 @@ def parse_json(name: TableName, location: str, content: bytes) -> object:
 
 
 def _unpacked(content: bytes) -> bytes:
-    """A compressed document. Raises ValueError where it is longer than any real one."""
+    """Decompresses a document. Raises ValueError if it is longer than any real one."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS + 16)  # with gzip's header and checksum
     text = unpacker.decompress(content, _LONGEST)
     if not unpacker.eof:
@@ -251,7 +253,7 @@ def _unpacked(content: bytes) -> bytes:
 def unreadable(
     name: TableName, location: str, reason: str, kind: type[MetadataUnreadable] = MetadataUnreadable
 ) -> MetadataUnreadable:
-    """A metadata file that is missing or no JSON."""
+    """Builds the error for a metadata file that is missing or no JSON."""
     return kind(
         f"{name}: its metadata file cannot be read",
         object=location,
@@ -262,11 +264,11 @@ def unreadable(
 
 
 def is_first_file(location: str) -> bool:
-    """Whether a metadata file's name says that none came before it."""
+    """Whether a metadata file's name shows that it is the first one."""
     return next_number(location) == 1
 
 
 def next_number(base: str) -> int:
-    """With what the name of the file begins that follows a metadata file; 0 where it has none."""
+    """Returns the number of the file after a metadata file; 0 if its name has none."""
     version = base.rpartition("/")[2].partition("-")[0]
     return int(version) + 1 if version.isdecimal() else 0

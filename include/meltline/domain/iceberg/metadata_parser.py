@@ -1,7 +1,8 @@
-"""Reads a metadata document into facts; what does not follow the spec is refused.
+"""Parses a metadata document into facts; refuses a document that does not follow the spec.
 
-A summary has a dozen entries, most of them alike; an id stands in a snapshot, in its child and in
-the snapshot log, and the time of a commit in two of these.
+Equal values are shared objects, to save memory. A summary has a dozen entries, most of them alike.
+An id occurs in a snapshot, in its child and in the snapshot log, and a commit's time in two of
+them.
 """
 
 import re
@@ -26,7 +27,7 @@ from meltline.domain.units import from_millis
 
 
 class SnapshotSummary(Mapping[str, str]):
-    """A snapshot's summary. Its keys are those of its neighbours, and are held once for all."""
+    """A snapshot's summary. Snapshots with the same keys share one tuple of keys."""
 
     __slots__ = ("_keys", "_values")
 
@@ -51,7 +52,7 @@ class SnapshotSummary(Mapping[str, str]):
 
 
 class SharedFacts:
-    """Makes the facts of one metadata file; equal ones are one object."""
+    """Creates the facts of one metadata file; equal ones are one object."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -60,17 +61,17 @@ class SharedFacts:
         self._instants: dict[int, datetime] = {}
 
     def id(self, snapshot_id: int) -> int:
-        """The same id."""
+        """Returns the shared object of an id."""
         return self._ids.setdefault(snapshot_id, snapshot_id)
 
     def instant(self, millis: int) -> datetime:
-        """The instant so many milliseconds after 1970."""
+        """Returns the instant of a number of milliseconds since 1970."""
         if millis not in self._instants:
             self._instants[millis] = from_millis(millis)
         return self._instants[millis]
 
     def summary(self, raw: Mapping[object, object]) -> SnapshotSummary:
-        """The summary as the spec's JSON has it; what is no text becomes one."""
+        """Returns the summary in the spec's JSON; other values are converted to text."""
         keys = tuple(map(str, raw))
         values = (str(text) for text in raw.values())
         shared = tuple(self._texts.setdefault(text, text) for text in values)
@@ -85,19 +86,19 @@ NEWEST_FORMAT = 3
 def parse_table(
     name: TableName, location: str, size: int, document: object, *, with_namesakes: bool = False
 ) -> TableMetadata:
-    """Reads a metadata document into facts, or says why it cannot be trusted.
+    """Parses a metadata document into facts, or raises why it cannot be trusted.
 
     Args:
-        name: Under which name the catalog has it.
-        location: Where the metadata file lies.
+        name: The table's name in the catalog.
+        location: The path of the metadata file.
         size: The metadata file's length in bytes.
         document: The parsed JSON.
-        with_namesakes: Whether snapshots may share an id, for who asks what files a table needs.
+        with_namesakes: Whether snapshots may share an id, for callers that need a table's files.
 
     Raises:
         FormatUnsupported: A format above 3, or encryption.
-        MetadataUnreadable: A required field is missing or of the wrong shape, or the current
-            snapshot is not there.
+        MetadataUnreadable: A required field is missing or invalid, or the current snapshot is
+            missing.
     """
     try:
         state = _parse(name, location, size, document)
@@ -109,7 +110,7 @@ def parse_table(
 
 
 def equal_ids(state: TableMetadata) -> MetadataUnreadable:
-    """The error about a table in which two snapshots have one id."""
+    """Builds the error for a table in which two snapshots have one id."""
     ids = ", ".join(map(str, sorted({*state.namesakes.values()})))
     return MetadataUnreadable(
         f"{state.name}: two snapshots have the id {ids}",
@@ -121,7 +122,7 @@ def equal_ids(state: TableMetadata) -> MetadataUnreadable:
 
 
 def broken_spec(name: TableName, location: str, found: str) -> MetadataUnreadable:
-    """The error about a metadata document that does not follow the specification."""
+    """Builds the error for a metadata document that does not follow the specification."""
     return MetadataUnreadable(
         f"{name}: the metadata file does not follow the Iceberg spec",
         object=location,
@@ -166,12 +167,12 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
 
 
 def stated_locations(location: str, document: Mapping[str, object]) -> tuple[str, ...]:
-    """The folders in which a table of a format that cannot be managed says that it writes.
+    """Returns the folders that an unsupported table says that it writes to.
 
-    Its format may leave its location out, or make a path relative to it: then nothing is stated.
+    Its format may omit its location, or make a path relative to it: then the result is empty.
 
     Args:
-        location: Where its metadata file lies: that folder is among them.
+        location: The path of its metadata file: that folder is among them.
         document: The parsed JSON.
     """
     properties = document.get("properties") or {}
@@ -214,7 +215,7 @@ def _identity(document: Mapping[str, object], version: int) -> str:
 def _snapshots(
     document: Mapping[str, object], version: int, shared: SharedFacts
 ) -> tuple[dict[int, Snapshot], dict[int, int]]:
-    """Returns the snapshots by key, and those whose ids are not their own alone."""
+    """Returns the snapshots by key, and those whose id another one has too."""
     listed = [_snapshot(raw, version, shared) for raw in _listed(document, "snapshots")]
     snapshots: dict[int, Snapshot] = {}
     namesakes: dict[int, int] = {}
@@ -257,7 +258,7 @@ def _snapshot(raw: Mapping[str, object], version: int, shared: SharedFacts) -> S
 
 
 def _manifests(raw: Mapping[str, object], version: int) -> tuple[str, tuple[str, ...]]:
-    """A snapshot's manifest list, or in the oldest form of format 1 its manifests."""
+    """Returns a snapshot's manifest list, or in the oldest form of format 1 its manifests."""
     inline: tuple[str, ...] = ()
     manifest_list = ""
     if version == 1 and "manifest-list" not in raw:
@@ -272,9 +273,9 @@ def _manifests(raw: Mapping[str, object], version: int) -> tuple[str, tuple[str,
 def _refs(
     document: Mapping[str, object], snapshots: Collection[int]
 ) -> tuple[dict[str, SnapshotRef], tuple[str, ...]]:
-    """Returns the refs, and what is wrong with some that can be read all the same.
+    """Returns the refs, and the flaws of some that are readable all the same.
 
-    A ref whose snapshot is not there keeps nothing, and is left out.
+    A ref whose snapshot is missing keeps nothing, and is left out.
     """
     listed = dict(document.get("refs") or {})  # type: ignore[call-overload]
     refs = {name: _ref(name, raw) for name, raw in listed.items()}

@@ -1,4 +1,4 @@
-"""Names of tables as Spark SQL writes them: `catalog.namespace.table`, odd parts in backticks."""
+"""Table names as Spark SQL writes them: `catalog.namespace.table`, with backticks as needed."""
 
 import re
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def quote_part(part: str) -> str:
-    """Puts a part in backticks where Spark SQL needs them."""
+    """Quotes a part with backticks if Spark SQL needs them."""
     return part if _PLAIN.fullmatch(part) else quoted(part)
 
 
 def quoted(part: str) -> str:
-    """A part in backticks, whatever is in it."""
+    """Quotes a part with backticks in any case."""
     return "`" + part.replace("`", "``") + "`"
 
 
@@ -42,18 +42,18 @@ def split_name(text: str) -> tuple[str, ...]:
 
 
 def split_snapshot(text: str) -> tuple[str, int | None]:
-    """`NAME@SNAPSHOT` in its two parts; without a snapshot it is all name."""
+    """Splits `NAME@SNAPSHOT` into its two parts; without a snapshot it is all name."""
     match = _WITH_SNAPSHOT.match(text)
     return (match[1], int(match[2])) if match else (text, None)
 
 
 class ShortName(ValueError):
-    """A name that leaves out its catalog or its namespace."""
+    """A name without its catalog or its namespace."""
 
 
 @dataclass(frozen=True, order=True)
 class TableName:
-    """Where a table stands: catalog, namespace levels, name."""
+    """The full name of a table: catalog, namespace levels, name."""
 
     catalog: str
     namespace: tuple[str, ...]
@@ -61,7 +61,7 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> "TableName":
-        """Reads `lake.air.flights` or ``lake.air.`t[1]` ``.
+        """Parses `lake.air.flights` or ``lake.air.`t[1]` ``.
 
         Raises:
             ShortName: It has fewer than three parts.
@@ -77,12 +77,12 @@ class TableName:
 
     @property
     def plain(self) -> str:
-        """The dotted name without quoting: what globs are matched against."""
+        """The dotted name without quoting: globs are matched against it."""
         return ".".join((self.catalog, *self.namespace, self.name))
 
 
 def selected(name: TableName, globs: tuple[str, ...]) -> bool:
-    """Whether `--tables` picks this table; no globs pick all. `[` is a letter, not a class."""
+    """Whether `--tables` selects this table; no globs select all. `[` is a literal, not a class."""
     if not globs:
         return True
     return any(
@@ -93,6 +93,6 @@ def selected(name: TableName, globs: tuple[str, ...]) -> bool:
 
 
 def unmatched(globs: tuple[str, ...], names: Iterable[TableName]) -> list[str]:
-    """Those of some globs that match none of the names: a slip of the pen, most likely."""
+    """Returns the globs that match none of the names: probably a typo."""
     listed = list(names)
     return [glob for glob in globs if not any(selected(name, (glob,)) for name in listed)]

@@ -1,8 +1,8 @@
-"""Whether a snapshot's columns are the present ones, or can be read as them (TT-3).
+"""Checks whether a snapshot's columns are the current ones, or readable as them (TT-3).
 
-Columns are the same by field id, never by name: one that was renamed since comes under its new
-name, one that was added is null, one that was dropped is absent, and a name that was dropped and
-used again is not mistaken for the old column.
+Columns are matched by field id, never by name. A renamed column appears under its new name, an
+added one is null, and a dropped one is absent. If a dropped name is used again, the new column is
+not mistaken for the old one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _PROMOTIONS = {("int", "long"), ("float", "double"), ("date", "timestamp")}
 
 
 def changed_schema(state: TableMetadata, document: Schema, snapshot_id: int) -> Schema | None:
-    """A snapshot's own schema.
+    """Returns a snapshot's own schema, if it differs from the current one.
 
     Args:
         state: The table.
@@ -26,8 +26,8 @@ def changed_schema(state: TableMetadata, document: Schema, snapshot_id: int) -> 
         snapshot_id: The snapshot.
 
     Returns:
-        None where it is the present one, or the snapshot does not say: engines then read it with
-        the present one.
+        None if it is the current one, or the snapshot does not state it: engines then read it with
+            the current one.
 
     Raises:
         MetadataUnreadable: It is missing from the metadata.
@@ -47,9 +47,9 @@ def changed_schema(state: TableMetadata, document: Schema, snapshot_id: int) -> 
 
 
 def require_readable(state: TableMetadata, document: Schema, old: Schema) -> None:
-    """Refuses to read old values as something that they cannot become.
+    """Refuses to read old values as a type that they cannot be converted to.
 
-    A table that was replaced gives a name its old id again, whatever its new type.
+    A replaced table reuses a name's old id, whatever its new type.
 
     Raises:
         SchemaIncompatible: Names the column and both types.
@@ -66,7 +66,7 @@ def _schema(state: TableMetadata, document: Schema, id: object) -> Schema:
         if schema.get("schema-id") == id:
             matching: Schema = schema
             return matching
-    if id is None and "schema" in document:  # format 1, before it kept several
+    if id is None and "schema" in document:  # format 1, before it kept several schemas
         alone: Schema = document["schema"]
         return alone
     raise MetadataUnreadable(
@@ -129,7 +129,7 @@ def _kind(type: Type) -> str:
 
 
 def _is_promotion(old: str, new: str) -> bool:
-    """Whether the spec lets a column of one type become the other, or it is the same."""
+    """Whether the spec allows the promotion of one type to the other, or they are equal."""
     if (old, new) in _PROMOTIONS or old in (new, "unknown"):
         return True
     if not (old.startswith("decimal(") and new.startswith("decimal(")):

@@ -1,4 +1,4 @@
-"""What one metadata file says about a table: the facts the keep set is computed from."""
+"""The facts in one metadata file: the retained snapshots are computed from them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ LOCATION_PROPERTIES = (
     "write.object-storage.path",
     "write.metadata.path",
 )
-"""Properties by which a table writes elsewhere than below its location."""
+"""Properties that let a table write outside its location."""
 STATISTICS = ("statistics", "partition-statistics")
-"""The lists of a metadata document that name files of statistics by snapshot."""
+"""The lists of a metadata document that contain statistics files by snapshot."""
 ENGINE_DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One snapshot, as the spec's `snapshots` list holds it.
+    """One snapshot, as in the spec's `snapshots` list.
 
     `manifest_list` is empty for the oldest form of format 1, which lists `manifests` inline.
     """
@@ -38,49 +38,49 @@ class Snapshot:
 
     @property
     def files_key(self) -> str:
-        """Where its reachable set is written down, in the form in which locations are compared.
+        """The comparable location of its reachable set.
 
-        A snapshot id alone says nothing: copies share it and refer to other files.
+        A snapshot id alone is no identity: copies share it and reference other files.
         """
         return place_key(self.place)
 
     @property
     def as_written(self) -> tuple[str, ...]:
-        """Its list, then its inline manifests, letter by letter: what tells whether it was read.
+        """Its list, then its inline manifests, exactly as written: shows whether it was read.
 
-        `files_key` evens out how places are spelled, and two objects may share one.
+        `files_key` normalizes paths, and two objects may share one.
         """
         return (self.manifest_list, *self.inline_manifests)
 
     @property
     def place(self) -> str:
-        """The same as the metadata writes it: its list, or its inline manifests by line."""
+        """The location as the metadata writes it: its list, or its inline manifests by line."""
         return self.manifest_list or "\n".join(self.inline_manifests)
 
     def age_at(self, moment: datetime) -> int:
-        """A ref's age in milliseconds that ends it then: Iceberg counts from the commit (F-3)."""
+        """Returns the age of a ref that ends at a moment, in milliseconds from the commit (F-3)."""
         return max(1, (moment - self.committed_at) // timedelta(milliseconds=1))
 
     def instant_of_age(self, age_ms: int | None) -> datetime | None:
-        """When a ref of that age on it ends; None where that is never, or beyond the calendar."""
+        """Returns when a ref with that age ends; None if never, or beyond the calendar."""
         try:
             return None if age_ms is None else self.committed_at + timedelta(milliseconds=age_ms)
         except OverflowError:
             return None
 
     def lies_at(self, place: str) -> bool:
-        """Whether its reachable set is written down at a place, however that is spelled."""
+        """Whether its reachable set is at a location, however that is spelled."""
         return place == self.place or place_key(place) == self.files_key
 
 
 def place_key(place: str) -> str:
-    """The form in which places of reachable sets are compared."""
+    """Returns the comparable form of a reachable set's location."""
     return "\n".join(location_key(path) for path in place.split("\n")) if place else ""
 
 
 @dataclass(frozen=True)
 class SnapshotRef:
-    """A branch or tag. Ages and counts are None where the ref does not set them."""
+    """A branch or tag. Ages and counts are None if the ref does not set them."""
 
     name: str
     snapshot_id: int
@@ -92,7 +92,7 @@ class SnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLogEntry:
-    """From `at` on, `snapshot_id` was main's head."""
+    """An entry of the snapshot log: from `at` on, `snapshot_id` was main's head."""
 
     at: datetime
     snapshot_id: int
@@ -112,13 +112,14 @@ class TableMetadata:
     """A table as one metadata file describes it. Immutable, like the file.
 
     Attributes:
-        uuid: Of which registration it is: an id of ours, by which all state about it is kept
+        uuid: The registration's id, an id of ours that all state about it refers to
             (`app.catalog.registrations`). As parsed it is Iceberg's UUID, which copies share.
-        table_uuid: Iceberg's UUID, as the file says it. Copies and second registrations have the
-            same one, so nothing may hang on it but the lineage of metadata files.
-        flaws: What breaks the specification, and leaves no doubt about what the table refers to.
-        namesakes: Snapshots whose id another one has too: each one's key in `snapshots`, and that
-            id. The first one's key is the id; the others have negative keys that no file holds.
+        table_uuid: Iceberg's UUID, as in the file. Copies and second registrations have the same
+            one, so nothing but the lineage of metadata files may depend on it.
+        flaws: Violations of the specification that leave no doubt about what the table references.
+        namesakes: Snapshots that share their id with another one: each one's key in `snapshots`,
+            and that id. The first one's key is the id; the others have negative keys that no file
+            contains.
     """
 
     name: TableName
@@ -135,23 +136,23 @@ class TableMetadata:
     statistics: tuple[StatisticsFile, ...]
     properties: Mapping[str, str]
     metadata_times: Mapping[str, datetime] = field(default_factory=dict)
-    """From when each file of the metadata log was the current one."""
+    """When each file of the metadata log became current."""
     table_uuid: str = ""
     flaws: tuple[str, ...] = ()
     namesakes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def heads(self) -> dict[str, int]:
-        """Each branch's head snapshot, by branch name."""
+        """The head snapshot of each branch, by branch name."""
         return {ref.name: ref.snapshot_id for ref in self.refs.values() if ref.is_branch}
 
     @property
     def tags(self) -> dict[str, int]:
-        """Each tag's snapshot, by the tag's name."""
+        """The snapshot of each tag, by the tag's name."""
         return {ref.name: ref.snapshot_id for ref in self.refs.values() if not ref.is_branch}
 
     def ancestry(self, snapshot_id: int) -> Iterator[Snapshot]:
-        """The snapshot and its ancestors, newest first, as far as the metadata knows them."""
+        """Yields the snapshot and its ancestors, newest first, as far as the metadata has them."""
         seen: set[int] = set()
         at: int | None = snapshot_id
         while at is not None and at not in seen and (snapshot := self.snapshots.get(at)):
@@ -164,16 +165,16 @@ class TableMetadata:
         return any(s.snapshot_id == ancestor for s in self.ancestry(head))
 
     def continues(self, earlier: "TableMetadata") -> bool:
-        """Whether this is the same line of metadata, later on: under a new name, say.
+        """Whether this is later metadata of the same table, for example under a new name.
 
-        Where a snapshot lies elsewhere by now, its paths were rewritten and it is another.
+        If a snapshot has another location by now, its paths were rewritten and it is another table.
         """
         common = (self.snapshots.get(number) for number in earlier.snapshots)
         stay = all(s is None or s.lies_at(earlier.snapshots[s.snapshot_id].place) for s in common)
         return stay and self.leads_on(earlier.table_uuid, earlier.metadata_location)
 
     def leads_on(self, table_uuid: str, metadata_location: str) -> bool:
-        """Whether a metadata file is this one, or stands in its log.
+        """Whether a metadata file is this one, or is in its log.
 
         A copy by `rewrite_table_path` has the same UUID and a log of rewritten paths.
         """
@@ -183,18 +184,18 @@ class TableMetadata:
 
     @property
     def current_snapshot_id(self) -> int | None:
-        """What main shows; None of a table without a snapshot."""
+        """Main's head; None for a table without a snapshot."""
         return self.refs[MAIN].snapshot_id if MAIN in self.refs else None
 
     @property
     def current_snapshot(self) -> Snapshot | None:
-        """The snapshot that a plain read sees."""
+        """The snapshot that a plain read returns."""
         current = self.current_snapshot_id
         return None if current is None else self.snapshots[current]
 
     @property
     def is_linear(self) -> bool:
-        """Whether all snapshots are one line that ends at main, with numbers that grow along it."""
+        """Whether all snapshots are one history of main, with increasing sequence numbers."""
         if self.format_version == 1 or MAIN not in self.refs:
             return False
         line = list(self.ancestry(self.refs[MAIN].snapshot_id))
@@ -204,7 +205,7 @@ class TableMetadata:
 
     @property
     def owned_locations(self) -> tuple[str, ...]:
-        """The folders this table writes to now."""
+        """The folders that this table writes to now."""
         set_paths = (self.properties.get(key, "") for key in LOCATION_PROPERTIES)
         paths = (self.location, *set_paths)
         return tuple(dict.fromkeys(path for path in paths if path))

@@ -1,4 +1,7 @@
-"""Which snapshot was current when: by the snapshot log, never the nearest one (TT-1, AR-41)."""
+"""Resolves which snapshot was current when, by the snapshot log (TT-1, AR-41).
+
+The result is never the nearest snapshot: an unknown time is an error.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +22,11 @@ class Point:
     at: datetime | None = None
 
     def resolve(self, state: TableMetadata, now: datetime) -> int:
-        """The snapshot that it means.
+        """Returns the snapshot that it resolves to.
 
         Raises:
             SnapshotNotFound: There is no such snapshot, or none at all.
-            OutsideRetention: Nobody can tell what was current at that instant.
+            OutsideRetention: It is unknown which snapshot was current at that instant.
         """
         if self.snapshot_id is not None:
             return require_snapshot(state, self.snapshot_id)
@@ -41,11 +44,11 @@ class Point:
 
 
 def current_at(state: TableMetadata, at: datetime, now: datetime) -> int:
-    """The snapshot that was main's head at an instant; a change at that instant is included.
+    """Returns main's head at an instant; a change at that instant is included.
 
     Raises:
-        OutsideRetention: The log does not reach back to it, it has not come yet, or nobody can
-            tell any more what was current then. The message names the window.
+        OutsideRetention: The log does not reach back to it, it is in the future, or it is no longer
+            known which snapshot was current. The message names the window.
     """
     log = log_by_time(state)
     if not log:
@@ -62,24 +65,24 @@ def current_at(state: TableMetadata, at: datetime, now: datetime) -> int:
 
 
 def log_by_time(state: TableMetadata) -> Sequence[SnapshotLogEntry]:
-    """The snapshot log in the order of its times, which is that of its lines unless clocks differ.
+    """Returns the snapshot log sorted by time, which is its order unless clocks differ.
 
     Iceberg 1.12 answers with the newest entry up to an instant
-    (`SnapshotUtil.nullableSnapshotIdAsOfTime`), wherever it stands in the log.
+    (`SnapshotUtil.nullableSnapshotIdAsOfTime`), whatever its position in the log.
     """
     return sorted(state.snapshot_log, key=lambda entry: entry.at)
 
 
 def is_gap(state: TableMetadata, position: int, at: datetime) -> bool:
-    """Whether something else may have been current at an instant than an entry of the log says.
+    """Whether another snapshot than an entry of the log may have been current at an instant.
 
-    A tool that removes lines from the middle of the log leaves the same snapshot twice in a row,
+    A tool that removes entries from the middle of the log leaves the same snapshot twice in a row,
     or a successor whose parents since are not in the log. A log that does not end at main's head
-    says nothing of the time since.
+    does not cover the time since.
 
     Args:
         state: The table.
-        position: Of the entry, by time (`log_by_time`).
+        position: The position of the entry, by time (`log_by_time`).
         at: After that entry, and not after the next one.
     """
     log = log_by_time(state)
@@ -101,10 +104,10 @@ def is_gap(state: TableMetadata, position: int, at: datetime) -> bool:
 
 
 def require_snapshot(state: TableMetadata, snapshot_id: int) -> int:
-    """That very snapshot.
+    """Returns the snapshot's id, if the table has it.
 
     Raises:
-        SnapshotNotFound: The table does not have it, or has it no more.
+        SnapshotNotFound: The table does not have it, or no longer.
     """
     if snapshot_id in state.snapshots:
         return snapshot_id

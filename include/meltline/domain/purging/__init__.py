@@ -1,1 +1,1 @@
-"""Purging as a whole, over all tables of the lake."""
+"""The state of purging over all tables of the lake."""

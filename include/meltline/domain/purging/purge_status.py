@@ -1,4 +1,7 @@
-"""Purging as a whole: whether it has stopped in the lake, since when and why, and what waits."""
+"""Status of purging in the whole lake: whether it is halted, since when and why, and the backlog.
+
+The status command, the pages and the metrics show it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +26,12 @@ class HaltReason(StrEnum):
 
 @dataclass(frozen=True)
 class Halt:
-    """One cause for which purging has stopped.
+    """One cause for which purging is halted.
 
     Attributes:
-        why: What is in the way, in a sentence without a full stop.
-        next: What a person does about it.
-        since: When it was first noticed.
+        why: The obstacle, in a sentence without a full stop.
+        next: The next step for an operator.
+        since: When it was first observed.
     """
 
     reason: HaltReason
@@ -38,17 +41,17 @@ class Halt:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether a person's decision stops purging: `meltline stop`, or a catalog not armed."""
+        """Whether an operator chose it: `meltline stop`, or a catalog that is not armed."""
         return self.reason in (HaltReason.STOPPED, HaltReason.NOT_ARMED)
 
 
 @dataclass(frozen=True)
 class DueBytes:
-    """Bytes in failsafe by when they may be deleted.
+    """Bytes in failsafe, by when they may be deleted.
 
     Attributes:
-        overdue: Past their day, and still there.
-        next_day: The next day in UTC on which some are due; None where none is in the next weeks.
+        overdue: Past their due time, and not deleted yet.
+        next_day: The next day in UTC on which some are due; None if none is in the next weeks.
         next_bytes: How many are due on that day.
     """
 
@@ -59,7 +62,7 @@ class DueBytes:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Purges that wait for a person's approval."""
+    """Purges that wait for an operator's approval."""
 
     plans: int = 0
     bytes: int = 0
@@ -71,15 +74,15 @@ class PurgeStatus:
 
     Attributes:
         at: When it was read.
-        last_success: When the last good run ended: it came to its end, and no table failed.
+        last_success: When the last good run ended: it was complete, and no table failed.
         halts: Why nothing is deleted anywhere; empty while purging works.
-        due: As the last report found it.
-        held_back: Bytes that nothing refers to and that are kept, by reason.
-        tables: How many there are, by state.
+        due: As in the last report.
+        held_back: Bytes that are unreferenced and kept, by reason.
+        tables: The number of tables, by state.
         plans_refused: Plans that a gate refused and that are still refused.
-        stage_bytes: By stage, as the last report stored them.
-        chunks_unknown: Chunks of which it is unknown whether their drop was undone.
-        catching_up: Tables whose backlog goes in portions, as the last report found it.
+        stage_bytes: By stage, as in the last report.
+        chunks_unknown: Chunks with an unknown drop: it may have been undone.
+        catching_up: Tables whose backlog expires in portions, as in the last report.
     """
 
     at: datetime
@@ -106,5 +109,5 @@ class PurgeStatus:
 
     @property
     def defects(self) -> Sequence[Halt]:
-        """The causes that are not a person's decision."""
+        """The causes that no operator chose."""
         return [halt for halt in self.halts if not halt.is_chosen]
