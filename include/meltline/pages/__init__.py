@@ -1,1 +1,1 @@
-"""What people see in a browser: storage over the days, runs, plans, and what gates found."""
+"""Web pages: storage over the days, runs, plans, and the gates' findings."""

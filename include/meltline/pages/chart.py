@@ -1,8 +1,7 @@
 """Stacked columns of bytes per day, as SVG.
 
-What is stored stands on the line, what was deleted hangs below it. Every stage has a pattern of its
-own beside its colour, so that the chart reads without colour. Colours come from the page's style
-sheet, by class.
+Stored bytes are above the zero line, deleted bytes below it. Every stage has a pattern beside its
+colour, so that the chart reads without colour. Colours come from the page's style sheet, by class.
 """
 
 from collections.abc import Sequence
@@ -19,19 +18,19 @@ STORED = (Stage.ACTIVE, Stage.HISTORICAL, Stage.RETAINED_FOR_CLONE, Stage.FAILSA
 
 
 def stage_name(stage: Stage) -> str:
-    """The stage as a person reads it."""
+    """Returns the stage's name for people."""
     return stage.value.replace("_", " ").capitalize()
 
 
 class Band(NamedTuple):
-    """What stands at one height of all columns: its class in the style sheet, and its name."""
+    """One band of all columns: its class in the style sheet, and its name."""
 
     style: str
     name: str
 
     @classmethod
     def of(cls, stage: Stage) -> "Band":
-        """The band of a stage."""
+        """Returns the band of a stage."""
         return cls(stage.value, stage_name(stage))
 
 
@@ -46,7 +45,7 @@ _RADIUS = 9
 
 @dataclass(frozen=True)
 class Column:
-    """One day's bytes: what is stored, by band from the bottom up, and what was deleted."""
+    """One day's bytes: the stored ones by band, from the bottom up, and the deleted ones."""
 
     day: date
     stored: tuple[int, ...]
@@ -54,13 +53,13 @@ class Column:
 
     @property
     def total(self) -> int:
-        """The bytes that are stored."""
+        """The total of stored bytes."""
         return sum(self.stored)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened on a day: a run."""
+    """A mark above a day: a run."""
 
     day: date
     label: str
@@ -78,14 +77,14 @@ class Frame:
     top: int = 26
     bottom: int = 28
     rows: int = 6
-    """The most spaces between lines; `dates` likewise the most dates."""
+    """The maximum number of grid intervals; `dates` likewise the maximum number of dates."""
     dates: int = 8
     direct_labels: bool = False
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """Where a day and a number of bytes lie."""
+    """Maps a day and a number of bytes to coordinates."""
 
     frame: Frame
     first: date
@@ -112,7 +111,7 @@ class _Scale:
         return self.frame.left + (day - self.first).days * self.day_width
 
     def y(self, size: int) -> float:
-        """From the top; a negative size lies below the line."""
+        """Returns the distance from the top; a negative size is below the line."""
         height = self.frame.height - self.frame.top - self.frame.bottom
         return self.frame.top + height * (self.above - size) / (self.above + self.below)
 
@@ -127,16 +126,16 @@ def draw(
     marks: Sequence[Mark] = (),
     stack: Sequence[Band] = STAGES,
 ) -> str:
-    """One chart as an `svg` element, with a title and a description for those who cannot see it.
+    """Draws one chart as an `svg` element, with a title and a description for screen readers.
 
     Args:
         columns: At least one day; days without a column stay empty.
         frame: The size.
         id: Unique in the page.
-        title: What is shown.
-        description: What is to be seen.
+        title: The chart's title.
+        description: The chart's content as a text.
         marks: Runs, drawn above their days.
-        stack: What the columns are made of, from the bottom up.
+        stack: The bands of the columns, from the bottom up.
     """
     scale = _Scale.of(columns, frame)
     parts = [
@@ -157,11 +156,11 @@ def draw(
 
 
 def tick_step(size: int, rows: int) -> int:
-    """The bytes between two lines: 1, 2 or 5 times a power of ten of a binary unit.
+    """Returns the bytes between two grid lines: 1, 2 or 5 times a power of ten of a binary unit.
 
     Args:
-        size: What the lines must span.
-        rows: How many spaces between lines are wanted at most.
+        size: The size that the grid lines span.
+        rows: The maximum number of intervals.
     """
     for unit in range(len(_UNITS)):
         for tens in (1, 10, 100):
@@ -173,7 +172,7 @@ def tick_step(size: int, rows: int) -> int:
 
 
 def tick_text(size: int) -> str:
-    """A line's label: `0`, `500 KiB`, `2 MiB`, without decimals that say nothing."""
+    """Returns a grid line's label: `0`, `500 KiB`, `2 MiB`, without a decimal of zero."""
     return format_size(size).replace(".0 ", " ") if size else "0"
 
 
@@ -231,7 +230,7 @@ def _bands(columns: Sequence[Column], scale: _Scale, stack: Sequence[Band]) -> l
 
 
 def _marked(marks: Sequence[Mark], scale: _Scale) -> list[str]:
-    """A line for each mark, and its label where it does not cover the one before."""
+    """Draws a line for each mark, and its label unless it covers the one before."""
     top, bottom = scale.frame.top, scale.frame.height - scale.frame.bottom
     parts = []
     free = 0.0
@@ -252,7 +251,7 @@ def _marked(marks: Sequence[Mark], scale: _Scale) -> list[str]:
 
 
 def _hover(columns: Sequence[Column], scale: _Scale, stack: Sequence[Band]) -> list[str]:
-    """Invisible boxes, one a day, that name the numbers to whoever points at them."""
+    """Draws invisible boxes, one a day, whose tooltips name the sizes."""
     top, bottom = scale.frame.top, scale.frame.height - scale.frame.bottom
     parts = []
     for column in columns:
@@ -271,7 +270,7 @@ def _last(columns: Sequence[Column]) -> Column:
 
 
 def _direct_labels(last: Column, scale: _Scale, stack: Sequence[Band]) -> list[str]:
-    """Names and sizes beside the last day, from the bottom up and never over one another."""
+    """Draws names and sizes beside the last day, from the bottom up, without overlap."""
     edges = (0, *accumulate(last.stored))
     labels = [(DELETED, last.deleted, scale.y(-last.deleted // 2))]
     labels += [

@@ -1,6 +1,6 @@
-"""A table's chunks as a strip: along time, which of them hot has, and which are proved in cold.
+"""Draws a table's chunks as a strip along time: those in hot, and those proved in cold.
 
-Below them stand the rollups over the table, which outlive its rows.
+Below them are the rollups over the table, which outlive its rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class ChunkStrip:
     """A table's chunks; those without a time are counted, not drawn.
 
     Attributes:
-        rollups: Some of those over it; `more_rollups` is how many more there are.
+        rollups: Some of the rollups over it; `more_rollups` is how many more there are.
     """
 
     table: str
@@ -46,14 +46,14 @@ class ChunkStrip:
 
 @dataclass(frozen=True)
 class ChunkPicture:
-    """What is drawn of chunks: a strip for some tables, and how many more there are."""
+    """The strips of some tables, and the number of tables without one."""
 
     strips: Sequence[ChunkStrip] = ()
     unshown: int = 0
 
 
 class DrawnStrip(NamedTuple):
-    """A table's strip: its words, and the same picture at each width."""
+    """A table's strip: its text, and the same chart at each width."""
 
     table: str
     words: str
@@ -61,7 +61,7 @@ class DrawnStrip(NamedTuple):
 
 
 class ChunkStrips(NamedTuple):
-    """All strips with what their styles mean, and how many tables have none here."""
+    """All strips with their legend, and the number of tables without one."""
 
     legend: Sequence[tuple[str, str, str]]
     strips: Sequence[DrawnStrip]
@@ -70,7 +70,7 @@ class ChunkStrips(NamedTuple):
 
 
 def drawn_strips(picture: ChunkPicture) -> ChunkStrips | None:
-    """The strips as they stand in a page; None where there is nothing to draw."""
+    """Draws the strips for a page; None if there is nothing to draw."""
     dated = [strip for strip in picture.strips if any(chunk.range for chunk in strip.chunks)]
     if not dated:
         return None
@@ -91,7 +91,7 @@ def drawn_strips(picture: ChunkPicture) -> ChunkStrips | None:
 
 
 class _Stretch(NamedTuple):
-    """Neighbours of one status."""
+    """Adjacent chunks with one status."""
 
     status: ChunkStatus
     ranges: Sequence[TimeRange]
@@ -141,7 +141,7 @@ def _words(chunks: Sequence[Chunk]) -> str:
 
 
 def _svg(id: str, strip: ChunkStrip, stretches: Sequence[_Stretch], width: int) -> str:
-    """One strip as an `svg` element, with a title and words for those who cannot see it."""
+    """Draws one strip as an `svg` element, with a title and a text for screen readers."""
     axis = _axis(strip, stretches, width)
     bottom = _BOTTOM + len(strip.rollups) * HEIGHT + (_MORE if strip.more_rollups else 0)
     words = "; ".join([_words(strip.chunks), *(row.words for row in strip.rollups), *_more(strip)])
@@ -163,7 +163,7 @@ def _svg(id: str, strip: ChunkStrip, stretches: Sequence[_Stretch], width: int) 
 
 
 def _axis(strip: ChunkStrip, stretches: Sequence[_Stretch], width: int) -> TimeAxis:
-    """As long as the chunks and the rollups' buckets together: a month may end after its days."""
+    """Builds the axis, as long as chunks and buckets together: a month may end after its days."""
     times = [range for row in strip.rollups for range in row.times]
     first, last = stretches[0].ranges[0], stretches[-1].ranges[-1]
     ends = [last.end, *(range.end for range in times)]
@@ -182,7 +182,7 @@ def _more(strip: ChunkStrip) -> Sequence[str]:
 
 
 def _boxes(stretch: _Stretch, axis: TimeAxis) -> Iterator[str]:
-    """A stretch on both sides, its label above it, and a box that names it to who points at it."""
+    """Draws a stretch in both tiers, with its label above it, and a box with a tooltip."""
     for side, top in (("hot", _TOP), ("cold", _COLD_TOP)):
         outline = axis.outline(stretch.ranges, top)
         yield f'<path class="{side}-{stretch.status}" d="{outline}"/>'

@@ -1,4 +1,4 @@
-"""What a gate asked about a plan: the found value beside its limit, what did not hold first."""
+"""A gate's checks of a plan as rows: the observed value beside its limit, failures first."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from meltline.gates.suites import SUITES
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation and its answer.
+    """One expectation with its result.
 
     Attributes:
-        fact: What it asks about.
-        meaning: What that says; empty for one that no suite has any more.
-        found: The value.
-        limit: What it must be.
-        examples: The objects that make it bad.
+        fact: The fact that it tests.
+        meaning: What the fact means; empty if no current suite has it.
+        found: The observed value.
+        limit: The required value.
+        examples: The objects that cause a failure.
         follows: Whether it may have failed only because another one did.
     """
 
@@ -36,12 +36,12 @@ _ORDER = {"refused": 0, "none": 1, "passed": 2}
 
 
 def refused_first(plans: Iterable[JudgedPlan]) -> list[JudgedPlan]:
-    """Plans with what their gates said: the refused ones first, then by table."""
+    """Sorts plans by their gates' verdicts: the refused ones first, then by table."""
     return sorted(plans, key=lambda each: (_ORDER[each.gate], str(each.plan.table), each.plan.id))
 
 
 def checks_of(verdict: GateResult | None) -> list[Check]:
-    """What a gate asked, what did not hold first; nothing where there is no verdict."""
+    """Returns a gate's checks, failures first; empty without a verdict."""
     return [] if verdict is None else _checks(verdict)
 
 
@@ -65,7 +65,7 @@ def _check(
 
 @cache
 def _meanings() -> Mapping[str, str]:
-    """What each fact says, over all suites; where two differ, the first one's words."""
+    """Returns the meaning of each fact, over all suites; if two differ, the first one's."""
     suites = [suite(Limits()) for suite in SUITES.values()]
     every = [expectation for suite in reversed(suites) for expectation in suite.expectations]
     return {expectation.fact: expectation.meaning for expectation in every}

@@ -1,4 +1,4 @@
-"""The picture of one's own lake: what each run recorded, what is there now, and what comes due."""
+"""Collects the data of the storage page: recorded days, the current state, and coming deletions."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, timedelta
@@ -22,7 +22,7 @@ COMING_DAYS = 14
 _RUNS = 30
 _MOST_STRIPS = 12
 _MOST_ROLLUPS = 3
-"""Over one table; the others are counted."""
+"""The maximum drawn over one table; the others are counted."""
 NEXT_STEPS = (
     ("meltline storage", "gives these numbers as of now"),
     ("meltline explain TABLE", "says why each snapshot is kept"),
@@ -31,11 +31,11 @@ NEXT_STEPS = (
 
 
 def lake_picture(context: ReadContext, tables: tuple[str, ...] = ()) -> StoragePicture:
-    """What is drawn of a lake.
+    """Returns the data of the storage page.
 
     Args:
         context: The ledgers and the catalogs.
-        tables: Globs; none is all.
+        tables: Globs; none selects all.
 
     Raises:
         CatalogUnlistable: A catalog cannot be listed.
@@ -44,7 +44,7 @@ def lake_picture(context: ReadContext, tables: tuple[str, ...] = ()) -> StorageP
     totals = history.at(None, coming=timedelta(days=COMING_DAYS))
     today = totals.at.date()
     unread = [table for table in history.unread if selected(table.table, tables)]
-    unknown = {table.uuid for table in unread}  # nobody knows their figures: none is shown
+    unknown = {table.uuid for table in unread}  # their figures are unknown: none is shown
     known = (row for row in storage_rows(totals) if row.table_uuid not in unknown)
     rows = [
         *_recorded(context.control.storage, today),
@@ -67,12 +67,12 @@ def chunk_picture(
     tables: Collection[str],
     lines: Callable[[Sequence[Rollup]], Sequence[RollupLine]],
 ) -> ChunkPicture:
-    """The chunks of some of these tables as the ledger has them, and the rollups over these.
+    """Returns the chunks of some tables, from the ledger, and the rollups over them.
 
     Args:
-        control: Has the chunks.
+        control: Contains the chunks.
         tables: By name.
-        lines: Says how rollups stand.
+        lines: Returns the status of rollups.
     """
     names = frozenset(tables)
     tracked = [table for table in control.chunks.tracked() if str(table.table) in names]
@@ -97,7 +97,7 @@ def _rollup_row(line: RollupLine) -> RollupRow:
 
 
 def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:
-    """What the runs of the last days have stored; a day without a run has nothing."""
+    """Yields the storage that runs recorded in the last days; a day without a run has none."""
     for back in range(DAYS, 0, -1):
         day = today - timedelta(days=back)
         for row in storage.of(day.isoformat()):
@@ -105,14 +105,14 @@ def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:
 
 
 def _runs(control: ControlLedger, today: date) -> Sequence[RunFacts]:
-    """The newest runs of these days, the first one first."""
+    """Returns the newest runs of these days, the oldest first."""
     lines = find_runs(control, RunFilter(limit=_RUNS))
     runs = [RunFacts.of(line.run.as_of, line.totals) for line in reversed(lines)]
     return [run for run in runs if (today - run.as_of.date()).days <= DAYS]
 
 
 def _coming(totals: StorageTotals, shown: frozenset[str]) -> dict[date, int]:
-    """Bytes by day, today first; days on which nothing is due, too."""
+    """Returns bytes by due day, from today on, including days on which none are due."""
     today = totals.at.date()
     coming = {today + timedelta(days=ahead): 0 for ahead in range(COMING_DAYS)}
     for (uuid, day), size in totals.holdings.due.items():

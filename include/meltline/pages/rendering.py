@@ -1,4 +1,4 @@
-"""Pages from templates. Everything that is put into one is escaped: names are other people's."""
+"""Renders pages from templates. All values are escaped: names are third-party text."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -15,13 +15,13 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def render(template: str, *, root: str | None = None, **facts: Any) -> str:
-    """A page as HTML: no script, and nothing from another place.
+    """Renders a page as HTML, without scripts or external resources.
 
     Args:
-        template: Its file's name.
-        root: The path before those of the site's pages, for links; None makes a file that is
-            complete in itself and links nowhere.
-        facts: What the template shows.
+        template: The template's file name.
+        root: The path prefix of the site's pages, for links; None makes a self-contained file
+            without links.
+        facts: The template's values.
     """
     style = None if root is not None else Markup(style_sheet())
     return _environment().get_template(template).render(root=root, style=style, **facts)
@@ -29,12 +29,12 @@ def render(template: str, *, root: str | None = None, **facts: Any) -> str:
 
 @cache
 def style_sheet() -> str:
-    """The style of all pages."""
+    """Returns the style sheet of all pages."""
     return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
 
 
 def _shown(value: Any) -> Any:
-    """What stands for a value in a page: names show their control characters."""
+    """Returns a value as a page shows it: names with escaped control characters."""
     return visible(value, keep="\n") if type(value) is str else value
 
 

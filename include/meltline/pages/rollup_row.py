@@ -1,4 +1,4 @@
-"""A rollup's row in its table's strip: along time, which buckets it has, and which are frozen."""
+"""Draws a rollup's row in its table's strip: its buckets along time, and which are frozen."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from meltline.domain.units import counted
 from meltline.pages.time_axis import CHARACTER, LEFT, ROW, TimeAxis, shown_span
 
 HEIGHT = ROW + 24
-"""A row with its words above it."""
+"""A row with its text above it."""
 _WORDS = 17
-"""How far below the row above these stand."""
+"""The distance of this text from the row above."""
 _BOXES = HEIGHT - ROW
 _SPACE = 2
-"""Letters that would fit between two words of a label."""
+"""The space between two parts of a label, in characters."""
 _SHORTEST = 8
-"""So many letters of a name go before figures."""
+"""The minimum number of a name's characters that is shown before figures."""
 _HOUR = timedelta(hours=1)
 REFRESHED, FROZEN = "refreshed", "frozen"
 MEANING = {
@@ -34,9 +34,9 @@ class RollupRow:
     """A rollup over a table.
 
     Attributes:
-        refreshed: The times of the buckets that it has and that follow their rows, in order.
-        frozen: The times of those that it has and that stay as they are.
-        problem: Why it cannot be refreshed or looked at; empty where nothing is wrong.
+        refreshed: The time ranges of its buckets that are refreshed, in order.
+        frozen: The time ranges of its frozen buckets.
+        problem: Why it cannot be refreshed or read; empty if it can.
     """
 
     name: str
@@ -47,24 +47,24 @@ class RollupRow:
 
     @property
     def times(self) -> Sequence[TimeRange]:
-        """All that it has."""
+        """The time ranges of all its buckets."""
         return (*self.refreshed, *self.frozen)
 
     @property
     def styles(self) -> Sequence[str]:
-        """Which of both occur."""
+        """Which of both styles occur."""
         return [style for style, times in self._by_style.items() if times]
 
     @property
     def words(self) -> str:
-        """For those who cannot see it."""
+        """Describes it for screen readers."""
         problem = f", {self.problem}" if self.problem else ""
         return f"rollup {self.name}: {self.count}{problem}"
 
     @property
     def count(self) -> str:
-        """How many buckets it has, and how many of these are frozen."""
-        # The hours are known into which these fall, not which of them there are.
+        """The number of its buckets, and of its frozen ones."""
+        # Only the hours of these buckets are known, not which buckets exist.
         is_part = not self.width.months and self.width.span < _HOUR
         frozen = self.width.count(self.frozen)
         buckets = counted(self.width.count(self.times), "bucket")
@@ -75,7 +75,7 @@ class RollupRow:
         return {REFRESHED: self.refreshed, FROZEN: self.frozen}
 
     def drawn(self, axis: TimeAxis, top: int) -> Iterator[str]:
-        """The row as parts of an `svg` element."""
+        """Draws the row as parts of an `svg` element."""
         yield self._label(axis, top + _WORDS)
         top += _BOXES
         yield f'<text class="tick" x="{LEFT - 8}" y="{top + 17}" text-anchor="end">Rollup</text>'
@@ -90,7 +90,7 @@ class RollupRow:
             )
 
     def _label(self, axis: TimeAxis, y: int) -> str:
-        """Its name, with the figures for which there is room beside it; the title has it all."""
+        """Draws its name, with the figures that fit beside it; the tooltip has the full text."""
         letters = int((axis.width - LEFT) / CHARACTER)
         spans = ""
         for style, words in (("wrong", "not refreshed" * bool(self.problem)), ("size", self.count)):
@@ -108,20 +108,20 @@ class RollupRow:
 
 
 class _BucketRange(NamedTuple):
-    """Neighbours of one style."""
+    """Adjacent buckets with one style."""
 
     style: str
     times: Sequence[TimeRange]
 
     def words(self, row: RollupRow) -> str:
-        """What it says to who points at it."""
+        """Returns its tooltip."""
         buckets = counted(row.width.count(self.times), "bucket")
         span = shown_span(self.times[0].start, self.times[-1].end)
         return f"{row.name}: {buckets} of {row.width} {self.style}, {span}"
 
 
 def _buckets(times: TimeRange, width: BucketWidth, axis: TimeAxis) -> Iterator[TimeRange]:
-    """Each bucket where each has a box, else all of them as one."""
+    """Yields each bucket if it is wide enough for a box, else all of them as one."""
     start = times.start
     if axis.is_narrow(TimeRange(start, width.after(start))):
         yield times

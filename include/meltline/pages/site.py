@@ -1,4 +1,7 @@
-"""The pages as a web application that only reads, to be mounted where somebody knows its users."""
+"""The pages as a read-only web application, to be mounted in one that authenticates users.
+
+Airflow's API server mounts it.
+"""
 
 import logging
 import traceback
@@ -26,10 +29,10 @@ from meltline.pages.routes.metrics import metrics_router
 log = logging.getLogger(__name__)
 
 ROUTERS = (runs.router, plans.router, storage.router)
-"""What there is to see; another capability adds its own."""
+"""The routers of the pages; another capability adds its own."""
 
 _HEADERS = {
-    # No script at all, styles from here alone, and no frame but of the site that it is part of.
+    # No scripts at all, styles from this site alone, and frames only on the same site.
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
     "x-content-type-options": "nosniff",
@@ -50,14 +53,14 @@ _STATUS: tuple[tuple[type[MeltlineError], int], ...] = (
 def site(
     open_ledgers: OpenLedgers, require_reader: Callable[..., Any], metrics_token: str = ""
 ) -> FastAPI:
-    """The application.
+    """Builds the application.
 
     Args:
-        open_ledgers: Opens what a request reads.
-        require_reader: A dependency that refuses, by an HTTPException, whoever may not read. It
-            stands before every path, known or not: what FastAPI serves by itself is left out.
-        metrics_token: Whoever shows it reads the metrics, without being a reader of the pages.
-            Empty: nobody does.
+        open_ledgers: Opens the ledgers for a request.
+        require_reader: A dependency that raises an HTTPException for a user without read access. It
+            guards every path, known or not; FastAPI's own paths are disabled.
+        metrics_token: The bearer token of the metrics, which need no access to the pages. Empty:
+            there are no metrics.
     """
     app = FastAPI(
         title="Meltline",
@@ -82,13 +85,13 @@ def site(
 
 
 class SafeHeaders:
-    """Puts on every answer what a browser must know to be safe with it."""
+    """Adds the security headers for browsers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on."""
+        """Calls the application, and adds the headers to its response."""
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -104,14 +107,14 @@ def _style() -> Response:
 
 
 def _nothing(request: Request, path: str) -> Response:
-    """Every path that nothing stands at, so that who may not read learns nothing of which do."""
+    """Handles all unknown paths, so that a user without access cannot probe which paths exist."""
     if request.method != "GET":
         raise HTTPException(405, "these pages only read", {"allow": "GET"})
     raise HTTPException(404, "there is no such page")
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """What Meltline says went wrong, with its next step."""
+    """Shows an error of Meltline, with its next step."""
     assert isinstance(error, MeltlineError)
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
     return _error(request, error, status)
@@ -125,7 +128,7 @@ def _unforeseen(request: Request, error: Exception) -> Response:
         next="the API server's log has the whole trace",
     )
     answer = _error(request, told, 500)
-    answer.headers.update(_HEADERS)  # this one is sent outside of all middleware
+    answer.headers.update(_HEADERS)  # this response bypasses all middleware
     return answer
 
 

@@ -1,4 +1,7 @@
-"""The picture of storage by stage over the days, with what the runs did and what comes due."""
+"""The storage page: bytes by stage over the days, the runs' results and coming deletions.
+
+`lake_picture` collects its data.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ _NARROW = Frame(364, 300, left=56, right=4, rows=8, dates=5)
 _SMALL = Frame(320, 170, left=56, right=4, top=8, rows=6, dates=4)
 _LOW = Frame(1000, 170, top=8, rows=4)
 _MOST_NUMBERED = 12
-"""More runs than this would print their numbers over one another."""
+"""With more runs their numbers would overlap."""
 _MOST_CHARTS = 24
 _MOST_ROWS = 500
 
@@ -39,9 +42,9 @@ _DUE = (Band(Stage.FAILSAFE.value, "Due"),)
 
 @dataclass(frozen=True)
 class DayOfStorage:
-    """One table's bytes by stage at the end of a day; `deleted` is all that was purged so far.
+    """One table's bytes by stage at the end of a day; `deleted` is the total purged so far.
 
-    `cold` and `deep` are what its copies take in the archive and in the permanent store.
+    `cold` and `deep` are the bytes of its copies in the archive and in the permanent store.
     """
 
     day: date
@@ -56,7 +59,7 @@ class DayOfStorage:
 
     @classmethod
     def of(cls, day: date, row: StorageRow) -> "DayOfStorage":
-        """What a row of the ledger says of a day."""
+        """Creates it from a row of the ledger for a day."""
         return cls(
             day=day,
             table=str(row.table),
@@ -71,13 +74,13 @@ class DayOfStorage:
 
     @property
     def stored(self) -> tuple[int, int, int, int]:
-        """By stage, in the order of `STORED`."""
+        """The bytes by stage, in the order of `STORED`."""
         return self.active, self.historical, self.retained_for_clone, self.failsafe
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What one run of the lifecycle did; `as_of` is its logical date."""
+    """The result of one lifecycle run; `as_of` is its logical date."""
 
     as_of: datetime
     snapshots_expired: int
@@ -89,7 +92,7 @@ class RunFacts:
 
     @classmethod
     def of(cls, as_of: datetime, totals: Sequence[PlanTotals]) -> "RunFacts":
-        """What the plans say that a run has made, by where they stand."""
+        """Counts a run's results from its plans' totals, by state."""
         done = [total for total in totals if total.state is PlanState.APPLIED]
         expired = [total for total in done if total.kind is PlanKind.EXPIRE]
         purged = [total for total in done if total.kind is PlanKind.PURGE]
@@ -106,15 +109,15 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class StoragePicture:
-    """What is drawn.
+    """The data of the page.
 
     Attributes:
         days: A row per table and day, in any order.
-        tables: The tables to show, in the order in which to show them.
-        runs: First one first.
-        coming: Bytes that are due for deletion, by day, for the days ahead; empty: not asked.
-        notes: What is to be known beside the figures.
-        chunks: Of the tables that are cut into chunks.
+        tables: The tables to show, in their order.
+        runs: The oldest first.
+        coming: Bytes that are due for deletion, by day, for the days ahead; empty: not requested.
+        notes: Remarks beside the figures.
+        chunks: The chunks of chunked tables.
     """
 
     days: Sequence[DayOfStorage]
@@ -128,15 +131,15 @@ class StoragePicture:
 def storage_page(
     picture: StoragePicture, *, root: str | None = None, next_steps: Sequence[Sequence[str]] = ()
 ) -> str:
-    """The picture as a page.
+    """Renders the page.
 
     Args:
-        picture: What is drawn.
-        root: Of the site whose page it is; None makes a file that is complete in itself.
-        next_steps: Commands to type, each with what it does.
+        picture: The data.
+        root: The path prefix of the site; None makes a self-contained file.
+        next_steps: Commands to type, each with its description.
 
     Raises:
-        UsageInvalid: None of the days is of one of the tables.
+        UsageInvalid: No day has any of the tables.
     """
     shown = [row for row in picture.days if row.table in frozenset(picture.tables)]
     if not shown:
@@ -172,12 +175,12 @@ def storage_page(
 
 
 def _columns(rows: Iterable[DayOfStorage]) -> list[Column]:
-    """The rows added up by day, oldest first."""
+    """Sums the rows by day, oldest first."""
     return _added_up((row.day, (*row.stored, row.deleted)) for row in rows)
 
 
 def _added_up(rows: Iterable[tuple[date, tuple[int, ...]]], below: int = 1) -> list[Column]:
-    """Sizes of the same day added up, oldest first; the last ones of each stand below the line."""
+    """Sums sizes by day, oldest first; the last `below` sizes are drawn below the line."""
     sums: dict[date, tuple[int, ...]] = {}
     for day, sizes in rows:
         before = sums.get(day, (0,) * len(sizes))
@@ -189,7 +192,7 @@ def _added_up(rows: Iterable[tuple[date, tuple[int, ...]]], below: int = 1) -> l
 
 
 def _largest(rows: Iterable[DayOfStorage], tables: Sequence[str]) -> list[str]:
-    """The tables, those first that ever had most."""
+    """Returns the tables, by the maximum that they ever stored."""
     most: dict[str, int] = {}
     for row in rows:
         most[row.table] = max(most.get(row.table, 0), sum(row.stored))
@@ -218,7 +221,7 @@ def _facts(
 
 
 def _legend(columns: Sequence[Column]) -> list[tuple[str, str, str]]:
-    """The stages that occur; a stage without a byte would only ask to be searched for."""
+    """Returns the legend of the stages that occur; others would only confuse."""
     seen = {
         stage
         for column in columns
@@ -229,7 +232,7 @@ def _legend(columns: Sequence[Column]) -> list[tuple[str, str, str]]:
 
 
 def _main_charts(columns: Sequence[Column], runs: Sequence[RunFacts]) -> list[tuple[str, Markup]]:
-    """The same chart at two widths, of which the style sheet shows one."""
+    """Draws the same chart at two widths; the style sheet shows one."""
     first, last = columns[0].day, columns[-1].day
     marks = [
         Mark(
@@ -249,7 +252,7 @@ def _main_charts(columns: Sequence[Column], runs: Sequence[RunFacts]) -> list[tu
 
 
 class TableChart(NamedTuple):
-    """One table's picture."""
+    """One table's chart."""
 
     name: str
     size: int
@@ -264,7 +267,7 @@ def _table_chart(number: int, table: str, days: Iterable[DayOfStorage]) -> Table
 
 
 def _archive_chart(rows: Sequence[DayOfStorage]) -> Markup | None:
-    """What lies in the archive; None where nothing ever did."""
+    """Draws the bytes in the archive; None if there never were any."""
     if not any(row.cold or row.deep for row in rows):
         return None
     columns = _added_up(((row.day, (row.cold, row.deep)) for row in rows), below=0)
@@ -279,7 +282,7 @@ def _archive_chart(rows: Sequence[DayOfStorage]) -> Markup | None:
 
 
 class ComingDeletions(NamedTuple):
-    """What comes due: how much in how many days, and its chart where it is anything."""
+    """Coming deletions: how many bytes in how many days, and their chart if there are any."""
 
     days: int
     bytes: int
@@ -300,7 +303,7 @@ def _coming(coming: Mapping[date, int]) -> ComingDeletions | None:
 def _drawn(
     columns: Sequence[Column], frame: Frame, id: str, title: str, description: str, **more: Any
 ) -> Markup:
-    # What the chart is given is escaped there.
+    # The chart escapes its texts.
     return Markup(draw(columns, frame, id=id, title=title, description=description, **more))
 
 
@@ -312,7 +315,7 @@ def _described(columns: Sequence[Column]) -> str:
 
 
 class LastDay(NamedTuple):
-    """A table of sizes: its columns, a row for each table, and all of them."""
+    """A table of sizes: its columns, a row for each table, and the totals."""
 
     names: Sequence[str]
     rows: Sequence[tuple[str, Sequence[int]]]
@@ -320,7 +323,7 @@ class LastDay(NamedTuple):
 
 
 def _last_day(rows: Sequence[DayOfStorage], tables: Sequence[str]) -> LastDay:
-    """Every table that is still there on the chart's last day; one that was dropped is not."""
+    """Lists the tables that exist on the chart's last day, without dropped ones."""
     is_archived = any(row.cold or row.deep for row in rows)
     names = [*map(stage_name, STORED), "Stored", stage_name(Stage.DELETED)]
     names += [band.name for band in _ARCHIVE] if is_archived else []

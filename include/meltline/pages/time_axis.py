@@ -1,4 +1,4 @@
-"""The axis of time below the strips of a table: where an instant lies, and boxes along it."""
+"""The time axis of a table's strips: coordinates of instants, and boxes along it."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,40 +7,40 @@ from typing import NamedTuple
 from meltline.domain.chunks.ranges import TimeRange
 
 LEFT, ROW = 44, 26
-"""Where the axis begins, and how high a row of boxes is."""
+"""The left end of the axis, and the height of a row of boxes."""
 CHARACTER = 8.2
-"""As wide as a letter of a label is at most, on the whole."""
+"""The maximum average width of a label's character."""
 _LEAST_GAP = 3.0
-"""Boxes that are narrower than this are not set apart from their neighbours."""
+"""Boxes narrower than this have no gap to their neighbours."""
 _DATE = 100
-"""So far apart dates are at least."""
+"""The minimum distance between dates."""
 _TEXT = 44
-"""So much room a date takes."""
+"""The width of a date."""
 
 
 class TimeAxis(NamedTuple):
-    """Where an instant lies."""
+    """Maps instants to coordinates."""
 
     first: datetime
     end: datetime
     width: int
 
     def x(self, moment: datetime) -> float:
-        """How far from the left."""
+        """Returns the distance from the left."""
         return LEFT + (self.width - LEFT) * ((moment - self.first) / (self.end - self.first))
 
     def is_narrow(self, range: TimeRange) -> bool:
-        """Whether its box cannot be told from its neighbours."""
+        """Whether a range is too narrow for a box of its own."""
         return self.x(range.end) - self.x(range.start) <= _LEAST_GAP
 
     def box(self, range: TimeRange, top: int) -> str:
-        """A box as a part of a path."""
+        """Draws a box as a part of a path."""
         left, right = self.x(range.start), self.x(range.end)
         gap = 1.5 if right - left > 2 * _LEAST_GAP else 0.0
         return f"M{left:.1f} {top}h{max(right - left - gap, 2):.1f}v{ROW}H{left:.1f}z"
 
     def outline(self, ranges: Sequence[TimeRange], top: int) -> str:
-        """A row's boxes as a path: those too narrow to be told apart as one."""
+        """Draws a row's boxes as a path; adjacent boxes that are too narrow are merged."""
         return "".join(self.box(range, top) for range in self._merged(ranges))
 
     def _merged(self, ranges: Sequence[TimeRange]) -> Iterator[TimeRange]:
@@ -56,7 +56,7 @@ class TimeAxis(NamedTuple):
             yield begun
 
     def dates(self, bottom: int) -> Iterator[str]:
-        """The begin of some days, as many as there is room for."""
+        """Draws the first instants of some days, as many as fit."""
         most = max(1, (self.width - LEFT) // _DATE)
         days = max(1, -(-(self.end - self.first) // timedelta(days=1)))
         every = next((step for step in (1, 2, 7, 14, 28) if days / step <= most), -(-days // most))
@@ -76,7 +76,7 @@ def _tick(day: datetime, days: int) -> str:
 
 
 def shown_span(first: datetime, end: datetime) -> str:
-    """From when to when, in words."""
+    """Formats a time range as text."""
     return f"{_shown(first)} to before {_shown(end)}"
 
 

@@ -42,7 +42,7 @@ class ArchivedSnapshot:
         verified_at: When copy and original were last found to be equal.
         keep_until: The earliest time at which it may be removed (UTC).
         deep_at: When the permanent store was last found to have all of it; None if it has not.
-        deep_bytes: Bytes that were copied there for it, and were not there before.
+        deep_bytes: Bytes that were copied there for it and are new there.
     """
 
     table_uuid: str

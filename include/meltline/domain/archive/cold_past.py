@@ -1,8 +1,8 @@
-"""Which archived snapshot a point of a table's past means: by proof, never by nearness (AR-28).
+"""Resolves a point of a table's past to an archived snapshot, by proof only (AR-28).
 
-A copy answers for the time in which main surely was that snapshot. Between two copies lies a gap
-where something else was current that cold does not have; there the answer is an error that names
-the intervals on both sides.
+A copy answers for the time in which main certainly was at that snapshot. Between two copies is a
+gap in which another snapshot was current that cold does not have. For a time in a gap the result is
+an error that names the intervals on both sides, never the nearest snapshot.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from meltline.domain.units import format_instant
 
 @dataclass(frozen=True)
 class Ended:
-    """A statement that has ended well, by the ledger's word."""
+    """A completed statement, as recorded in the ledger."""
 
     id: str
     started_at: datetime
@@ -37,10 +37,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class ColdPast:
-    """A table's past as the archive has it.
+    """The past of a table, as archived.
 
     Attributes:
-        table: The hot table's name, as it was asked for.
+        table: The hot table's name, as requested.
         state: The cold table.
     """
 
@@ -48,16 +48,16 @@ class ColdPast:
     state: TableMetadata
 
     def resolve(self, point: TravelPoint, statement: Ended | None = None) -> Resolved:
-        """The archived snapshot that a point means.
+        """Returns the archived snapshot that a point resolves to.
 
         Args:
             point: The point.
-            statement: What the ledger knows of it, where it is a statement.
+            statement: The ledger's record of it, if it is a statement.
 
         Raises:
-            OutsideRetention: It lies in a gap: cold does not have what was current then.
+            OutsideRetention: It is in a gap: cold does not have the snapshot that was current then.
             RefNotFound: No archived snapshot had such a tag.
-            StatementNotFound: Nobody knows when the statement ran.
+            StatementNotFound: It is unknown when the statement ran.
         """
         if isinstance(point.to, Moment):
             return self._at(point.to.at, point.side)
@@ -74,13 +74,13 @@ class ColdPast:
         return self._by_statement(statement, point.side)
 
     def at(self, instant: datetime) -> Resolved:
-        """What main was at an instant. Raises OutsideRetention."""
+        """Returns main's snapshot at an instant. Raises OutsideRetention."""
         return self._at(instant, PointSide.AT)
 
     def of(self, snapshot_id: int) -> Resolved | None:
-        """An copy snapshot, with when main was it; None where cold does not have it.
+        """Returns an archived snapshot with its interval on main; None if cold does not have it.
 
-        The interval is empty where nobody can prove that main ever was.
+        The interval is empty if it is not proved that main ever was at it.
         """
         if snapshot_id not in self.state.snapshots:
             return None
@@ -94,11 +94,11 @@ class ColdPast:
 
     @staticmethod
     def _span(copy: ArchivedSnapshot) -> tuple[datetime, datetime]:
-        """What was never seen replaced was surely current only until it was verified."""
+        """Returns the proved interval; one not seen replaced ends when it was verified."""
         return copy.validity.start, copy.validity.end or copy.verified_at
 
     def _at(self, at: datetime, side: PointSide) -> Resolved:
-        """The innermost interval around an instant: after a rollback others lie inside it."""
+        """Resolves by the innermost interval around an instant: rollbacks nest intervals."""
         around = [
             (start, copy.snapshot_id)
             for copy in self._copies()
@@ -113,7 +113,7 @@ class ColdPast:
         return self._narrowed(snapshot_id, at, side)
 
     def _is_contradicted(self, snapshot_id: int, at: datetime, side: PointSide) -> bool:
-        """Whether the log has main move on, inside the interval, to what cold does not have."""
+        """Whether main's log changes inside the interval to a snapshot that cold does not have."""
         come = [
             e
             for e in log_by_time(self.state)
@@ -126,7 +126,7 @@ class ColdPast:
         )
 
     def _narrowed(self, snapshot_id: int, at: datetime, side: PointSide) -> Resolved:
-        """The part of a snapshot's interval, around an instant, in which nothing else came."""
+        """Returns the part of a snapshot's interval, around an instant, without another head."""
         changes = set(self._changes())
         if side is PointSide.AT:
             since = max(change for change in changes if change <= at)
@@ -135,7 +135,7 @@ class ColdPast:
         return Resolved(snapshot_id, since, min(c for c in changes if c >= at))
 
     def _changes(self) -> Iterator[datetime]:
-        """When main became something else, as far as cold knows."""
+        """Yields the times at which main's head changed, as far as cold knows."""
         for copy in self._copies():
             yield from self._span(copy)
         for logged in self.state.snapshot_log:
@@ -157,10 +157,10 @@ class ColdPast:
         return self._at(resolved.valid_from, side)
 
     def _by_statement(self, statement: Ended, side: PointSide) -> Resolved:
-        """AT is what was current when it was completed; BEFORE is what its first commit replaced.
+        """Resolves a statement: AT is the head at its end, BEFORE the one before its first commit.
 
-        That is proved only where what was current when it began was replaced by a commit of its
-        own, or by none while it ran.
+        That is proved only if the head at its start was replaced by one of its own commits, or not
+        replaced while it ran.
         """
         if side is PointSide.AT:
             return self.at(statement.completed_at)
@@ -176,7 +176,7 @@ class ColdPast:
         return before
 
     def _gap(self, at: datetime) -> OutsideRetention:
-        """The error that names what cold has on both sides of an instant."""
+        """Builds the error that names what cold has on both sides of an instant."""
         spans = ((*self._span(copy), copy.snapshot_id) for copy in self._copies())
         proved = sorted(span for span in spans if span[0] < span[1])
         before = max((s for s in proved if s[1] <= at), key=lambda s: s[1], default=None)

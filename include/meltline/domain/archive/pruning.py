@@ -120,6 +120,6 @@ def without(records: Records, ids: Collection[int]) -> Records:
 
 
 def _forgotten(properties: Mapping[str, str], ids: Collection[int]) -> Mapping[str, str]:
-    """Returns properties without the records of these copies."""
+    """Returns properties without the records of some copies."""
     removed = {f"{ARCHIVED}{id}" for id in ids}
     return {key: text for key, text in properties.items() if key not in removed}

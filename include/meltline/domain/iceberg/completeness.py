@@ -1,4 +1,4 @@
-"""Whether a snapshot was read completely: its manifests against its totals, or its parent."""
+"""Checks that a snapshot was read completely: its manifests against its totals or its parent."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ _DELETE_TOTAL = "total-delete-files"
 
 @dataclass(frozen=True)
 class Totals:
-    """Live files that a snapshot's manifests count; None where one does not count them.
+    """Live files that a snapshot's manifests count; None if one of them has no counts.
 
     Attributes:
         data_files: Live data files; `deletes` are live delete files.
-        added: Files that the snapshot's own manifests add; `removed` are those they remove.
+        own: By snapshot, the files that its own manifests add, and those they remove.
     """
 
     data_files: int | None
@@ -27,7 +27,7 @@ class Totals:
     def of(
         cls, manifests: Iterable[ManifestFile], outcomes: Mapping[str, ManifestOutcome]
     ) -> "Totals":
-        """Counts from the manifest list, or from the manifests read where it has no counts."""
+        """Counts from the manifest list, or from the manifests read if it has no counts."""
         data_files = deletes = 0
         own: dict[int, tuple[int, int]] = {}
         for manifest in manifests:
@@ -57,14 +57,14 @@ def _counts(manifest: ManifestFile, outcome: ManifestOutcome | None) -> tuple[in
 
 @dataclass(frozen=True)
 class Verdict:
-    """`problem` is empty when nothing contradicts; `checked` says whether anything could."""
+    """`problem` is empty if nothing contradicts; `checked` is false if nothing was comparable."""
 
     checked: bool
     problem: str = ""
 
 
 def check_totals(snapshot: Snapshot, totals: Totals, parent: Totals | None) -> Verdict:
-    """Holds a snapshot's manifests against its summary's totals, or against its parent."""
+    """Compares a snapshot's manifests with its summary's totals, or with its parent."""
     if totals.data_files is None or totals.deletes is None:
         return Verdict(checked=False)
     checked = 0

@@ -1,7 +1,7 @@
-"""What policies, holds and drops are about: a table, a schema, a database, the account.
+"""Names of objects with policies, holds and drops: table, schema, database, account.
 
-The database is the first level of a namespace, the schema the levels below it, the account the
-catalog that is lived in.
+The database is the first level of a namespace, the schema the levels below it, the account the hot
+catalog.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ACCOUNT = "account"
 
 
 class ObjectKind(StrEnum):
-    """What a name stands for."""
+    """The kind of object that a name refers to."""
 
     TABLE = "table"
     SCHEMA = "schema"
@@ -30,8 +30,8 @@ class ObjectName:
 
     Attributes:
         catalog: The catalog's name.
-        namespace: The levels of the namespace it is or stands in; none for the account.
-        table: The table's own name; empty for all else.
+        namespace: The levels of the namespace that it is or is in; none for the account.
+        table: The table's own name; empty for all others.
     """
 
     catalog: str
@@ -40,7 +40,7 @@ class ObjectName:
 
     @property
     def kind(self) -> ObjectKind:
-        """What it is."""
+        """Its kind."""
         if self.table:
             return ObjectKind.TABLE
         if not self.namespace:
@@ -49,17 +49,17 @@ class ObjectName:
 
     @property
     def table_name(self) -> TableName:
-        """The table; only where it is one."""
+        """The table's name; only valid for a table."""
         return TableName(self.catalog, self.namespace, self.table)
 
     @classmethod
     def readings(cls, parts: tuple[str, ...]) -> list["ObjectName"]:
-        """What a name of two parts or more may mean: a table, if it has three, or a namespace."""
+        """Returns the possible meanings: a table, if the name has three parts, or a namespace."""
         table = [cls(parts[0], parts[1:-1], parts[-1])] if len(parts) > 2 else []
         return [*table, cls(parts[0], parts[1:])]
 
     def covers(self, name: TableName) -> bool:
-        """Whether a table is it, or lies in it."""
+        """Whether a table is it, or is in it."""
         if self.table:
             return name == self.table_name
         within = name.namespace[: len(self.namespace)] == self.namespace

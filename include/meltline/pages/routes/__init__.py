@@ -1,1 +1,1 @@
-"""The site's routes, a module for each thing that is shown; `site` puts them together."""
+"""The site's routes, one module for each subject; `site` combines them."""

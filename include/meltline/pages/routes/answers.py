@@ -1,4 +1,4 @@
-"""What routes are given, and what they answer with."""
+"""Dependencies and responses that all routes share."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ from meltline.domain.json_values import plain
 from meltline.pages.rendering import render
 
 OpenLedgers: TypeAlias = Callable[[], AbstractContextManager[ReadContext]]
-"""Opens what one request reads, and closes it after."""
+"""Opens the ledgers for one request, and closes them after it."""
 
 
 def ledgers(request: Request) -> Iterator[ReadContext]:
-    """The ledgers and catalogs, for the length of a request."""
+    """Yields the ledgers and catalogs, for the duration of a request."""
     open_ledgers: OpenLedgers = request.app.state.open_ledgers
     with open_ledgers() as context:
         yield context
@@ -28,16 +28,16 @@ Limit = Annotated[int, Query(ge=1, le=500)]
 
 
 def root_of(request: Request) -> str:
-    """The path before those of the pages: of the mount, and of a proxy around it."""
+    """Returns the path prefix of the pages: of the mount, and of a proxy around it."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
 def page(request: Request, template: str, status: int = 200, **facts: Any) -> Response:
-    """A page from a template."""
+    """Renders a page from a template."""
     return HTMLResponse(render(template, root=root_of(request), **facts), status)
 
 
 def document(facts: Any, status: int = 200) -> Response:
-    """A document, in the words of a command's `--json`."""
+    """Returns a JSON document, in the format of a command's `--json`."""
     text = json.dumps(plain(facts), indent=2, ensure_ascii=False)
     return Response(text, status, media_type="application/json")

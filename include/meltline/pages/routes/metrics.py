@@ -1,4 +1,4 @@
-"""The metrics of purging, for a monitoring that shows a bearer token of its own."""
+"""Route of the purge metrics, for a monitoring system with its own bearer token."""
 
 from secrets import compare_digest
 from typing import Annotated
@@ -15,10 +15,10 @@ _Shown = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_
 
 
 def metrics_router(token: str) -> APIRouter:
-    """Makes the route that answers with the text of the metrics file, as it is now.
+    """Builds the route that returns the current text of the metrics file.
 
     Args:
-        token: Who shows it may read the metrics, and nothing else.
+        token: The bearer token; it gives access to the metrics alone.
     """
 
     def require_token(shown: _Shown) -> None:

@@ -1,4 +1,4 @@
-"""Plans, and one plan with its verdict, its approval and its files."""
+"""Routes of plans: the list, and one plan with its verdict, its approval and its files."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -24,7 +24,7 @@ _MOST_FILES = 1000
 
 @router.get("/plans")
 def plans(request: Request, context: Ledgers, tables: str = "") -> Response:
-    """The newest plans, newest first; of the tables that some globs match, if asked."""
+    """Shows the newest plans, newest first; optionally only for tables that match some globs."""
     listed = find_plans(context.control, PlanFilter(globs(tables), limit=_PLANS)).plans
     rows = [(each, checks_of(each.verdict)) for each in listed]
     return page(request, "plans.html", judged=rows, most=_PLANS)
@@ -32,7 +32,7 @@ def plans(request: Request, context: Ledgers, tables: str = "") -> Response:
 
 @router.get("/plans/{plan}")
 def plan(request: Request, context: Ledgers, plan: str, items: bool = False) -> Response:
-    """One plan by its id, the beginning of one, or `last`; with `items` its files, too."""
+    """Shows one plan by its id, a prefix of one, or `last`; with `items` its files, too."""
     each = _judged(context.control, plan)
     files = plan_items(context.reader, context.control, each) if items else []
     return page(
@@ -49,7 +49,7 @@ def plan(request: Request, context: Ledgers, plan: str, items: bool = False) -> 
 
 @router.get("/api/plans")
 def plans_figures(context: Ledgers, tables: str = "", limit: Limit = _PLANS) -> Response:
-    """The document of `plans --json`."""
+    """Returns the document of `plans --json`."""
     listed = find_plans(context.control, PlanFilter(globs(tables), limit=limit))
     notes = [f"no table matches {glob}" for glob in listed.unmatched]
     return document({"plans": [each.as_json() for each in listed.plans], "notes": notes})
@@ -57,7 +57,7 @@ def plans_figures(context: Ledgers, tables: str = "", limit: Limit = _PLANS) -> 
 
 @router.get("/api/plans/{plan}")
 def plan_figures(context: Ledgers, plan: str, items: bool = False) -> Response:
-    """The document of `show plan --json`."""
+    """Returns the document of `show plan --json`."""
     each = _judged(context.control, plan)
     facts = {**each.as_json(), **plan_document(each.plan)}
     files = {"items": plan_items(context.reader, context.control, each)} if items else {}
@@ -66,7 +66,7 @@ def plan_figures(context: Ledgers, plan: str, items: bool = False) -> Response:
 
 @router.get("/api/gates/{plan}")
 def verdict_figures(context: Ledgers, plan: str) -> Response:
-    """The document that `gate --json` printed of the plan last."""
+    """Returns the document that `gate --json` last printed for the plan."""
     each = _judged(context.control, plan)
     if each.verdict is None:
         raise UsageInvalid(

@@ -1,4 +1,4 @@
-"""Runs by day, and one run with what its gates found and what it left out."""
+"""Routes of runs: the list by day, and one run with its gates' findings and skipped tables."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -18,7 +18,7 @@ _MOST_PLANS = 500
 
 @router.get("/")
 def index(request: Request, context: Ledgers, before: str = "") -> Response:
-    """The newest runs, by the day on which they started; `before` an instant, older ones."""
+    """Shows the newest runs by the day of their start; with `before`, an instant, older ones."""
     until = INSTANT.read(before, "before") if before else None
     wanted = RunFilter(period=Period(until=until), limit=_RUNS)
     lines = find_runs(context.control, wanted)
@@ -39,7 +39,7 @@ def run(
     kind: PlanKind | None = None,
     batch: int = 0,
 ) -> Response:
-    """What a run did, refused, and left out; of one kind or batch of its plans, if asked."""
+    """Shows one run's results, refusals and skipped tables; optionally of one kind or batch."""
     line, plans = run_of(context.control, run_id)
     chosen = [
         judged
@@ -60,13 +60,13 @@ def run(
 
 @router.get("/api/runs")
 def runs_figures(context: Ledgers, limit: Limit = _RUNS) -> Response:
-    """The document of `runs --json`."""
+    """Returns the document of `runs --json`."""
     lines = find_runs(context.control, RunFilter(limit=limit))
     return document({"runs": [line.as_json() for line in lines]})
 
 
 @router.get("/api/runs/{run_id:path}")
 def run_figures(context: Ledgers, run_id: str) -> Response:
-    """The document of `show run --json`."""
+    """Returns the document of `show run --json`."""
     line, plans = run_of(context.control, run_id)
     return document({**line.as_json(), "plans": [judged.as_json() for judged in plans]})

@@ -1,4 +1,4 @@
-"""Storage by stage: the picture, and its figures."""
+"""Routes of storage by stage: the page, and its figures as JSON."""
 
 from threading import Lock
 
@@ -13,12 +13,12 @@ from meltline.pages.storage_picture import storage_page
 
 router = APIRouter()
 _ONE_AT_A_TIME = Lock()
-"""A large ledger takes seconds and memory to add up: whoever else asks waits for their turn."""
+"""Serializes requests: summing up a large ledger takes seconds and memory."""
 
 
 @router.get("/storage")
 def picture(request: Request, context: Ledgers, tables: str = "") -> Response:
-    """The picture of the lake, or of the tables that some globs match."""
+    """Shows the storage of the lake, or of the tables that match some globs."""
     with _ONE_AT_A_TIME:
         drawn = lake_picture(context, globs(tables))
     return HTMLResponse(storage_page(drawn, root=root_of(request), next_steps=NEXT_STEPS))
@@ -26,6 +26,6 @@ def picture(request: Request, context: Ledgers, tables: str = "") -> Response:
 
 @router.get("/api/storage")
 def figures(context: Ledgers, tables: str = "", by: str = "table") -> Response:
-    """The document of `storage --json`."""
+    """Returns the document of `storage --json`."""
     with _ONE_AT_A_TIME:
         return document(storage_answer(context, globs(tables), by=by).as_json())
