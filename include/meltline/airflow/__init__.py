@@ -1,4 +1,4 @@
-"""Meltline in Airflow 3: what the DAG files in `dags/` use, and the plugin.
+"""Meltline in Airflow 3: the code behind the DAG files in `dags/`, and the plugin.
 
 `meltline airflow init DIR` writes these files into a DAGs folder.
 """

@@ -16,7 +16,7 @@ class Check:
 
     Attributes:
         fact: The fact that it tests.
-        meaning: What the fact means; empty if no current suite has it.
+        meaning: The meaning of the fact; empty if no current suite has it.
         found: The observed value.
         limit: The required value.
         examples: The objects that cause a failure.

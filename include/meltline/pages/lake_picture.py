@@ -105,7 +105,7 @@ def _recorded(storage: RecordedStorage, today: date) -> Iterator[DayOfStorage]:
 
 
 def _runs(control: ControlLedger, today: date) -> Sequence[RunFacts]:
-    """Returns the newest runs of these days, the oldest first."""
+    """Returns the newest runs of the drawn days, the oldest first."""
     lines = find_runs(control, RunFilter(limit=_RUNS))
     runs = [RunFacts.of(line.run.as_of, line.totals) for line in reversed(lines)]
     return [run for run in runs if (today - run.as_of.date()).days <= DAYS]

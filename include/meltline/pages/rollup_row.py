@@ -64,7 +64,7 @@ class RollupRow:
     @property
     def count(self) -> str:
         """The number of its buckets, and of its frozen ones."""
-        # Only the hours of these buckets are known, not which buckets exist.
+        # Only the hours of such buckets are known, not which buckets exist.
         is_part = not self.width.months and self.width.span < _HOUR
         frozen = self.width.count(self.frozen)
         buckets = counted(self.width.count(self.times), "bucket")

@@ -1,1 +1,1 @@
-"""How a person is asked in Airflow about one large purge: a run, a question, an answer."""
+"""Human-in-the-loop approval of one large purge: a DAG run, a question, an answer."""

@@ -1,4 +1,4 @@
-"""The tasks that ask for approvals, and those of the run in which one is asked for."""
+"""Tasks that request approvals, and the tasks of the DAG run that asks for one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -34,22 +34,22 @@ REASON = Param(
     title="Reason",
     description_md="Why; it goes into the audit.",
 )
-"""What a person may say beside their answer."""
+"""The form field with which a user may give a reason for the answer."""
 NOBODY = (
     "no person has answered in time: the files are planned anew by the next run, which asks again; "
     "clear this task to be asked again here"
 )
-"""What it means that the question has failed."""
+"""The explanation of a failed question."""
 
 
 class AskApproval(ApprovalOperator):
-    """Asks a person about one plan, for as long as the configuration says, and returns the answer.
+    """Asks a user about one plan, for the configured time, and returns the answer.
 
-    No answer is none: there are no defaults. Both answers go on to the next task, which records
-    them; what a rejection skips is for later tasks to say.
+    There is no default answer. Both answers go to the next task, which records them; later tasks
+    decide what a rejection skips.
 
     Args:
-        question: What `meltline approval show` says of the plan, or `approval list` of all.
+        question: The document of `meltline approval show` for the plan, or of `approval list`.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "question")
@@ -57,17 +57,17 @@ class AskApproval(ApprovalOperator):
     def __init__(self, *, question: Any, **kwargs: Any) -> None:
         super().__init__(
             subject="May this purge go ahead?",
-            # Until the configuration has been read: the question itself says how long.
+            # A default until the configuration is read: the question itself has the timeout.
             response_timeout=timedelta(days=3),
             **kwargs,
         )
         self.question = question
 
     def execute(self, context: Context) -> Any:
-        """Puts the question.
+        """Asks the question.
 
         Raises:
-            AirflowSkipException: No plan was named, or it waits for nobody any more.
+            AirflowSkipException: No plan was named, or it no longer waits for approval.
         """
         asked = self.question
         if "approvals" in asked:
@@ -85,29 +85,29 @@ class AskApproval(ApprovalOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Returns the answer, whichever it is.
+        """Returns the answer, approval or rejection.
 
         Raises:
-            AirflowFailException: Nobody gave it: that is no approval.
+            AirflowFailException: The answer has no user: that is no approval.
         """
         if "error" not in event and not event.get("responded_by_user"):
             raise AirflowFailException("an answer that nobody has given is no answer")
-        # Not ApprovalOperator's: it would skip what records a rejection.
+        # Not ApprovalOperator's: it would skip the task that records a rejection.
         return super(ApprovalOperator, self).execute_complete(context, event)
 
 
 def headline(question: Mapping[str, Any]) -> str:
-    """The question in one line."""
+    """Returns the question in one line."""
     amount = format_files(question["files"], question["bytes"])
     return f"Delete {amount} of {question['table']} for good?"
 
 
 def body(question: Mapping[str, Any], found_by: str | None = None) -> str:
-    """All that a person needs to answer, in Markdown.
+    """Returns all details that a user needs to answer, in Markdown.
 
     Args:
-        question: What `meltline approval show` says of the plan.
-        found_by: The run of the lifecycle that found it.
+        question: The document of `meltline approval show` for the plan.
+        found_by: The lifecycle run that found it.
     """
     return "\n\n".join(_parts(question, found_by))
 
@@ -134,7 +134,7 @@ def _parts(question: Mapping[str, Any], found_by: str | None) -> Iterator[str]:
 
 
 def _changes(changes: Mapping[str, Any]) -> str:
-    """What is different from what the person was asked before."""
+    """Describes the differences from the earlier plan that the user was asked about."""
     came = f"{format_files(changes['files_came'], changes['bytes_came'])}, came"
     went = f"{format_files(changes['files_went'], changes['bytes_went'])}, went"
     return (
@@ -150,7 +150,7 @@ def _files(title: str, files: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _code(path: str) -> str:
-    """A path as code in a table's cell, whatever it has in it."""
+    """Formats a path as code in a table's cell, whatever its characters."""
     fence = "``" if "`" in path else "`"
     text = path.replace("|", "\\|").replace("\n", " ").replace("\r", " ")
     return f"{fence} {text} {fence}" if fence != "`" else f"`{text}`"
@@ -168,12 +168,13 @@ _CONF = ("plan", "digest", "instead_of", "found_by")
 
 
 class AskForApproval(BaseOperator):
-    """Starts a run of `meltline_approval` for a plan; one that is there already stays.
+    """Starts a run of `meltline_approval` for a plan, unless one exists already.
 
-    The provider's operator for that loads Airflow's models with each DAG file: a second each time.
+    The provider's operator for this loads Airflow's models with each DAG file, which takes a second
+    each time.
 
     Args:
-        approval: A line of what waits, as a run's document has it.
+        approval: A line of the plans that wait for approval, from a run's document.
     """
 
     template_fields = ("approval",)
@@ -183,10 +184,10 @@ class AskForApproval(BaseOperator):
         self.approval = approval
 
     def execute(self, context: Context) -> None:
-        """Has Airflow start the run.
+        """Makes Airflow start the run.
 
         Raises:
-            DagRunTriggerException: That is how a task asks for one.
+            DagRunTriggerException: A task requests a run by raising it.
         """
         raise DagRunTriggerException(
             trigger_dag_id=APPROVAL,
@@ -203,9 +204,10 @@ class AskForApproval(BaseOperator):
 
 
 def ask_for_approvals() -> tuple[Any, Any]:
-    """Two tasks: the first finds what waits for approval, the second starts a run for each.
+    """Builds two tasks: the first finds plans that wait for approval, the second starts their runs.
 
-    A plan's run has the plan's id, so that it is asked about once, whoever finds it again.
+    The run's id contains the plan's id, so that each plan is asked about once, whichever run finds
+    it.
     """
 
     @task(
@@ -230,7 +232,7 @@ def ask_for_approvals() -> tuple[Any, Any]:
 
 
 def approval_tasks(apps: Path) -> Any:
-    """The tasks of a run that asks about one plan, chained; returns the last one.
+    """Builds the tasks of a run that asks about one plan, chained; returns the last one.
 
     Args:
         apps: The folder of the Spark apps.
@@ -242,8 +244,8 @@ def approval_tasks(apps: Path) -> Any:
         task_id="ask",
         question=shown.output,
         params={"reason": REASON},
-        retries=0,  # each would ask again
-        execution_timeout=None,  # it waits for a person
+        retries=0,  # each retry would ask again
+        execution_timeout=None,  # it waits for a user
         doc_md="Waits for a person's answer, as long as `gates.approval-wait`.",
     )
     answer = RecordAnswer(
@@ -274,7 +276,7 @@ def approval_tasks(apps: Path) -> Any:
 
 
 def show_words(params: Mapping[str, Any]) -> Sequence[str]:
-    """`approval show` for the run's plan; of a form as it opens, `approval list`."""
+    """Returns `approval show` for the run's plan; for an empty form, `approval list`."""
     if not params.get("plan"):
         return ["approval", "list"]
     before = params.get("instead_of")
@@ -283,10 +285,10 @@ def show_words(params: Mapping[str, Any]) -> Sequence[str]:
 
 
 class RecordAnswer(CommandStep):
-    """Records an answer as the word of the person who gave it, from when they gave it.
+    """Records an answer under the name of the user who gave it, from the time of the answer.
 
     Args:
-        answer: What the question returned.
+        answer: The result of the question.
     """
 
     template_fields = ("answer",)
@@ -296,7 +298,7 @@ class RecordAnswer(CommandStep):
         self.answer = answer
 
     def command(self, context: Context) -> Sequence[str]:
-        """`approval give` or `approval reject`, for the digest that the person was shown."""
+        """Returns `approval give` or `approval reject`, for the digest that the user was shown."""
         params, run = context["params"], context["dag_run"]
         plan, digest = (str(params[key]) for key in ("plan", "digest"))
         given = (self.answer.get("params_input") or {}).get("reason")
@@ -308,10 +310,10 @@ class RecordAnswer(CommandStep):
         return ["approval", "give", *words, f"--answered-at={at}", "--", plan]
 
     def user(self, context: Context) -> str:
-        """Who answered.
+        """Returns the user who answered.
 
         Raises:
-            AirflowFailException: Nobody did: that is no approval.
+            AirflowFailException: The answer has no user: that is no approval.
         """
         person = self.answer.get("responded_by_user") or {}
         if name := person.get("name") or person.get("id"):
@@ -320,11 +322,11 @@ class RecordAnswer(CommandStep):
 
 
 class OnePlanStep(SparkStep):
-    """A step on the one plan that a person has approved; after a rejection it is skipped.
+    """A step on the one plan that a user has approved; after a rejection it is skipped.
 
     Args:
-        answer: What `RecordAnswer` returned.
-        judged: The summary of the gate, where the step destroys: only what that has passed goes on.
+        answer: The result of `RecordAnswer`.
+        judged: The gate's summary, for a destructive step: it applies only a plan that has passed.
     """
 
     template_fields = (*SparkStep.template_fields, "answer", "judged")
@@ -348,9 +350,9 @@ class OnePlanStep(SparkStep):
         return super().execute(context)
 
     def words(self) -> list[str]:
-        """Beside the others, which plan; and at any hour, as by a command: a person has said so.
+        """Adds the plan, and `--any-hour`, as for a command: a user has approved it.
 
-        Their word may be over before a quiet window begins.
+        The approval may expire before a quiet window begins.
         """
         return [*super().words(), "--any-hour", f"--plan={self.answer['plan']}"]
 

@@ -1,1 +1,1 @@
-"""What the files of `dags/` are made of: the DAG and its defaults, its form, its verdict."""
+"""Building blocks of the files in `dags/`: the DAG and its defaults, its form, its verdict."""

@@ -1,4 +1,4 @@
-"""What all of Meltline's DAGs have in common, and what a site may say otherwise."""
+"""Common settings of all DAGs of Meltline, and a site's overrides of them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,13 +10,13 @@ from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from meltline.bundled import bundled
 
 APPS = bundled("spark_apps")
-"""The Spark apps: one thin file for each step of a run."""
+"""The folder of the Spark apps: one thin file for each step of a run."""
 
 BATCHES_SIDE_BY_SIDE = 2
-"""Of a step of one run: so many Spark drivers."""
+"""The maximum number of parallel batches of a step in one run: one Spark driver each."""
 
 _START = datetime(2000, 1, 1, tzinfo=UTC)
-"""Before every table there is: a backfill before it would "succeed" without running a task."""
+"""Before every table's history: a backfill before it would "succeed" without running a task."""
 
 _OF_STEPS: Mapping[str, Any] = {
     "owner": "meltline",
@@ -28,26 +28,28 @@ _OF_STEPS: Mapping[str, Any] = {
 
 _OF_COMMANDS: Mapping[str, Any] = {
     "owner": "meltline",
-    "retries": 0,  # what was refused once needs a person, and they wait for the answer
+    "retries": 0,  # a refusal needs a user, who waits for the result
     "execution_timeout": timedelta(hours=1),
 }
 
 
 def dag_of_steps(dag_id: str, of_site: Mapping[str, Any], **ours: Any) -> DAG:
-    """A DAG whose tasks are a run's steps.
+    """Builds a DAG whose tasks are a run's steps.
 
     Args:
-        dag_id: By this name the ledger, links and other DAGs know its runs: no site changes it.
-        of_site: What a site says, as `DAG` takes it; of `default_args`, those that it names.
-        ours: What Meltline says.
+        dag_id: The ledger, links and other DAGs identify its runs by this name: a site must not
+            change it.
+        of_site: A site's settings, as `DAG` takes them; of `default_args`, only the given keys
+            override.
+        ours: Meltline's settings.
     """
     return _dag(dag_id, _OF_STEPS, of_site, {"max_active_runs": 1, **ours})
 
 
 def dag_of_a_command(dag_id: str, of_site: Mapping[str, Any], **ours: Any) -> DAG:
-    """A DAG that runs one command, for a person who fills in its form. Takes what the other takes.
+    """Builds a DAG that runs one command, for a user who fills in its form.
 
-    It has no schedule: that is a person's decision.
+    Takes the arguments of `dag_of_steps`. It has no schedule: a user decides when it runs.
     """
     return _dag(dag_id, _OF_COMMANDS, of_site, {"schedule": None, **ours})
 
@@ -68,12 +70,12 @@ def _dag(
 
 
 def verdict_task(asset: str, doc: str, failures: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """The last task of a run, which runs whatever became of the others.
+    """Builds the last task of a run, which runs whatever the state of the others.
 
     Args:
-        asset: Whose event tells others of a run that went well.
-        doc: What it says and when it fails.
-        failures: What it means when a task has failed, where that is known.
+        asset: The asset whose event announces a successful run.
+        doc: The task's documentation.
+        failures: Explanations of failed tasks, by task, if known.
     """
 
     @task(doc_md=doc, retries=0, trigger_rule=TriggerRule.ALL_DONE, outlets=[Asset(asset)])

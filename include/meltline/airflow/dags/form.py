@@ -1,4 +1,4 @@
-"""The fields of a form by which a run is asked for, as `RunRequest` declares its options."""
+"""Builds the fields of a DAG's trigger form from the options that `RunRequest` declares."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from meltline.app.run_request import OPTIONS
 
 
 def form_field(name: str, **more: Any) -> Param:
-    """The field of one option.
+    """Returns the field of one option.
 
     Args:
         name: The option.
-        more: What this form has otherwise, or besides, as `Param` takes it.
+        more: This form's overrides and additions, as `Param` takes them.
     """
     option = OPTIONS[name]
     texts = {

@@ -1,8 +1,8 @@
-"""The last task: what the run came to, and by name whatever it left undone.
+"""The last task of a run: its result, and by name everything that was left undone.
 
-A task has no way to write notes of its own run; the public API has, with a login. Who wants notes
-makes the connection `meltline_airflow_api`; without it nothing is done and nothing is missing, for
-the same words are in the log and the XCom of `verdict`.
+A task cannot write notes of its own run; the public API can, with a login. To get notes, create the
+connection `meltline_airflow_api`. Without it nothing is missing: the same text is in the log and
+the XCom of `verdict`.
 """
 
 import logging
@@ -25,17 +25,17 @@ _LOG = logging.getLogger(__name__)
 _WRONG = ("skipped", "refused", "failed")
 _UNFINISHED = ("planned", "passed", "applying")
 _GATES = {step.name: gate.name for gate, step in pairwise(EVERY_STEP) if step.role is Role.APPLY}
-"""The gate of each step that destroys: the step before it."""
+"""The gate of each destructive step: the step before it."""
 _UNKNOWN: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        document: All its steps' summaries as one, in the words of `meltline run --json`.
-        complaints: A line for everything that did not go as planned; none is success.
+        document: All its steps' summaries merged, in the format of `meltline run --json`.
+        complaints: A line for everything that did not go as planned; none means success.
     """
 
     document: Mapping[str, Any]
@@ -49,17 +49,17 @@ def judge(
     dry_run: bool = False,
     failures: Mapping[str, str] = _UNKNOWN,
 ) -> RunVerdict:
-    """Names every table that was skipped, refused or failed, and every task that failed.
+    """Lists every table that was skipped, refused or failed, and every task that failed.
 
-    A plan that was made, and then passed over, is named as well: a gate that was marked as
-    skipped by hand must not look like success.
+    A plan that was made and then passed over is listed as well: a gate that was marked as skipped
+    by hand must not look like success.
 
     Args:
         summaries: The summaries of the steps that ran, in their order.
-        states: State of each other task of the run, as Airflow names them: by the task, or, where
-            it was mapped over batches, by the task, `_` and the map index.
-        dry_run: Nothing was to be applied.
-        failures: What it means, and what to do, when a task has failed, where that is known.
+        states: State of each other task of the run, by Airflow's name: the task, or, if it was
+            mapped over batches, the task, `_` and the map index.
+        dry_run: Whether nothing was to be applied.
+        failures: Explanations of failed tasks and their next steps, by task, if known.
     """
     document = merge(summaries)
     failed = [t for t, state in states.items() if state == "failed" and not _is_kept(t, states)]
@@ -83,14 +83,14 @@ def _meaning(task: str, failures: Mapping[str, str]) -> str:
 
 
 def _is_kept(task: str, states: Mapping[str, str]) -> bool:
-    """Whether a task only failed for its gate: it has touched nothing."""
+    """Whether a task failed only because of its gate: it has changed nothing."""
     name, _, batch = task.rpartition("_")
     gate = _GATES.get(name)
     return states[task] == "failed" and bool(gate) and states.get(f"{gate}_{batch}") != "success"
 
 
 def _complaints(table: Mapping[str, Any]) -> Iterator[str]:
-    """What went wrong with a table, and what a person does about it."""
+    """Yields a table's problems, with the next step for an operator."""
     for problem in _WRONG:
         if why := table.get(problem):
             then = f"; next: {table['next']}" if table.get("next") else ""
@@ -108,7 +108,7 @@ def _verb(plan: Mapping[str, Any]) -> str:
 
 
 def _applied_by(plan: Mapping[str, Any], states: Mapping[str, str]) -> str | None:
-    """State of the task that applies a plan. Once that ran, it spoke for itself.
+    """Returns the state of the task that applies a plan. A task that ran reports for itself.
 
     It has the name of the plan's kind. Batches are numbered from 1, map indexes from 0.
     """
@@ -117,7 +117,7 @@ def _applied_by(plan: Mapping[str, Any], states: Mapping[str, str]) -> str | Non
 
 
 def _shown(task: str) -> str:
-    """A task, or one that was mapped over batches, for a person."""
+    """Returns a task's name for people, with its batch if it was mapped."""
     mapped = re.fullmatch(r"(.+)_(\d+)", task)
     return f"{mapped[1]} (batch {int(mapped[2]) + 1})" if mapped else task
 
@@ -125,15 +125,15 @@ def _shown(task: str) -> str:
 def conclude(context: Context, failures: Mapping[str, str] = _UNKNOWN) -> Mapping[str, Any]:
     """Ends the run: its document goes to XCom, whether the run succeeded or not.
 
-    What was done is said in words as well: in the log, in the extra of the asset event of a run
-    that went well, and as the run's note where a site has given a connection for it.
+    The recap is also written as prose: to the log, to the extra of the asset event of a successful
+    run, and to the run's note if a site has a connection for it.
 
     Args:
-        context: Of the last task.
-        failures: What it means when a task has failed, where that is known.
+        context: The last task's context.
+        failures: Explanations of failed tasks, by task, if known.
 
     Raises:
-        AirflowFailException: Something did not go as planned; the message names all of it.
+        AirflowFailException: Something did not go as planned; the message lists all of it.
     """
     summaries, states = what_ran(context)
     dry_run = bool(context["params"].get("dry_run"))
@@ -156,14 +156,14 @@ def conclude(context: Context, failures: Mapping[str, str] = _UNKNOWN) -> Mappin
 
 
 def waiting_line(approval: Mapping[str, Any]) -> str:
-    """A plan that waits for a person, in words; that is no complaint."""
+    """Describes a plan that waits for approval; that is no complaint."""
     size = format_files(approval["files"], approval["bytes"])
     plan = f"{approval['table']}: plan {approval['plan']} waits for approval: {size}"
     return f"{plan}; answer it among Airflow's required actions, or {approval['next']}"
 
 
 def _event(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What those are told who wait for the asset: the run in words, and in figures over all."""
+    """Returns the asset event's extra: the recap in prose, and figures over all tables."""
     figures: dict[str, int] = {}
     for table in document["tables"]:
         for key, figure in table.items():
@@ -174,7 +174,7 @@ def _event(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
-    """The summaries of the run's other tasks in their order, and the state of each."""
+    """Returns the summaries of the run's other tasks in their order, and the state of each."""
     ti, dag, run = context["ti"], context["dag"], context["dag_run"]
     ordered = dag.topological_sort()  # type: ignore[no-untyped-call]
     steps = {task.task_id: task for task in ordered if task.task_id != ti.task_id}
@@ -187,14 +187,14 @@ def what_ran(context: Context) -> tuple[list[Mapping[str, Any]], dict[str, str]]
         key = getattr(task, "summary_key", BaseXCom.XCOM_RETURN_KEY)
         for name, index in _instances(step, task_states):
             states[name] = str(task_states.get(name))
-            # What was skipped may still have the summary of an earlier time this run was run.
+            # A skipped task may still have the summary of an earlier try of this run.
             if states[name] == "success":
                 pulled.append(ti.xcom_pull(task_ids=step, key=key, map_indexes=index))
     return [summary for summary in pulled if isinstance(summary, Mapping)], states
 
 
 def _instances(step: str, task_states: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
-    """A step's name among the states and its map index, once for each batch it was mapped over."""
+    """Yields a step's name among the states with its map index, once for each mapped batch."""
     index = 0
     while (name := f"{step}_{index}") in task_states:
         yield name, index
@@ -205,7 +205,7 @@ def _instances(step: str, task_states: Mapping[str, Any]) -> Iterator[tuple[str,
 
 CONNECTION = "meltline_airflow_api"
 _LONGEST = 1000
-"""Characters that Airflow takes for a note."""
+"""The maximum length of a note in Airflow."""
 _SECONDS = 10.0
 
 
@@ -214,7 +214,7 @@ def note_run(run: Any, sentences: Sequence[str]) -> bool:
 
     Args:
         run: The `dag_run` of a task's context.
-        sentences: What it is to say.
+        sentences: The note's sentences.
 
     Returns:
         Whether it was written.
@@ -225,7 +225,7 @@ def note_run(run: Any, sentences: Sequence[str]) -> bool:
         return False
     try:
         _write(_address(connection), connection, run, _shortened("\n\n".join(sentences)))
-    except Exception as error:  # whatever a server answers: the run has ended as it has ended
+    except Exception as error:  # whatever a server answers: the run's result stays
         _LOG.warning("no note was written for %s: %s", run.run_id, error)
         return False
     return True
@@ -238,7 +238,7 @@ def _address(connection: Connection) -> str:
 
 
 def _write(address: str, connection: Connection, run: Any, note: str) -> None:
-    import httpx  # noqa: PLC0415 - only where there is such a connection
+    import httpx  # noqa: PLC0415 - only needed with such a connection
 
     login = {"username": connection.login, "password": connection.password}
     with httpx.Client(base_url=address, timeout=_SECONDS) as client:

@@ -1,4 +1,4 @@
-"""A `meltline` command as an Airflow task: its one document becomes the XCom."""
+"""Runs a `meltline` command as an Airflow task; its JSON document becomes the XCom."""
 
 import json
 import logging
@@ -24,14 +24,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class CommandStep(BaseOperator):
-    """Runs the command that a person would type, in a process of its own, under their name.
+    """Runs a command as a user would type it, in a separate process, under the user's name.
 
-    The audit then names the Airflow user who triggered the run, and nothing that the command
-    imports (SQLAlchemy, PyIceberg) meets what Airflow has imported. Its words stand in a file:
-    other users of the machine need not read reasons in the process list.
+    The audit then names the Airflow user who triggered the run. The command's imports (SQLAlchemy,
+    PyIceberg) do not conflict with Airflow's. Its arguments are passed in an argfile: other users
+    of the machine cannot read reasons in the process list.
 
     Args:
-        words: Makes the command and its options from the run's parameters; raises UsageInvalid.
+        words: Builds the command and its options from the run's parameters; raises UsageInvalid.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class CommandStep(BaseOperator):
         """Runs the command and returns its document.
 
         Raises:
-            AirflowFailException: The command refused, or the parameters make no command. What it
-                says holds the next step; trying again would not change it.
+            AirflowFailException: The command refused, or the parameters are invalid. The message
+                contains the next step; a retry would not change it.
         """
         with for_good():
             words = list(self.command(context))
@@ -67,16 +67,16 @@ class CommandStep(BaseOperator):
         return _answer(words[0], done)
 
     def command(self, context: Context) -> Sequence[str]:
-        """The command and its options."""
+        """Returns the command and its options."""
         return self.words(context["params"])
 
     def user(self, context: Context) -> str | None:
-        """Under whose name it runs; None where nobody has triggered the run."""
+        """Returns the user it runs as; None if no user triggered the run."""
         return getattr(context["dag_run"], "triggering_user_name", None)
 
 
 def _with_config(words: Sequence[str], config: str) -> list[str]:
-    """Options go before `--`: behind it stands a name, which may begin with a dash."""
+    """Inserts options before `--`: a name follows it, which may begin with a dash."""
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], f"--config={config}", "--json", *words[at:]]
 

@@ -1,6 +1,6 @@
-"""One step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom.
+"""Runs one step of the lifecycle as an Airflow task: a Spark app whose summary becomes the XCom.
 
-With several schedulers tasks of one run may be on several machines: each has a driver of its own.
+With several schedulers the tasks of one run may be on several machines; each has its own driver.
 """
 
 import inspect
@@ -46,20 +46,19 @@ _EXECUTOR = "LocalExecutor"
 def driver_of_run(
     context: Context, connection: Connection, config: Path, environment: Mapping[str, str]
 ) -> RunDriver | None:
-    """The driver for a task's run; None where each step is to be submitted on its own.
+    """Returns the driver for a task's run; None if each step is submitted separately.
 
-    That is so where Airflow's executor has tasks run elsewhere than beside a scheduler, where
-    Spark's master is no local one, where its connection says more than that, and where
-    `MELTLINE_DRIVER` says `step`.
+    That is so in four cases: Airflow's executor runs tasks on machines without a scheduler, Spark's
+    master is not a local one, its connection has further settings, or `MELTLINE_DRIVER` is `step`.
 
     Args:
-        context: Of the task.
-        connection: To Spark.
-        config: `meltline.yaml`.
-        environment: Of the step.
+        context: The task's context.
+        connection: The connection to Spark.
+        config: The path of `meltline.yaml`.
+        environment: The step's environment.
 
     Raises:
-        UsageInvalid: `MELTLINE_DRIVER` says neither.
+        UsageInvalid: `MELTLINE_DRIVER` has another value.
         OSError: The configuration cannot be read.
     """
     places = DriverPlaces.of_user(os.environ) if _may_share() else None
@@ -87,38 +86,38 @@ def _may_share() -> bool:
 
 
 def _local_master(connection: Connection) -> str | None:
-    """Of a connection that names a local master and nothing else."""
+    """Returns the master of a connection that has a local master and nothing else."""
     master = connection.host or ""
     return master if master.startswith("local") and not connection.extra else None
 
 
 _SUBMIT_WORDS = inspect.signature(SparkSubmitOperator.__init__).parameters.keys()
-"""What a site may say of a submission; the run's driver knows nothing of it."""
+"""A site's settings of a submission; the run's driver does not support them."""
 
 
 class SparkStep(SparkSubmitOperator):
     """Runs one of the Spark apps for the run it is part of, and returns the app's summary.
 
-    The run's driver runs it where there can be one (docs/run-daily.md); else it is submitted.
+    The run's driver runs it if there can be one (docs/run-daily.md); otherwise it is submitted.
 
-    Only the path of `meltline.yaml` travels on the command line: the app derives its catalogs from
-    there, so no secret reaches a process list, a log or XCom. Nor does who asked for it, and why:
-    these travel in a file. Driver and task share a machine
-    (client mode), because the configuration and the summary are files. The app exits non-zero only
-    when it failed as a whole; tables that were skipped or refused stand in its summary.
+    Only the path of `meltline.yaml` is on the command line: the app reads its catalogs from there,
+    so no secret reaches a process list, a log or XCom. Users and reasons are passed in an argfile.
+    Driver and task share a machine (client mode), because the configuration and the summary are
+    files. The app exits non-zero only if it failed as a whole; skipped and refused tables are in
+    its summary.
 
     Args:
         application: The app's file.
-        arguments: Further words for this app alone.
+        arguments: Additional arguments for this app alone.
         previews: Whether the step is part of a dry run.
-        approvable: Whether a person's approval is passed on to the app.
+        approvable: Whether a user's approval is passed on to the app.
         is_last: Whether no other app of the run follows.
-        conn_id: The Spark connection. It must exist: without one the provider would submit to
-            YARN and say nothing.
+        conn_id: The Spark connection. It must exist: without one the provider would silently submit
+            to YARN.
     """
 
     summary_key = BaseXCom.XCOM_RETURN_KEY
-    """Under which key the summary is among the task's XComs."""
+    """The XCom key of the summary."""
 
     def __init__(
         self,
@@ -150,7 +149,7 @@ class SparkStep(SparkSubmitOperator):
 
         Raises:
             AirflowSkipException: There is nothing for this step to do.
-            AirflowFailException: It cannot be done, and trying again would not change that.
+            AirflowFailException: It cannot be done, and a retry would not change that.
         """
         with for_good():
             request = run_request(context, os.environ)
@@ -178,16 +177,16 @@ class SparkStep(SparkSubmitOperator):
     def _driver(
         self, context: Context, connection: Connection, config: Path, environment: Mapping[str, str]
     ) -> RunDriver | None:
-        """The run's driver; none where a site has said how the app is to be submitted."""
+        """Returns the run's driver; None if a site configured how the app is submitted."""
         if self._is_tuned:
             return None
         return driver_of_run(context, connection, config, environment)
 
     def _ran(self, driver: RunDriver, context: Context, environment: Mapping[str, str]) -> bool:
-        """Whether the driver took the app; if so, it has ended well.
+        """Runs the app in the driver; returns false if the driver did not accept it.
 
         Raises:
-            AirflowException: It did not end well: it may be tried again.
+            AirflowException: The app failed: it may be retried.
         """
         words, folder = self.application_args or (), str(Path.cwd())
         step = StepRequest(self.application, words, environment, folder, self.is_last)
@@ -203,10 +202,10 @@ class SparkStep(SparkSubmitOperator):
         return True
 
     def require(self, context: Context) -> None:
-        """Fails the task where something must hold before its app may run; here nothing must."""
+        """Fails the task if a precondition of its app does not hold; here there is none."""
 
     def words(self) -> list[str]:
-        """What this app is told beside what all of them are told."""
+        """Returns this app's arguments beside those common to all apps."""
         return list(self.arguments)
 
     def _prepared(self) -> Connection:
@@ -255,7 +254,7 @@ class SparkStep(SparkSubmitOperator):
 
 
 def _read(summary: Path, application: str) -> Mapping[str, Any]:
-    """An app that exits 0 and leaves no summary has proved nothing."""
+    """Reads an app's summary; fails without one, since exit code 0 alone proves nothing."""
     try:
         document = json.loads(summary.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""A run's steps as Airflow's tasks, one for each and one Spark app behind it."""
+"""Builds a run's steps as Airflow tasks, each with a Spark app."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from meltline.app.run.steps import EVERY_STEP
 
 
 class PlanStep(SparkStep):
-    """A step that plans; it returns the batches, over which gates and their steps are mapped.
+    """A planning step; it returns the batches that gates and their steps are mapped over.
 
-    Airflow maps over nothing but what a task returns, so the summary is an XCom of its own. A dry
-    run has no batches, and so no gate.
+    Airflow maps only over a task's return value, so the summary is a separate XCom. A dry run has
+    no batches, and so no gate.
     """
 
     summary_key = "summary"
@@ -35,11 +35,11 @@ class PlanStep(SparkStep):
 
 
 class BatchStep(SparkStep):
-    """A step on one batch of a run's plans. The ledger knows which they are; a retry finds them.
+    """A step on one batch of a run's plans. The ledger has the plans; a retry finds them.
 
     Args:
-        batch: One of what a `PlanStep` returned.
-        gate: The task that judges the batch before this one destroys; none before a gate itself.
+        batch: One batch that a `PlanStep` returned.
+        gate: The task that evaluates the batch before this one destroys; empty for a gate itself.
     """
 
     template_fields = (*SparkStep.template_fields, "batch")
@@ -54,8 +54,8 @@ class BatchStep(SparkStep):
         """Runs the app on the batch alone, and returns its summary.
 
         Raises:
-            AirflowSkipException: Nothing is left in the batch since the run was planned again.
-            AirflowFailException: Its gate has not ended well.
+            AirflowSkipException: The batch is empty since the run was planned again.
+            AirflowFailException: Its gate has not succeeded.
         """
         if not self.batch["plans"]:
             raise AirflowSkipException(f"batch {self.batch['number']} is empty")
@@ -65,11 +65,11 @@ class BatchStep(SparkStep):
         return summary
 
     def words(self) -> list[str]:
-        """Beside the others, which batch."""
+        """Adds the batch to the arguments."""
         return [*super().words(), f"--batch={self.batch['number']}"]
 
     def require(self, context: Context) -> None:
-        """Holds the task to its own batch's gate; that of another batch says nothing about it."""
+        """Requires success of its own batch's gate; another batch's gate does not count."""
         if not self.gate:
             return
         ti = context["ti"]
@@ -88,18 +88,18 @@ _NAME = (
     " plan{{ '' if task.batch.plans == 1 else 's' }}"
     f"{{{{ {OUTCOME} | default('') }}}}"
 )
-"""What the UI calls an instance: the batch, and once it is over what was done with it."""
+"""The name of an instance in the UI: the batch, and after it ended its result."""
 
 
 def in_batches(plan: PlanStep, **of_task: Any) -> Any:
-    """A step as a task that is mapped over what another step has planned.
+    """Builds a step as a task that is mapped over the batches of a planning step.
 
-    Few tables are one batch; where nothing was planned there is none, and the task is skipped. No
-    task group: a graph shows a group folded, and the gate in it by no name.
+    A few tables are one batch. Without plans there is no batch, and the task is skipped. There is
+    no task group: a graph shows a group folded, and its gate without a name.
 
     Args:
-        plan: Makes the batches.
-        of_task: What Airflow is to know of the task.
+        plan: The planning step.
+        of_task: Airflow's settings of the task.
     """
     return BatchStep.partial(map_index_template=_NAME, **of_task).expand(batch=plan.output)
 
@@ -109,7 +109,7 @@ _BY_NAME = {step.name: step for step in EVERY_STEP}
 
 @dataclass(frozen=True)
 class StepTasks:
-    """Makes the tasks of a run. What Airflow is to know of a task beside that comes as keywords.
+    """Builds the tasks of a run. Keywords are further Airflow settings of a task.
 
     Attributes:
         apps: The folder of the Spark apps.
@@ -118,21 +118,21 @@ class StepTasks:
     apps: Path
 
     def step(self, name: str, **of_task: Any) -> SparkStep:
-        """A step that is done once in a run."""
+        """Builds a step that runs once in a run."""
         return SparkStep(previews=_BY_NAME[name].previews, **self._words(name), **of_task)
 
     def plan(self, name: str, **of_task: Any) -> PlanStep:
-        """A step that plans, and makes the batches of the steps behind it."""
+        """Builds a planning step, which makes the batches of the steps after it."""
         return PlanStep(**self._words(name), **of_task)
 
     def gate(self, name: str, plan: PlanStep) -> Any:
-        """A gate: it judges each batch of a plan, and is not tried until it passes."""
+        """Builds a gate: it evaluates each batch of a plan, and is not retried until it passes."""
         kind = f"--kind={_BY_NAME[name].kind}"
         return in_batches(plan, **self._words(name), arguments=[kind], retries=0)
 
     def destroy(self, name: str, plan: PlanStep, gate: Any, **of_task: Any) -> Any:
-        """A step that carries out each batch of a plan whose own gate has passed."""
-        # all_done: the gates of all batches; each instance then asks for that of its own.
+        """Builds a step that carries out each batch of a plan whose own gate has passed."""
+        # all_done: waits for the gates of all batches; each instance then requires its own.
         words = {"gate": gate.task_id, "trigger_rule": TriggerRule.ALL_DONE}
         return in_batches(plan, **self._words(name), **words, **of_task)
 

@@ -1,1 +1,1 @@
-"""What Airflow loads as a plugin: pages, links to them, words for templates."""
+"""The Airflow plugin: pages, links to them, macros for templates."""

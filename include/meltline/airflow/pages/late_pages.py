@@ -1,6 +1,6 @@
-"""The pages in Airflow's API server, for those who may read the lifecycle's runs there.
+"""Lazily mounts the pages in Airflow's API server, for users who may read the lifecycle's runs.
 
-Every part of Airflow loads the plugin: what makes the pages is imported by the first request.
+Every component of Airflow loads the plugin, so the first request imports what the pages need.
 """
 
 import os
@@ -13,18 +13,18 @@ from typing import Any
 from meltline.airflow.requests.request import LIFECYCLE
 
 METRICS_TOKEN = "MELTLINE_METRICS_TOKEN"
-"""Environment variable of the API server: what a monitoring shows to read the metrics."""
+"""Environment variable of the API server: the bearer token of the metrics."""
 
 _Message = MutableMapping[str, Any]
 
 
 class LatePages:
-    """The site as an ASGI application that is made when somebody first asks for a page."""
+    """The site as an ASGI application, built on the first request."""
 
     async def __call__(
         self, scope: _Message, receive: Callable[..., Any], send: Callable[..., Any]
     ) -> None:
-        """Passes a request on."""
+        """Handles a request."""
         await self.site(scope, receive, send)
 
     @cached_property
@@ -36,12 +36,12 @@ class LatePages:
 
 
 def _require_reader() -> Callable[..., Any]:
-    """Airflow's own check, by its cookie or a token.
+    """Returns Airflow's own access check, by its cookie or a token.
 
-    Airflow mounts a plugin's application outside of its login: without this anybody could read. The
-    pages show what the runs' XComs and logs show, so whoever may read those may read them.
+    Airflow mounts a plugin's application outside its login: without this check any user could read.
+    The pages show what the runs' XComs and logs show, so the same permission applies.
     """
-    # This is not part of Airflow's public interface; nothing else of ours uses it.
+    # This is not part of Airflow's public interface; no other module of ours uses it.
     from airflow.api_fastapi.auth.managers.models.resource_details import (  # noqa: PLC0415
         DagAccessEntity,
     )
@@ -52,12 +52,12 @@ def _require_reader() -> Callable[..., Any]:
 
 @contextmanager
 def ledgers_of_request() -> Iterator[Any]:
-    """Opens the ledgers as a command does that starts no JVM, and closes the control ledger.
+    """Opens the ledgers like a command that starts no JVM, and closes the control ledger.
 
     Raises:
-        SetupMissing: The API server does not know where `meltline.yaml` is, or `meltline init` has
-            not been run.
-        ConfigInvalid: There is no such file, or it is wrong.
+        SetupMissing: The API server has no path of `meltline.yaml`, or `meltline init` has not been
+            run.
+        ConfigInvalid: The file does not exist, or is invalid.
     """
     from meltline.airflow.requests.configuration import config_path  # noqa: PLC0415
     from meltline.app.safety.preconditions import require_prepared  # noqa: PLC0415

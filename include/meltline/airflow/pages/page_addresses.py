@@ -1,4 +1,4 @@
-"""Where the pages are in Airflow, and the links that tasks have to theirs."""
+"""Addresses of the pages in Airflow, and the links from tasks to them."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 PREFIX = "/meltline"
-"""Under which Airflow's API server mounts the site."""
+"""The path at which Airflow's API server mounts the site."""
 
 
 class PlansLink(BaseOperatorLink):
-    """From a task to the plans of its run: of the kind that it is about, and of its batch."""
+    """Links a task to the plans of its run, filtered by its kind and its batch."""
 
     @property
     def name(self) -> str:
-        """On the button of the task's page."""
+        """The label of the button on the task's page."""
         return "Plans and gates"
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
-        """The address, from the host's root on: people may know the host by another name."""
+        """Returns the address without the host: users may reach it by another name."""
         chosen: dict[str, str | int] = {}
         if kind := next((step.kind for step in EVERY_STEP if step.name == operator.task_id), None):
             chosen["kind"] = str(kind)
@@ -38,5 +38,5 @@ class PlansLink(BaseOperatorLink):
 
 
 def airflow_root() -> str:
-    """The path under which a proxy shows Airflow; mostly none."""
+    """Returns the path at which a proxy shows Airflow; usually empty."""
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")

@@ -1,8 +1,8 @@
-"""What Airflow must load of Meltline: pages to look at, and its words for templates.
+"""The plugin class that Airflow loads: the pages, and macros for templates.
 
-The entry Meltline under Browse shows runs and what their gates found, plans, and storage by stage.
+The entry Meltline under Browse shows runs with their gates' findings, plans, and storage by stage.
 `{{ macros.meltline.format_instant(dag_run.run_after) }}`, `{{ macros.meltline.format_size(n) }}`
-write times and sizes in notifications as the command and the reports do.
+format times and sizes in notifications like the command and the reports.
 """
 
 from airflow.plugins_manager import AirflowPlugin

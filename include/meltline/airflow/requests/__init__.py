@@ -1,1 +1,1 @@
-"""What a run of a DAG asks for: its form, its day, its words for the command, its settings."""
+"""Reads a DAG run's request: its form, its logical date, its arguments, its configuration."""

@@ -1,4 +1,4 @@
-"""The commands that the forms of `meltline_restore_…` and `meltline_holds` stand for."""
+"""Builds the commands of the forms of `meltline_restore_…` and `meltline_holds`."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _OPTIONS = {"new_name": "as", "snapshot": "to"}
 
 @dataclass(frozen=True)
 class FormFields:
-    """What the form of an action asks for."""
+    """The required and optional fields of an action's form."""
 
     needs: frozenset[str]
     knows: frozenset[str] = frozenset()
@@ -28,14 +28,14 @@ RESTORES: Mapping[str, FormFields] = {
         frozenset({"name", "new_name"}), _POINTS | {"kind", "side", "ignore_insufficient"}
     ),
 }
-"""Each action that brings something back has a form of its own."""
+"""The form fields of each restoring action; each action has its own form."""
 
 
 def restore_words(action: str, params: Mapping[str, Any]) -> Sequence[str]:
-    """The command of one of `RESTORES`; of a form as it opens, one that lists what there is.
+    """Returns the command of one of `RESTORES`; for an empty form, a listing.
 
     Raises:
-        UsageInvalid: A parameter is missing, or is given that this action does not know.
+        UsageInvalid: A parameter is missing, or is not supported by this action.
     """
     if not any(_is_filled(word) for key, word in params.items() if key not in _ALWAYS):
         return ["history", "tables"]
@@ -51,7 +51,7 @@ def restore_words(action: str, params: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _clone_words(params: Mapping[str, Any], given: dict[str, str]) -> Sequence[str]:
-    """`clone`: a point without a side includes the change at it."""
+    """Returns `clone`; without a side, the change at a point is included."""
     flags = ["--ignore-insufficient"] if given.pop("ignore_insufficient", "") else []
     side = given.pop("side", "at" if _POINTS & given.keys() else "")
     flags += [f"--{side}"] if side else []
@@ -62,10 +62,10 @@ def _clone_words(params: Mapping[str, Any], given: dict[str, str]) -> Sequence[s
 
 
 def hold_words(params: Mapping[str, Any]) -> Sequence[str]:
-    """`hold add`, `hold remove` or `hold list`, as the parameters say.
+    """Returns `hold add`, `hold remove` or `hold list`, according to the parameters.
 
     Raises:
-        UsageInvalid: A parameter is missing, or is given that this action does not know.
+        UsageInvalid: A parameter is missing, or is not supported by this action.
     """
     action = str(params["action"])
     if action == "list":
@@ -81,7 +81,7 @@ def hold_words(params: Mapping[str, Any]) -> Sequence[str]:
 def _given(
     params: Mapping[str, Any], action: str, *, needs: Set[str], knows: Set[str]
 ) -> dict[str, str]:
-    """The parameters that were filled in. What would be passed over in silence is refused."""
+    """Returns the filled-in parameters; refuses those that would be ignored."""
     given = {
         key: str(word).strip()
         for key, word in params.items()
@@ -108,7 +108,7 @@ def _is_filled(word: object) -> bool:
 def _words(
     command: list[str], params: Mapping[str, Any], given: Mapping[str, str], subject: str
 ) -> list[str]:
-    """Each value stays in one word with its option, and the subject behind `--`."""
+    """Builds the arguments: each value in one argument with its option, the subject after `--`."""
     options = [
         f"--{_OPTIONS.get(key, key)}={word}"
         for key, word in sorted(given.items())

@@ -1,4 +1,7 @@
-"""What every task needs of Meltline: where its configuration is, and how a refusal ends a task."""
+"""Settings that every task needs: the configuration's path, the interpreter, pools, schedules.
+
+It also turns a refusal of Meltline into a failed task without retries.
+"""
 
 import os
 import sys
@@ -21,10 +24,10 @@ _PACKAGE_FOLDER = Path(__file__).parents[2]
 
 
 def config_path() -> str:
-    """Where meltline.yaml is.
+    """Returns the path of meltline.yaml.
 
     Raises:
-        SetupMissing: Neither the environment nor the Airflow variable says so.
+        SetupMissing: Neither the environment nor the Airflow variable has it.
     """
     path = os.environ.get(CONFIG) or Variable.get(CONFIG_VARIABLE, default=None)
     if not path:
@@ -39,24 +42,24 @@ def config_path() -> str:
 
 
 def cold_pool() -> str:
-    """The pool of copies to cold (AR-39), so that a long night of them keeps no other task waiting.
+    """Returns the pool of copies to cold (AR-39), so that long copies do not delay other tasks.
 
-    A pool has to be made first: a task of one that is missing waits for ever. So it is Airflow's
-    own until `MELTLINE_COLD_POOL` names another, wherever DAGs are processed.
+    A pool must be created first: a task in a missing pool waits for ever. So it is Airflow's
+    default pool until `MELTLINE_COLD_POOL` names another, wherever DAGs are processed.
     """
     return os.environ.get(COLD_POOL) or "default_pool"
 
 
 def replicate_schedule() -> str:
-    """When synced tables are copied to cold: a cron expression, wherever DAGs are processed."""
+    """Returns the cron expression of copies to cold; it is read wherever DAGs are processed."""
     return os.environ.get(REPLICATE_SCHEDULE) or "*/15 * * * *"
 
 
 def python() -> str:
-    """The interpreter that runs Meltline: Airflow's own, or that of an environment of its own.
+    """Returns the interpreter that runs Meltline: Airflow's own, or a separate environment's.
 
     Raises:
-        SetupMissing: `MELTLINE_PYTHON` names none.
+        SetupMissing: `MELTLINE_PYTHON` is no executable file.
     """
     named = os.environ.get(PYTHON)
     if named and not os.access(named, os.X_OK):
@@ -71,19 +74,19 @@ def python() -> str:
 
 
 def python_environment() -> Mapping[str, str]:
-    """The variables by which a process of `python` finds Meltline, and Spark beside it."""
+    """Returns the variables with which a process of `python` finds Meltline and Spark."""
     if not os.environ.get(PYTHON):
         return {"PYTHONPATH": os.pathsep.join(_python_path())}
     beside = Path(python()).parent
     path = os.pathsep.join([str(beside), os.environ.get("PATH", os.defpath)])
-    # Said outright: Airflow's would be preferred, and an empty one is not the same as none.
+    # Set explicitly: Airflow's would take precedence, and an empty one differs from none.
     scripts = beside.parent.glob("lib/python3*/site-packages/pyspark/bin/spark-class")
     spark = next((str(script.parents[1]) for script in scripts), os.environ.get("SPARK_HOME"))
     return {"PATH": path, "PYTHONPATH": "", **({"SPARK_HOME": spark} if spark else {})}
 
 
 def _python_path() -> Iterator[str]:
-    """What an installed Meltline needs is there; a checkout is where this file is."""
+    """Yields the import path: of a checkout, its folder; an installed Meltline needs none."""
     if Path(sysconfig.get_path("purelib")) != _PACKAGE_FOLDER:
         yield str(_PACKAGE_FOLDER)
     yield from filter(None, [os.environ.get("PYTHONPATH")])
@@ -91,7 +94,7 @@ def _python_path() -> Iterator[str]:
 
 @contextmanager
 def for_good() -> Iterator[None]:
-    """What Meltline refuses here would be refused again: no retry, and its next step is named."""
+    """Turns a refusal of Meltline into a failure without retries, with its next step."""
     try:
         yield
     except MeltlineError as refused:

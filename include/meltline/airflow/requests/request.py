@@ -1,7 +1,7 @@
-"""What a run was asked for, read from its Airflow context.
+"""Reads a run's request from its Airflow context.
 
-It reads nothing but the task's context and environment, so that the UI, the schedule, backfills
-and the command line cannot come to different answers.
+It uses only the task's context and environment, so that the UI, the schedule, backfills and the
+command line always have equal results.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from meltline.domain.errors import UsageInvalid
 
 
 def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
-    """The logical date of a run.
+    """Returns the logical date of a run.
 
-    1. What the parameter `as_of` says, when it is given.
-    2. Else the end of the data interval, when there is one that is not empty: runs by schedule,
+    1. The parameter `as_of`, if it is given.
+    2. Else the end of the data interval, if there is one that is not empty: runs by schedule,
        backfills, and manual runs with a logical date.
     3. Else now, which is when the run was due; in a sandbox, the simulated now.
 
-    What follows from an interval or from the run is never later than the wall clock.
+    A date from an interval or from the run is never later than the wall clock.
 
     Args:
-        context: The task's context; `params` and `dag_run` are always there, the interval is not.
+        context: The task's context; it always has `params` and `dag_run`, but not the interval.
         environ: The task's environment, for the simulated clock of a sandbox (`MELTLINE_NOW`).
 
     Raises:
-        AsOfInFuture: The parameter names a time to come, and this is no dry run.
+        AsOfInFuture: The parameter is in the future, and this is no dry run.
         UsageInvalid: The parameter or the simulated clock is not an instant with an offset.
     """
     params, run = context["params"], context["dag_run"]
@@ -36,7 +36,7 @@ def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
     if text := params.get("as_of"):
         wall = simulated or datetime.now(UTC)
         return resolve_as_of(INSTANT.read(text, "as_of"), wall, dry_run=bool(params.get("dry_run")))
-    # The wall clock of a run is when it started: all its steps, and their retries, agree on that.
+    # The wall clock of a run is its start: all its steps, and their retries, use the same one.
     wall = simulated or _plain(run.start_date or datetime.now(UTC))
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is not None and end is not None and start < end:
@@ -45,7 +45,7 @@ def as_of(context: Mapping[str, Any], environ: Mapping[str, str]) -> datetime:
 
 
 def _plain(moment: datetime) -> datetime:
-    """Airflow's moments are Pendulum's, with their own ideas of formatting."""
+    """Converts one of Airflow's Pendulum times, which are formatted differently."""
     return datetime.fromisoformat(moment.isoformat()).astimezone(UTC)
 
 
@@ -54,13 +54,13 @@ LIFECYCLE = "meltline_lifecycle"
 
 
 def run_request(context: Mapping[str, Any], environ: Mapping[str, str]) -> RunRequest:
-    """Reads the context of any task of the run.
+    """Reads the request from the context of any task of the run.
 
-    What a person allowed in the form holds for the first try of the run: clearing it, weeks later
-    perhaps and by somebody else, repeats the form, and what is planned then is something else.
+    Overrides in the form are valid for the first try of the run. A cleared run, perhaps weeks later
+    and by another user, repeats the form, but plans something else.
 
     Raises:
-        UsageInvalid: The parameters ask for what this kind of run may not do.
+        UsageInvalid: The parameters request something that this kind of run may not do.
     """
     params, run = context["params"], context["dag_run"]
     words = {
@@ -81,10 +81,10 @@ def run_request(context: Mapping[str, Any], environ: Mapping[str, str]) -> RunRe
 
 
 def run_id_in_ledger(dag_id: str, run_id: str) -> str:
-    """The name by which the ledger knows a run.
+    """Returns the name of a run in the ledger.
 
-    Airflow names runs by their time: those of two DAGs that are due at midnight have one name. The
-    lifecycle's have none before it, as ever.
+    Airflow names runs by their time: runs of two DAGs that are due at midnight have the same name.
+    So the DAG's name is prepended, except for the lifecycle, whose runs never had a prefix.
     """
     dag = dag_id.removeprefix("meltline_")
     is_told = dag_id == LIFECYCLE or run_id.startswith(f"{dag}__")
@@ -92,7 +92,7 @@ def run_id_in_ledger(dag_id: str, run_id: str) -> str:
 
 
 def _approval(params: Mapping[str, Any], run_type: str) -> str:
-    """The reason of a person's approval. Nobody is there to approve on a schedule (PX-10)."""
+    """Returns the reason of a user's approval. Scheduled runs have no user who approves (PX-10)."""
     if not params.get("approve_over_limit"):
         return ""
     _require_manual(run_type, "approve_over_limit", "approve a purge above the limit")
@@ -109,7 +109,7 @@ def _approval(params: Mapping[str, Any], run_type: str) -> str:
 
 
 def _once(params: Mapping[str, Any], run_type: str) -> str:
-    """Why a person lets this run destroy in a catalog that is not armed."""
+    """Returns why a user allows this run to destroy in a catalog that is not armed."""
     reason = str(params.get("once") or "").strip()
     if reason:
         _require_manual(run_type, "once", "let a run destroy in a catalog that is not armed")
@@ -117,7 +117,7 @@ def _once(params: Mapping[str, Any], run_type: str) -> str:
 
 
 def _force(params: Mapping[str, Any], run_type: str) -> str:
-    """Why a person lets chunks leave hot that nobody has proved (LT-22)."""
+    """Returns why a user allows dropping chunks from hot that are not proved (LT-22)."""
     reason = str(params.get("force") or "").strip()
     if reason:
         _require_manual(run_type, "force", "drop chunks that nobody has proved")
@@ -135,7 +135,7 @@ def _spent_force() -> UsageInvalid:
 
 
 def _deletes(params: Mapping[str, Any], run_type: str) -> str:
-    """What a person has cold do about large deletes."""
+    """Returns what a user chose for large deletes in cold."""
     word = str(params.get("deletes") or "").strip()
     if word:
         _require_manual(run_type, "deletes", "say what becomes of large deletes")
