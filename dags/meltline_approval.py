@@ -1,4 +1,4 @@
-"""Asks a person about one purge above the limit, and carries it out when they approve."""
+"""Asks a user to approve one purge above the limit, and carries it out if they approve."""
 
 from pathlib import Path
 from typing import Any
@@ -9,26 +9,26 @@ from meltline.airflow.approval.tasks import NOBODY, approval_tasks
 from meltline.airflow.dags.definition import APPS, dag_of_steps, verdict_task
 
 DOC = """
-### A person's word for one large purge
+### Approve one large purge
 
-`meltline_lifecycle` starts a run of this for each plan above `limits.approve-above`, and goes on
-with everything else. The question stands under *Required actions*: the table, files and bytes,
-those due first, the largest, and the digest. It waits `gates.approval-wait`; meanwhile no other
-plan takes these files.
+`meltline_lifecycle` starts a run of this DAG for each plan above `limits.approve-above`, and
+continues with everything else. The question is under *Required actions*: the table, files and
+bytes, the files due first, the largest ones, and the digest. It waits `gates.approval-wait`;
+meanwhile no other plan takes these files.
 
-**Approve**: your word is recorded for this digest alone, the gate judges the plan again, and the
-files are deleted. Where they are not the same by then nothing is deleted: another run asks anew and
+**Approve**: your approval is recorded for this digest alone, the gate evaluates the plan again, and
+the files are deleted. If they have changed by then, nothing is deleted: another run asks again and
 says what has changed.
 
-**Reject**: nothing is deleted, and nobody is asked about these very files again. A hold or a longer
+**Reject**: nothing is deleted, and no run asks about these very files again. A hold or a longer
 failsafe keeps them for good.
 
-**Nobody answers**: nothing is deleted. The next run of the lifecycle plans the files anew, and asks
-again. Clear `ask` to be asked again here.
+**Without an answer** nothing is deleted. The next run of the lifecycle plans the files again, and
+asks again. Clear `ask` to be asked again here.
 
-**With no plan named** the run lists those that wait, in the log of `ask`, and asks nobody.
+**With no plan named** the run lists the plans that wait, in the log of `ask`, and asks no question.
 
-**It needs** what `meltline_lifecycle` needs. It is not to be paused: questions would wait unseen.
+**It needs** what `meltline_lifecycle` needs. Do not pause it: questions would wait unseen.
 """
 
 _LINE = r"^[^\r\n]+$"
@@ -45,14 +45,14 @@ PARAMS = {
         type=["null", "string"],
         pattern=r"^sha256:[0-9a-f]{64}$",
         title="Digest",
-        description_md="What the word is for: the plan's digest.",
+        description_md="The digest of the plan: the approval is valid for it alone.",
     ),
     "instead_of": Param(
         None,
         type=["null", "string"],
         pattern=_LINE,
         title="Instead of",
-        description_md="The plan whose place it took, to say what has changed.",
+        description_md="The earlier plan that it replaces, to show what has changed.",
     ),
     "found_by": Param(
         None,
@@ -63,23 +63,23 @@ PARAMS = {
     ),
 }
 
-VERDICT = "Says what was answered and done; fails where nobody answered or a gate refused."
+VERDICT = "Reports the answer and the result; fails without an answer, or if a gate refused."
 
 
 def approval_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
-    """The DAG `meltline_approval`, which the lifecycle starts.
+    """Builds the DAG `meltline_approval`, which the lifecycle starts.
 
     Args:
         apps: The folder of the Spark apps.
-        of_dag: What a site says otherwise, as `DAG` takes it.
+        of_dag: A site's overrides, as `DAG` takes them.
     """
     with dag_of_steps(
         "meltline_approval",
         of_dag,
-        description="Asks a person about one large purge, and carries it out when they approve",
+        description="Asks a user to approve one large purge, and carries it out if they do",
         doc_md=DOC,
         schedule=None,
-        # Each run waits for a person for days: none may keep another one from being asked.
+        # Each run waits for a user for days: it must not prevent other runs from asking.
         max_active_runs=1000,
         is_paused_upon_creation=False,
         params=PARAMS,

@@ -1,4 +1,4 @@
-"""Holds, by a form: nothing of what is held departs or is purged."""
+"""Adds, removes and lists holds, by a form: files of a held object are not expired or purged."""
 
 from typing import Any
 
@@ -10,24 +10,24 @@ from meltline.airflow.requests.arguments import hold_words
 from meltline.app.run_request import INSTANT
 
 DOC = """
-### Hold something back, let it go again, or see what is held
+### Add, remove or list holds
 
-Nothing of a table, namespace or snapshot under a hold departs, and nothing of it is purged,
-whatever the policies and limits say. Trigger it and choose an action:
+Files of a table, namespace or snapshot under a hold are neither expired nor purged, whatever the
+policies and limits say. Trigger it and choose an action:
 
 | Action | What it does | It takes |
 |---|---|---|
-| `add` | holds it; the answer has the hold's id | name, reason, until, kind |
-| `remove` | ends a hold: what it alone has kept returns to the ordinary rules | id, reason |
-| `list` | every hold: who, why, until when | nothing |
+| `add` | adds a hold; the result has the hold's id | name, reason, until, kind |
+| `remove` | ends a hold: the ordinary rules apply again to what it alone kept | id, reason |
+| `list` | lists every hold: who, why, until when | nothing |
 
 These are the commands `meltline hold add`, `meltline hold remove` and `meltline hold list`, run
-under your name: `meltline audit` shows it. A hold that ends soon is named by each run of
-`meltline_lifecycle` for a week before. **It needs** `MELTLINE_CONFIG`, or the variable
-`meltline_config`, with the path of `meltline.yaml`.
+under your name: `meltline audit` shows it. Each run of `meltline_lifecycle` names a hold that ends
+within a week. **It needs** `MELTLINE_CONFIG`, or the variable `meltline_config`, with the path of
+`meltline.yaml`.
 
-**When it fails**, the task's log says what was expected, what was found, and what to do next. A
-purge that has begun to delete files of it refuses the hold, and names the files.
+**When it fails**, the task's log says what was expected, what was found, and what to do next. If a
+purge has begun to delete files of the object, the hold is refused, and the files are named.
 """
 
 PARAMS = {
@@ -36,7 +36,7 @@ PARAMS = {
         type="string",
         enum=["add", "remove", "list"],
         title="Action",
-        description_md="What is to be done.",
+        description_md="The action to run.",
     ),
     "name": Param(
         None,
@@ -44,14 +44,14 @@ PARAMS = {
         pattern=r"^[^\r\n]+$",
         title="Name",
         section="Add",
-        description_md="A table or namespace, or `table@snapshot`; odd parts in backticks.",
+        description_md="A table, namespace or `table@snapshot`; special characters in backticks.",
     ),
     "until": Param(
         None,
         **INSTANT.schema,
         title="Until",
         section="Add",
-        description_md="When it ends by itself. Empty: never.",
+        description_md="When it ends automatically. Empty: never.",
     ),
     "kind": Param(
         None,
@@ -59,7 +59,7 @@ PARAMS = {
         enum=[None, "table", "schema", "database"],
         title="Kind",
         section="Add",
-        description_md="Where the name could be two things.",
+        description_md="Only needed if both a table and a schema have this name.",
     ),
     "id": Param(
         None,
@@ -74,24 +74,22 @@ PARAMS = {
         type=["null", "string"],
         maxLength=500,
         title="Reason",
-        description_md="Why; for those who find it, and for the audit.",
+        description_md="Why it is held; shown in lists and in the audit.",
     ),
-    "dry_run": Param(
-        False, type="boolean", title="Dry run", description_md="Look and say, change nothing."
-    ),
+    "dry_run": Param(False, type="boolean", title="Dry run", description_md="Preview only."),
 }
 
 
 def holds_dag(**of_dag: Any) -> DAG:
-    """The DAG `meltline_holds`.
+    """Builds the DAG `meltline_holds`.
 
     Args:
-        of_dag: What a site says otherwise, as `DAG` takes it.
+        of_dag: A site's overrides, as `DAG` takes them.
     """
     with dag_of_a_command(
         "meltline_holds",
         of_dag,
-        description="Holds tables, namespaces and snapshots back from departing",
+        description="Protects tables, namespaces and snapshots from expiry and purge",
         doc_md=DOC,
         params=PARAMS,
         tags=["holds"],
@@ -99,7 +97,7 @@ def holds_dag(**of_dag: Any) -> DAG:
         CommandStep(
             task_id="hold",
             words=hold_words,
-            doc_md="Runs the command; its answer is the task's XCom.",
+            doc_md="Runs the command; its result is the task's XCom.",
         )
     return dag
 

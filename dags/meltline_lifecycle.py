@@ -1,7 +1,7 @@
-"""The daily lifecycle: expired history leaves its tables, waits in failsafe, and is deleted.
+"""The daily lifecycle: expires history, keeps its files in failsafe, and deletes them.
 
-Every step is safe to repeat and safe to kill. What it destroys stands in a plan that a gate
-has passed; what was skipped or refused is named by `verdict`.
+Every step is safe to repeat and safe to kill. Everything destroyed is in a plan that a gate has
+passed; `verdict` names the skipped and refused tables.
 """
 
 from pathlib import Path
@@ -22,9 +22,9 @@ Unpause it for the daily run, trigger it from the UI for a run now, or repeat pa
 `airflow backfill create --dag-id meltline_lifecycle --from-date D --to-date D`: forwards,
 backwards or in parallel, the end state is the same.
 
-**Not armed**, a run plans, judges and reports, and changes nothing: `verdict` says what it would
-have done. Airflow unpauses a DAG with its first manual run, unless you untick that: so the daily
-run only reports until you have looked, and run `meltline arm CATALOG --reason TEXT` once.
+**Not armed**, a run plans, evaluates and reports, and changes nothing: `verdict` reports what it
+would have done. Airflow unpauses a DAG with its first manual run, unless you untick that: so the
+daily run only reports until you have checked it, and run `meltline arm CATALOG --reason TEXT` once.
 
 **as_of**, which decides retention: the parameter, else the end of the data interval, else now.
 Failsafe always goes by the wall clock: a backfill deletes nothing that it has just expired.
@@ -34,12 +34,12 @@ Failsafe always goes by the wall clock: a backfill deletes nothing that it has j
 `spark-submit` on the PATH and Meltline's jars.
 
 **When it fails**, `verdict` names every table that was skipped, refused or failed, and why; all
-others are done. Run it again when the cause is gone: it goes on where it stopped.
+others are done. Run it again when the cause is resolved: it resumes where it stopped.
 
-**A purge above `limits.approve-above`** is no failure: a run of `meltline_approval` asks a person
-about it, and this run goes on.
+**A purge above `limits.approve-above`** is no failure: a run of `meltline_approval` asks a user
+to approve it, and this run continues.
 
-**Many tables** go in batches, each behind a gate of its own: see `batches` in `meltline.yaml`.
+**Many tables** go in batches, each behind its own gate: see `batches` in `meltline.yaml`.
 """
 
 PARAMS = {
@@ -54,7 +54,7 @@ PARAMS = {
         title="Approve above the limit",
         section="Approval",
         description_md="Purge more than `limits.approve-above` at once. "
-        "Refused unless a person triggers the run and says why.",
+        "Refused unless a user triggers the run and gives a reason.",
     ),
     "reason": Param(
         None,
@@ -62,23 +62,23 @@ PARAMS = {
         maxLength=500,
         title="Reason",
         section="Approval",
-        description_md="Why it is right; it goes into the audit.",
+        description_md="Why it is right; recorded in the audit.",
     ),
     "once": form_field("once", title="Once, though not armed", section="Approval", maxLength=500),
 }
 
 GOES_ON: dict[str, Any] = {"trigger_rule": TriggerRule.NONE_FAILED}
-"""A task before it that was skipped had nothing to do; one that failed stops it."""
+"""A skipped task before it had nothing to do; a failed one stops it."""
 
-VERDICT = "Says what was done; fails, naming every table that was skipped, refused or failed."
+VERDICT = "Reports the result; fails and names every skipped, refused or failed table."
 
 
 def lifecycle_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
-    """The DAG `meltline_lifecycle`.
+    """Builds the DAG `meltline_lifecycle`.
 
     Args:
         apps: The folder of the Spark apps.
-        of_dag: What a site says otherwise, as `DAG` takes it.
+        of_dag: A site's overrides, as `DAG` takes them.
     """
     with dag_of_steps(
         "meltline_lifecycle",
@@ -88,8 +88,8 @@ def lifecycle_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
         # Each run has the interval of one day in UTC, and as_of is its end: a backfill of a date
         # then decides exactly as the schedule did that night. A plain cron string has no intervals.
         schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
-        # One run at a time: they would skip each other's locked tables. Backfills have their own
-        # limit; the locks of the ledger hold for them too.
+        # One run at a time: parallel runs would skip each other's locked tables. Backfills have
+        # their own limit; the ledger's locks apply to them too.
         params=PARAMS,
         tags=["retention"],
         default_args={"max_active_tis_per_dagrun": BATCHES_SIDE_BY_SIDE},
@@ -100,7 +100,7 @@ def lifecycle_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
         plan_expiration = tasks.plan("plan_expiration", **GOES_ON)
         gate_expiration = tasks.gate("gate_expiration", plan_expiration)
         expire = tasks.destroy("expire", plan_expiration, gate_expiration)
-        # A person who approves what this run purges approves what waited for their word, too.
+        # An approval of this run's purges also covers purges that waited for approval.
         plan_purge = tasks.plan("plan_purge", approvable=True, **GOES_ON)
         gate_purge = tasks.gate("gate_purge", plan_purge)
         # One batch after the other: each of them deletes at the configured rate.
@@ -112,7 +112,7 @@ def lifecycle_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
 
         chain(observe, archive, plan_expiration, gate_expiration, expire)
         chain(expire, plan_purge, gate_purge, purge, report, verdict)
-        # Beside the report, not before it: a question waits for days in a run of its own.
+        # Parallel to the report, not before it: a question waits for days in a run of its own.
         chain(purge, find_approvals, ask_for_approval, verdict)
     return dag
 

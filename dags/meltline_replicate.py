@@ -1,4 +1,4 @@
-"""Replication to cold, every few minutes: synced tables have there what main has here."""
+"""Replicates synced tables to cold every few minutes, up to the head of main in hot."""
 
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,23 @@ from meltline.airflow.requests.configuration import replicate_schedule
 DOC = """
 ### Keep the copy in cold up to date
 
-A table that `meltline chunks sync TABLE` names is copied once as a whole, verified row for row, and
-from then on followed commit by commit: what was appended, changed and deleted. What our own drops
-took out of hot stays in cold. A run that finds nothing new ends green and says so.
+A table named in `meltline chunks sync TABLE` is first copied in full and verified row for row. Then
+it is followed commit by commit: appends, changes and deletes. Rows that our own drops removed from
+hot stay in cold. A run that finds nothing new ends green and says so.
 
-**Rollups** follow: of each, the buckets whose rows have changed are aggregated anew, in the order
-in which they depend on each other. Buckets whose source was dropped stay as they are.
+**Rollups** follow: buckets whose rows have changed are aggregated again, in the order in which the
+rollups depend on each other. Buckets whose source was dropped keep their values.
 
 It runs every 15 minutes, or as the cron expression in `MELTLINE_REPLICATE_SCHEDULE` says, which the
 DAG processor reads. `meltline_chunks` copies first in any case, so chunks are dropped without this
-DAG too; it keeps cold closer to hot in between. One run at a time, and none for what was missed.
+DAG too; it keeps cold closer to hot in between. Only one run is active at a time, and missed runs
+are not caught up.
 
-**Deletes** that are too large to be mirrored unasked stop a table's copy until a person decides.
-Trigger a run with `deletes`: `mirror` has cold delete them too, `keep` leaves the rows there.
+**Deletes** above the limit stop a table's copy until a user decides. Trigger a run with `deletes`:
+`mirror` deletes the rows in cold, too, `keep` keeps them there.
 
 **It needs** what `meltline_lifecycle` needs, and a cold tier. **When it fails**, `verdict` names
-each table whose copy has stopped, and the way out; all others are copied.
+each table whose copy has stopped, and the remedy; all others are copied.
 """
 
 PARAMS = {
@@ -36,15 +37,15 @@ PARAMS = {
     "deletes": form_field("deletes", title="Large deletes"),
 }
 
-VERDICT = "Says what was copied; fails, naming each table whose copy has stopped."
+VERDICT = "Reports what was copied; fails and names each table whose copy has stopped."
 
 
 def replicate_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
-    """The DAG `meltline_replicate`; nothing is caught up, for a run copies all there is.
+    """Builds the DAG `meltline_replicate`; without catch-up, since each run copies all changes.
 
     Args:
         apps: The folder of the Spark apps.
-        of_dag: What a site says otherwise, as `DAG` takes it.
+        of_dag: A site's overrides, as `DAG` takes them.
     """
     with dag_of_steps(
         "meltline_replicate",
@@ -55,11 +56,11 @@ def replicate_dag(*, apps: Path = APPS, **of_dag: Any) -> DAG:
         params=PARAMS,
         tags=["chunks"],
     ) as dag:
-        # The same steps begin a run over chunks: here the run's record must be told that it ends.
+        # A run over chunks begins with the same steps: here the run's record needs its end.
         ending: dict[str, Any] = {"is_last": True, "arguments": ["--last"]}
         tasks = StepTasks(apps)
         replicate = tasks.step("replicate_to_cold")
-        # all_done: rollups are made of hot, whatever cold has.
+        # all_done: rollups are aggregated from hot, whatever cold has.
         refresh = tasks.step("refresh_rollups", **ending, trigger_rule=TriggerRule.ALL_DONE)
         verdict = verdict_task("meltline_replicate", VERDICT)
 

@@ -1,4 +1,4 @@
-"""Undrop, rollback, recover and clone, a form for each: the past comes back."""
+"""Restores the past, with a form for each action: undrop, rollback, recover and clone."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,19 +14,19 @@ from meltline.app.run_request import INSTANT
 DOC = """
 ### {purpose}
 
-Runs `meltline {action}` under your name, without Spark; `meltline audit` shows it. **With nothing
-filled in** the run lists every table, and how long dropped ones can come back: the answer is in
-the task's XCom. **It needs** `MELTLINE_CONFIG`, or the variable `meltline_config`.
+Runs `meltline {action}` under your name, without Spark; `meltline audit` shows it. **With an empty
+form** the run lists every table, and how long dropped ones can be restored: the list is in the
+task's XCom. **It needs** `MELTLINE_CONFIG`, or the variable `meltline_config`.
 
 **When it fails**, the task's log says what was expected, what was found, and what to do next;
-nothing is half done. What came back, and which files were already gone, is in the task's XCom.
+nothing is half done. The task's XCom lists what was restored, and which files were already gone.
 """
 
 PURPOSES = {
-    "undrop": "The table, schema or database that was dropped last under a name is there again",
-    "rollback": "Main points back at what it was; later commits stay readable by snapshot",
-    "recover": "What waits in failsafe becomes a new table, best effort: failsafe is no backup",
-    "clone": "A table, schema or database as it is or was, under a new name; no file is copied",
+    "undrop": "Restore the table, schema or database that was dropped last under a name",
+    "rollback": "Move main back to an earlier snapshot; later commits stay readable by snapshot",
+    "recover": "Restore files in failsafe as a new table. Best effort; failsafe is no backup",
+    "clone": "Clone a table, schema or database, current or past; no file is copied",
 }
 
 OPTIONAL: dict[str, Any] = {"type": ["null", "string"]}
@@ -36,11 +36,11 @@ FIELDS = {
         None,
         **TEXT,
         title="Name",
-        description_md="`catalog.database[.schema].table`, odd parts in backticks; of an undrop "
-        "and a clone also a schema or database. Empty: the run lists what there is.",
+        description_md="`catalog.database[.schema].table`, special characters in backticks; "
+        "undrop and clone also take a schema or database. Empty: the run lists all tables.",
     ),
     "new_name": Param(
-        None, **TEXT, title="New name", description_md="In full: of the new table, or of the clone."
+        None, **TEXT, title="New name", description_md="The full name of the new table or clone."
     ),
     "kind": Param(
         None,
@@ -54,15 +54,15 @@ FIELDS = {
         **OPTIONAL,
         pattern=r"^-?\d+$",
         title="Snapshot",
-        description_md="Its id. A recovery takes the newest that has expired when there is none.",
+        description_md="The snapshot's id. If empty, recover takes the newest expired one.",
     ),
-    "at": Param(None, **INSTANT.schema, title="At", description_md="What was current then."),
+    "at": Param(None, **INSTANT.schema, title="At", description_md="The state at that time."),
     "side": Param(
         None,
         **OPTIONAL,
         enum=[None, "at", "before"],
         title="At or before",
-        description_md="Whether the change at the point is in; `at` if empty.",
+        description_md="Whether the change at the point is included; `at` if empty.",
     ),
     "offset": Param(
         None,
@@ -84,17 +84,17 @@ FIELDS = {
         **OPTIONAL,
         maxLength=500,
         title="Reason",
-        description_md="It goes into the audit.",
+        description_md="Recorded in the audit.",
     ),
     "dry_run": Param(False, type="boolean", title="Dry run", description_md="Preview only."),
 }
 
 
 def restore_dags(**of_dag: Any) -> tuple[DAG, ...]:
-    """The DAGs `meltline_restore_…`: undrop, rollback, recover and clone.
+    """Builds the DAGs `meltline_restore_…`: undrop, rollback, recover and clone.
 
     Args:
-        of_dag: What a site says otherwise of each, as `DAG` takes it.
+        of_dag: A site's overrides for each, as `DAG` takes them.
     """
     return tuple(_restore_dag(action, of_dag) for action in RESTORES)
 
@@ -112,7 +112,7 @@ def _restore_dag(action: str, of_dag: Mapping[str, Any]) -> DAG:
         CommandStep(
             task_id=action,
             words=partial(restore_words, action),
-            doc_md="Runs the command; its answer is the task's XCom.",
+            doc_md="Runs the command; its result is the task's XCom.",
         )
     return dag
 

@@ -1,7 +1,7 @@
-"""Meltline's pages, links and macros, where Airflow looks for plugins.
+"""Registers Meltline's pages, links and macros in Airflow's plugins folder.
 
-An installed package registers them by its entry point, and Airflow reports a second registration
-as an error. So this file registers them only where Meltline runs from a checkout.
+An installed package registers them by its entry point, and Airflow reports a second registration as
+an error. So this file registers them only if Meltline runs from a checkout.
 """
 
 from importlib.metadata import entry_points

@@ -1,4 +1,4 @@
-"""Drop chunks that passed: one metadata-only commit per table."""
+"""Drops chunks whose plans passed their gate: one metadata-only commit per table."""
 
 from meltline.cli.run.step import main
 

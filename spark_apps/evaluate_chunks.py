@@ -1,4 +1,4 @@
-"""Stamp each chunk with its last write, and flag those that are proved to be in cold."""
+"""Records each chunk's last write, and flags the chunks that are proved to be in cold."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Commit what passed: metadata only, one compare-and-set per table."""
+"""Commits expirations that passed their gate: metadata only, one compare-and-swap per table."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Judge this run's plans with Great Expectations, over evidence read afresh."""
+"""Evaluates this run's plans with Great Expectations, over facts that are read again."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Copy to cold what the policies want there, before it may expire."""
+"""Copies the snapshots that the policies archive to cold, before they may expire."""
 
 from meltline.cli.run.step import main
 

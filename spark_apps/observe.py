@@ -1,4 +1,4 @@
-"""List every catalog, load one metadata object per table, ingest what is new."""
+"""Lists every catalog, loads one metadata object per table, and ingests new snapshots."""
 
 from meltline.cli.run.step import main
 

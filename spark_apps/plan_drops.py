@@ -1,4 +1,4 @@
-"""Name the chunks that are old enough to leave hot, and their files."""
+"""Plans which chunks are old enough to leave hot, and lists their files."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Decide which snapshots are kept, and store a plan of what leaves."""
+"""Decides which snapshots are retained, and stores a plan to expire the others."""
 
 from meltline.cli.run.step import main
 

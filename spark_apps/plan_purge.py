@@ -1,4 +1,4 @@
-"""Plan the deletion of files past their failsafe that nothing refers to."""
+"""Plans the deletion of unreferenced files past their failsafe."""
 
 from meltline.cli.run.step import main
 

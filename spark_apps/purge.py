@@ -1,4 +1,4 @@
-"""Delete what passed, batch by batch, each proved unreachable once more."""
+"""Deletes files whose plans passed, batch by batch, each proved unreachable once more."""
 
 from meltline.cli.run.step import main
 

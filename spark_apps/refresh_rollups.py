@@ -1,4 +1,4 @@
-"""Aggregate anew the buckets of rollups whose rows have changed."""
+"""Refreshes rollups: aggregates buckets again if their rows have changed."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Bring synced tables in cold up to hot's main line."""
+"""Replicates synced tables to cold, up to the head of main in hot."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Record today's storage by stage."""
+"""Records today's storage by stage."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""Say what came of the run, per table."""
+"""Reports the results of the run, per table."""
 
 from meltline.cli.run.step import main
 

@@ -1,4 +1,4 @@
-"""List the store, and let what no commit has named begin to wait in failsafe."""
+"""Lists the store, and moves orphans, which no commit has referenced, to failsafe."""
 
 from meltline.cli.run.step import main
 

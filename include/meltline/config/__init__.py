@@ -1,1 +1,1 @@
-"""`meltline.yaml`: its schema, its values, and loading it."""
+"""The configuration file `meltline.yaml`: its schema, its values, and loading it."""

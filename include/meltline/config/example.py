@@ -1,4 +1,4 @@
-"""The commented configuration that a newcomer begins with."""
+"""Writes the commented example configuration for a new installation."""
 
 import json
 from importlib.resources import files
@@ -11,16 +11,16 @@ SCHEMA = "meltline.schema.json"
 
 
 def write_example(config: Path) -> Path:
-    """Writes a configuration with every key, and beside it the schema by which editors check it.
+    """Writes a configuration with every key, and beside it the JSON Schema for editors.
 
     Args:
-        config: Where it goes; what is there is never written over.
+        config: The path of the configuration; an existing file is never overwritten.
 
     Returns:
-        Where the schema went.
+        The path of the schema.
 
     Raises:
-        UsageInvalid: There is a configuration.
+        UsageInvalid: A configuration exists already.
     """
     text = files("meltline.config").joinpath("example.yaml").read_text("utf-8")
     config.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""`meltline.yaml`: found, read, checked as a whole, and turned into frozen values.
+"""Loads `meltline.yaml`: finds, parses and validates it, and returns frozen values.
 
-The file's words are the interface (docs/configure.md). What it means is decided here once:
-`${NAME}` comes from the environment, relative paths count from the file's directory, durations
-and sizes become numbers. Values that may hold a secret are never repeated in an error.
+The keys of the file are the interface (docs/configure.md). Their values are resolved here once:
+`${NAME}` comes from the environment, relative paths start at the file's directory, durations and
+sizes become numbers. Values that may contain a secret are never repeated in an error.
 """
 
 import difflib
@@ -48,10 +48,10 @@ _NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake: where it is, what was expected, what is there, and how to mend it.
+    """A mistake: its key, the expected and the actual value, and the fix.
 
     Attributes:
-        meant: The key that was meant by one that is misspelt.
+        meant: The known key that a misspelt one probably means.
     """
 
     key: Key
@@ -65,7 +65,7 @@ class Problem:
 
 
 def invalid(path: Path, problems: Sequence[Problem]) -> ConfigInvalid:
-    """The error for all mistakes at once."""
+    """Builds one error for all mistakes."""
     problems = _once(problems)
 
     def joined(words: list[str]) -> str:
@@ -85,13 +85,13 @@ def invalid(path: Path, problems: Sequence[Problem]) -> ConfigInvalid:
 
 
 def _once(problems: Sequence[Problem]) -> list[Problem]:
-    """Each mistake once: a key that is misspelt is not missing as well."""
+    """Removes duplicates: a misspelt key is not reported as missing, too."""
     meant = {problem.meant for problem in problems}
     return [p for p in problems if not (p.key in meant and p.actual == _NOTHING)]
 
 
 def problem_of(detail: ErrorDetails, written: Mapping[str, object]) -> Problem:
-    """The mistake that a check has found in what was written."""
+    """Converts a validation error into the mistake in the file."""
     key = tuple(str(part) for part in detail["loc"] if part != "[key]")
     present = repr(key[-1]) if "[key]" in detail["loc"] else _shown(key, written)
     context = detail.get("ctx", {})
@@ -136,7 +136,7 @@ def _nearest(word: str, vocabulary: list[str], cutoff: float = 0.6) -> str:
 
 
 def _shown(key: Key, written: Mapping[str, object]) -> str:
-    """What the file has there, before `${NAME}` is filled in; nothing that may be a secret."""
+    """Returns the value as written, before `${NAME}` is resolved, unless it may be a secret."""
     node: object = written
     for part in key:
         node = node.get(part) if isinstance(node, dict) else None
@@ -151,7 +151,7 @@ def _shown(key: Key, written: Mapping[str, object]) -> str:
 
 
 def misspelt_catalog_keys(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """A catalog takes any property, but `observe_only` passed through would observe nothing."""
+    """Yields misspelt keys of catalogs, which accept any property: `observe_only` has no effect."""
     aliases = sorted(str(field.alias) for field in CatalogSection.model_fields.values())
     for name, catalog in catalogs_in(tree).items():
         for word in catalog.keys() - set(aliases):
@@ -165,15 +165,16 @@ ENVIRONMENT = "MELTLINE_CONFIG"
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    """One catalog, in PyIceberg's words.
+    """One catalog, in PyIceberg's terms.
 
     Attributes:
-        name: What the tables' names begin with.
-        uri: Where the catalog answers; empty where its type needs none. May hold a secret.
-        warehouse: Where tables go that are given no location; empty where the catalog knows.
+        name: The first part of the tables' names.
+        uri: The catalog's address; empty if its type needs none. May contain a secret.
+        warehouse: The folder or bucket of tables without a location; empty if the catalog has its
+            own.
         catalog_name: The name in the SQL catalog's rows.
         observe_only: Read for reachability, never changed.
-        properties: Further PyIceberg properties, as written. May hold secrets.
+        properties: Further PyIceberg properties, as written. May contain secrets.
     """
 
     name: str
@@ -186,7 +187,7 @@ class CatalogConfig:
 
     @property
     def server_commits(self) -> bool:
-        """Whether its server writes the metadata: a commit may lose refs that came meanwhile."""
+        """Whether its server writes the metadata: a commit may lose concurrent refs."""
         return self.type == "rest"
 
     def __repr__(self) -> str:
@@ -195,23 +196,24 @@ class CatalogConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All of `meltline.yaml`; every path in it is absolute.
+    """The content of `meltline.yaml`; every path in it is absolute.
 
     Attributes:
-        path: The file it came from.
-        control: SQLAlchemy URL of the control ledger. May hold a secret.
-        hot: The catalog that is lived in; one of `catalogs`, never observe-only.
+        path: The path of the file.
+        control: SQLAlchemy URL of the control ledger. May contain a secret.
+        hot: The live catalog; one of `catalogs`, never observe-only.
         sandbox: Whether a simulated clock and a zero reader grace are allowed.
-        ledger_namespace: Where the file ledger's tables are, dotted.
-        cold: The catalog that is the archive, one of `catalogs`; empty where there is none.
-        deep: Where permanent copies go; empty where they go nowhere. `deep_storage_class` is of
-            what class they are on S3.
-        local_access: Who may read and write what Meltline writes on local disk.
-        metrics_file: Where the metrics go, for monitoring; None: nowhere.
-        holds_group: Whether a table of a format that cannot be managed stops the purges of what
-            lies at its locations, and of no other table.
-        storage_roots: Where tables lie beside the warehouses: files there may be deleted too.
-        stores: Which names of stores are one place, and which are different ones.
+        ledger_namespace: The namespace of the file ledger's tables, dotted.
+        cold: The archive's catalog, one of `catalogs`; empty if there is none.
+        deep: The location of permanent copies; empty for none. `deep_storage_class` is their
+            storage class on S3.
+        local_access: Who may read and write Meltline's files on local disk.
+        metrics_file: The path of the metrics, for monitoring; None: no file.
+        holds_group: Whether a table with an unsupported format blocks purges at its locations
+            alone, and not of other tables.
+        storage_roots: Folders and buckets of tables beside the warehouses: files there may be
+            deleted too.
+        stores: Which names of stores mean the same store, and which different ones.
     """
 
     path: Path
@@ -238,9 +240,10 @@ class Config:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders and buckets outside of which nothing is ever deleted.
+        """The folders and buckets outside which nothing is ever deleted.
 
-        Warehouses of the catalogs that are not merely observed, and not the archive's.
+        These are the warehouses of the catalogs that are not observe-only, without the archive's,
+        and the storage roots.
         """
         ours = (catalog for name, catalog in self.catalogs.items() if name != self.cold)
         places = [catalog.warehouse for catalog in ours if not catalog.observe_only]
@@ -248,18 +251,18 @@ class Config:
 
     @property
     def archives(self) -> tuple[str, ...]:
-        """The folders of the archive and of permanent copies: nothing in them is ours to delete."""
+        """The folders of the archive and of permanent copies: files in them are never deleted."""
         cold = self.catalogs[self.cold].warehouse if self.cold else ""
         return tuple(place for place in (cold, self.deep) if place)
 
     @property
     def docs_folder(self) -> Path:
-        """Where gates leave their Data Docs pages: beside `meltline.yaml`."""
+        """The folder of the gates' Data Docs pages: beside `meltline.yaml`."""
         return self.path.parent / "meltline-docs"
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must stand in no message, whoever words it."""
+        """The texts that must not be in any message, whatever its source."""
         catalogs = self.catalogs.values()
         addresses = [self.control, *(each.uri for each in catalogs)]
         return secret_values(addresses, [each.properties for each in catalogs])
@@ -269,16 +272,16 @@ class Config:
 
 
 def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Config:
-    """Finds, reads and checks the configuration.
+    """Finds, reads and validates the configuration.
 
     Args:
-        explicit: What `--config` named; it wins over `MELTLINE_CONFIG`, which wins over `cwd`.
+        explicit: The path in `--config`; it takes precedence over `MELTLINE_CONFIG`, and that over
+            `cwd`.
         environ: The environment, for `MELTLINE_CONFIG` and `${NAME}` in values.
         cwd: The working directory.
 
     Raises:
-        ConfigInvalid: The file is missing or unreadable, or anything in it is wrong; all that is
-            wrong is named at once.
+        ConfigInvalid: The file is missing, unreadable or invalid; lists all mistakes at once.
     """
     path = _find(explicit, environ, cwd)
     written = _read(path)
@@ -302,7 +305,7 @@ def load_config(explicit: Path | None, environ: Mapping[str, str], cwd: Path) ->
 
 
 def json_schema() -> dict[str, object]:
-    """The JSON Schema of `meltline.yaml`, for editors; `docs/meltline.schema.json` holds it."""
+    """Returns the JSON Schema of `meltline.yaml`, also in `docs/meltline.schema.json`."""
     schema = ConfigFile.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
@@ -371,7 +374,7 @@ def _find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
 
 
 class _Loader(yaml.BaseLoader):
-    """Keeps every scalar as it was written, and takes no key twice."""
+    """Keeps every scalar as written, and refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -388,7 +391,7 @@ def _read(path: Path) -> dict[str, object]:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise _unreadable(path, str(reason), "make it a readable UTF-8 file") from None
     except yaml.YAMLError as error:
-        # The parser's own words may quote the line, and with it a secret.
+        # The parser's message may quote the line, and with it a secret.
         raise _unreadable(
             path, _place(error), "quote values that hold : # * & ! { [ or %"
         ) from None

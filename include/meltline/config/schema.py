@@ -1,7 +1,7 @@
-"""The sections of `meltline.yaml` and what each value must look like.
+"""The schema of `meltline.yaml`: its sections, and the constraints of each value.
 
-Pydantic checks them and writes the JSON Schema. How each kind of value is written stands in
-`config_values`.
+Pydantic validates them and generates the JSON Schema. `config.values` defines how each kind of
+value is written.
 """
 
 from datetime import timedelta
@@ -53,7 +53,7 @@ ProfileName: TypeAlias = Literal[
     "lakehouse",
 ]
 
-# How the addresses of a catalog begin, and one to show.
+# The prefixes of a catalog's addresses, and an example.
 _URIS = {
     "rest": (("http://", "https://"), "https://catalog.example.com"),
     "hive": (("thrift://",), "thrift://metastore.example.com:9083"),
@@ -61,12 +61,12 @@ _URIS = {
 
 
 def _written(text: str, description: str = "") -> Any:
-    """A default in the file's own words; it is checked like any other value."""
+    """Declares a default as written in the file; it is validated like any other value."""
     return Field(text, description=description)
 
 
 def _profile_decides() -> Any:
-    """The default of a key that has none; a file cannot say null."""
+    """Declares the default of a key without one; a file cannot contain null."""
     return Field(
         None,
         validate_default=False,
@@ -81,7 +81,7 @@ def _without_null(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
-# A section whose keys are all commented out says nothing, which is no mistake.
+# A section whose keys are all commented out is empty, which is no mistake.
 _EMPTY_IS_DEFAULT = BeforeValidator(lambda raw: {} if raw == "" else raw)
 
 
@@ -135,12 +135,12 @@ class CatalogSection(Section):
         if kind == "sql" and not warehouse:
             raise wrong("a folder or bucket", "write, say, file:///data/warehouse")
         if not warehouse or (kind == "rest" and not warehouse.startswith(("/", "file:"))):
-            return warehouse  # a REST server may know its warehouse by a name
+            return warehouse  # a REST server may use a plain name for its warehouse
         return local_warehouse(warehouse, around(info).directory)
 
 
 class AccountSection(Section):
-    """The account's retention and failsafe; absent keys are the profile's to decide."""
+    """The account's retention and failsafe; the profile decides absent keys."""
 
     profile: ProfileName = "business"
     retention_days: RetentionDays | None = _profile_decides()
@@ -181,7 +181,7 @@ class LimitsSection(Section):
 
 
 class GatesSection(Section):
-    """How long a verdict lasts."""
+    """How long a verdict is valid."""
 
     ttl: Annotated[Duration, AfterValidator(positive)] = _written("6h")
     approval_wait: Annotated[Duration, AfterValidator(positive)] = _written(
@@ -191,7 +191,7 @@ class GatesSection(Section):
 
 
 class SweepSection(Section):
-    """When a file that no commit has named may depart."""
+    """When a file that no commit has referenced may be treated as an orphan."""
 
     minimum_age: Annotated[Duration, AfterValidator(old_enough)] = _written(
         "3d", "Since it was modified, and since it was first seen; at least 24h."
@@ -205,7 +205,7 @@ class SweepSection(Section):
 
 
 class BatchesSection(Section):
-    """How the DAG shares out the plans of a run over Spark apps."""
+    """How the DAG distributes the plans of a run over Spark apps."""
 
     most_apps: int = Field(8, ge=1, le=100, description="For each kind of plan.")
     files_per_app: int = Field(
@@ -214,7 +214,7 @@ class BatchesSection(Section):
 
 
 class ChunksSection(Section):
-    """Replication and drops of chunks of time."""
+    """Limits of replication, and of drops of chunks of time."""
 
     heartbeat: Annotated[Duration, AfterValidator(positive)] = _written(
         "2h", "Replication that was not heard of for so long proves nothing."
@@ -237,7 +237,7 @@ class ChunksSection(Section):
 
 
 class IoSection(Section):
-    """What work on the stores may cost, and when it may begin."""
+    """Limits of I/O on the stores, and the hours in which it may begin."""
 
     store_iops: int = Field(
         0, ge=0, description="Requests per second of the stores; a fifth is used. 0: no limit."
@@ -249,7 +249,7 @@ class IoSection(Section):
 
 
 class ConfigFile(Section):
-    """meltline.yaml: what Meltline looks after, and how."""
+    """The configuration of Meltline: catalogs, policies and limits."""
 
     model_config = ConfigDict(title="meltline.yaml")
 

@@ -1,7 +1,7 @@
-"""Which words of `meltline.yaml` may be shown: the one place that says so.
+"""Decides which values of `meltline.yaml` are secrets; the only module that does.
 
-A catalog takes any property, and what a client of tomorrow calls its key nobody knows today. So a
-property of a catalog is a secret unless it is named here.
+A catalog accepts any property, and future clients may add keys for secrets that are unknown today.
+So a catalog's property is a secret unless it is listed here.
 """
 
 import re
@@ -31,14 +31,14 @@ OPEN_PROPERTIES = (
     "s3.request-timeout",
     "s3.retry.num-retries",
 )
-"""Properties of a catalog that open no door. All others are secrets."""
+"""Properties of a catalog that give no access. All others are secrets."""
 
 _LOGIN = r"://[^/@\s:]*:[^/@\s]+@"
-"""A user and a password in an address, wherever it stands."""
+"""A user and a password in an address, at any position."""
 _ALWAYS = r"secret|password|token|access[.]?key"
-"""What Spark itself takes for a secret, in a name or in a value."""
+"""The pattern of Spark's own default for secrets, in a name or in a value."""
 _LEAST = 4
-"""Letters of a secret that is looked for in other texts; a shorter one stands in any of them."""
+"""The minimum length of a secret that is redacted in other texts; shorter ones match any text."""
 
 
 def is_open(key: str, text: str) -> bool:
@@ -47,10 +47,10 @@ def is_open(key: str, text: str) -> bool:
 
 
 def redaction(patterns: str = "") -> str:
-    """Spark's `spark.redaction.regex`: what it hides on its pages, in its logs and in answers.
+    """Returns Spark's `spark.redaction.regex`, which hides secrets in pages, logs and results.
 
     Args:
-        patterns: What is hidden already.
+        patterns: An existing pattern to keep.
     """
     names = "|".join(map(re.escape, OPEN_PROPERTIES))
     of_catalogs = rf"^spark\.sql\.catalog\.[^.]+\.(?!(?:{names})$)"
@@ -58,9 +58,10 @@ def redaction(patterns: str = "") -> str:
 
 
 def secret_values(addresses: list[str], properties: list[Mapping[str, str]]) -> frozenset[str]:
-    """What must stand in no message: passwords in addresses, and properties that are not open.
+    """Returns the texts to redact: passwords in addresses, and secret properties.
 
-    A password that is its user's name too hides nothing, and with it `meltline` would be stars.
+    A password equal to its user's name is left out: it protects nothing, and every `meltline` would
+    be redacted.
     """
     values = [text for each in properties for key, text in each.items() if not is_open(key, text)]
     for address in addresses:
@@ -71,7 +72,7 @@ def secret_values(addresses: list[str], properties: list[Mapping[str, str]]) -> 
 
 
 def _passwords(address: str) -> Iterator[str]:
-    """The password of a URL, as it is written and as it is meant, and what its options say."""
+    """Yields the passwords of a URL, as written and decoded, and those in its options."""
     logins = re.findall(r"://([^/@\s:]*):([^/\s]+)@", address)
     written = [password for user, password in logins if password != user]
     written += re.findall(r"(?i)[?&][^=&]*(?:password|secret|token|key)[^=&]*=([^&]+)", address)

@@ -1,6 +1,6 @@
-"""The values of `meltline.yaml`: how each kind is written, and what it must look like.
+"""Parses and validates the kinds of values in `meltline.yaml`.
 
-Values arrive as text, as they were written; errors say what was expected and never repeat a value.
+Values arrive as text, as written; errors say what was expected and never repeat a value.
 """
 
 import os
@@ -23,14 +23,14 @@ from meltline.domain.retention.policy import INFINITE
 from meltline.domain.units import format_duration, parse_duration, parse_size
 
 HOT = "lake"
-"""The catalog that is lived in, where the file does not say."""
+"""The default name of the hot catalog."""
 
 _NAME = re.compile(r"^[A-Za-z0-9_-]+$")
 
 
 @dataclass(frozen=True)
 class FileContext:
-    """What the check of one value must know of the rest of the file (Pydantic's context)."""
+    """The parts of the file that the validation of one value depends on (Pydantic's context)."""
 
     directory: Path
     catalogs: tuple[str, ...]
@@ -41,7 +41,7 @@ class FileContext:
 
     @classmethod
     def of(cls, tree: Mapping[str, Any], directory: Path) -> "FileContext":
-        """Takes it from the tree that is about to be checked, as far as that is in shape."""
+        """Extracts it from the tree before validation, as far as that has the right structure."""
         catalogs = catalogs_in(tree)
         observed = {name for name, catalog in catalogs.items() if _is_yes(catalog, "observe-only")}
         return cls(
@@ -54,7 +54,7 @@ class FileContext:
         )
 
     def nested_with(self, catalog: str) -> list[str]:
-        """Other catalogs whose warehouse lies in this one's, or around it."""
+        """Returns other catalogs whose warehouse is inside this one's, or contains it."""
         place = self.warehouses[catalog]
         return [
             name
@@ -64,7 +64,7 @@ class FileContext:
 
 
 def catalogs_in(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The catalogs of a tree that has not been checked yet, those that are mappings."""
+    """Returns the catalogs of a tree before validation, if they are mappings."""
     catalogs = tree.get("catalogs")
     if not isinstance(catalogs, dict):
         return {}
@@ -82,16 +82,16 @@ _RIGHT_SCHEMES = {
     "jdbc:sqlite": "sqlite",
     "sqlite3": "sqlite",
 }
-"""How databases are called elsewhere, and how SQLAlchemy calls them."""
+"""Database schemes of other tools, mapped to SQLAlchemy's."""
 
 
 def wrong(expected: str, fix: str = "") -> PydanticCustomError:
-    """The error for a value: what was expected, and how to mend it."""
+    """Builds the error for a value: the expected value, and the fix."""
     return PydanticCustomError("meltline", "{expected}", {"expected": expected, "fix": fix})
 
 
 def around(info: ValidationInfo) -> FileContext:
-    """What else the file says. Pydantic hands it to every check."""
+    """Returns the context that Pydantic passes to every validator."""
     assert isinstance(info.context, FileContext)
     return info.context
 
@@ -120,7 +120,7 @@ def _to_retention(raw: object) -> object:
 
 
 def _to_window(raw: object) -> object:
-    """Minutes after midnight from which on, and until which, batches may begin."""
+    """Parses the minutes after midnight between which batches may begin."""
     if raw == "":
         return None, None
     match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", str(raw))
@@ -131,14 +131,14 @@ def _to_window(raw: object) -> object:
 
 
 def positive(span: timedelta) -> timedelta:
-    """Refuses a duration of nothing."""
+    """Refuses a duration of zero."""
     if not span:
         raise wrong("a duration longer than 0", "write one such as 6h")
     return span
 
 
 def lasting(span: timedelta) -> timedelta:
-    """A time for which a consumer may stay; refuses all else."""
+    """Refuses a duration outside the limits of a consumer's time to stay."""
     if not SHORTEST <= span <= LONGEST:
         limits = f"{format_duration(SHORTEST)} to {format_duration(LONGEST)}"
         raise wrong(f"a duration from {limits}", "write one such as 30d")
@@ -146,14 +146,14 @@ def lasting(span: timedelta) -> timedelta:
 
 
 def old_enough(span: timedelta) -> timedelta:
-    """Refuses an age below the least that a sweep allows."""
+    """Refuses an age below a sweep's minimum."""
     if span < FLOOR:
         raise wrong("a duration of at least 24h", "write one such as 3d")
     return span
 
 
 def namespace(name: str) -> str:
-    """Refuses what is no namespace, and that of the dropped tables."""
+    """Refuses an invalid namespace, and the one of dropped tables."""
     try:
         parts = split_name(name)
     except ValueError:
@@ -170,7 +170,7 @@ def _catalog_name(name: str) -> str:
 
 
 def sqlalchemy_url(url: str, info: ValidationInfo) -> str:
-    """A SQLAlchemy URL; a relative SQLite file counts from the configuration's folder."""
+    """Resolves a SQLAlchemy URL; a relative SQLite file starts at the configuration's folder."""
     scheme, separator, location = url.partition("://")
     if not separator or not scheme:
         raise wrong("a SQLAlchemy URL", "write one such as sqlite:///control.db")
@@ -189,7 +189,7 @@ def sqlalchemy_url(url: str, info: ValidationInfo) -> str:
 
 
 def control_url(url: str, info: ValidationInfo) -> str:
-    """The same, of a database that can hold the control ledger."""
+    """Resolves the URL of a database that supports the control ledger."""
     scheme = url.partition("://")[0]
     if scheme.partition("+")[0] not in {"sqlite", "postgresql", *_RIGHT_SCHEMES}:
         fix = f"write sqlite:///control.db or postgresql://{_SERVER}"
@@ -198,7 +198,7 @@ def control_url(url: str, info: ValidationInfo) -> str:
 
 
 def local_warehouse(place: str, directory: Path) -> str:
-    """A place; a local one is made absolute and loses its spelling."""
+    """Normalizes a location; a local one becomes absolute."""
     location = split_location(place)
     if location.scheme != "file":
         return place
@@ -244,7 +244,7 @@ QuietWindow: TypeAlias = Annotated[
 
 
 def nested(folder: str, peer: str, directory: Path) -> bool:
-    """Whether one folder is the other, or lies in it."""
+    """Whether one folder is the other, or is inside it."""
     places = [f"{local_warehouse(place, directory).rstrip('/')}/-" for place in (folder, peer)]
     folders = [place.removesuffix("/-") for place in places]
     return lies_under(places[0], folders[1]) or lies_under(places[1], folders[0])

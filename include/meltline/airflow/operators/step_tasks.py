@@ -126,7 +126,7 @@ class StepTasks:
         return PlanStep(**self._words(name), **of_task)
 
     def gate(self, name: str, plan: PlanStep) -> Any:
-        """Builds a gate: it evaluates each batch of a plan, and is not retried until it passes."""
+        """Builds a gate: it evaluates each batch of a plan, and is never retried."""
         kind = f"--kind={_BY_NAME[name].kind}"
         return in_batches(plan, **self._words(name), arguments=[kind], retries=0)
 
