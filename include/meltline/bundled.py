@@ -1,4 +1,7 @@
-"""Locates the root folders that the wheel bundles: `dags`, `plugins`, `spark_apps`."""
+"""Locates the root folders that the wheel bundles: `dags`, `plugins`, `spark_apps`.
+
+The DAGs and `meltline airflow init` use it; both also work from a checkout.
+"""
 
 from pathlib import Path
 

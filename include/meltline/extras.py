@@ -1,4 +1,7 @@
-"""Checks which optional dependencies (extras) are installed, and builds the errors if not."""
+"""Checks which optional dependencies (extras) are installed, and builds the errors if not.
+
+Code calls it before it imports a package of an extra, so that the error names the extra.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version

@@ -1,6 +1,6 @@
 """Lazy proxy: builds the wrapped object on first attribute access.
 
-The wiring and the command line use it, so that a command loads only what it uses.
+The wiring uses it, so that a command loads only what it uses.
 """
 
 from collections.abc import Callable

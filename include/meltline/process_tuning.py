@@ -1,4 +1,7 @@
-"""Start-up tuning of a process: blocks `import pandas`, and sets garbage-collector thresholds."""
+"""Start-up tuning of a process: blocks `import pandas`, and sets garbage-collector thresholds.
+
+The command line and the wiring call it before the work of the process begins.
+"""
 
 import atexit
 import gc

@@ -1,4 +1,7 @@
-"""A progress message with a done/total count."""
+"""A progress message with a done/total count.
+
+Long steps emit it through the ordinary progress callback, which takes strings; so it is one.
+"""
 
 
 class Counted(str):

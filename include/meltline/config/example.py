@@ -1,4 +1,7 @@
-"""Writes the commented example configuration for a new installation."""
+"""Writes the commented example configuration for a new installation.
+
+`meltline init` calls it.
+"""
 
 import json
 from importlib.resources import files

@@ -1,4 +1,7 @@
-"""Groups items by a key."""
+"""Groups items by a key.
+
+`itertools.groupby` would need sorted input, and lose the order.
+"""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar

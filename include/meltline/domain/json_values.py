@@ -1,4 +1,7 @@
-"""Converts facts to JSON values, for `--json` and the pages."""
+"""Converts facts to JSON values, for `--json` and the pages.
+
+Both use it, so that a command and a page show the same document.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Makes third-party text safe to show and to paste: names may hold any character."""
+"""Makes third-party text safe to show and to paste: names may hold any character.
+
+Errors, suggested commands and pages use it.
+"""
 
 import shlex
 import unicodedata

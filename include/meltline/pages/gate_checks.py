@@ -1,4 +1,7 @@
-"""A gate's checks of a plan as rows: the observed value beside its limit, failures first."""
+"""A gate's checks of a plan as rows: the observed value beside its limit, failures first.
+
+The pages of runs and plans show them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

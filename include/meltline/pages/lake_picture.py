@@ -1,4 +1,7 @@
-"""Collects the data of the storage page: recorded days, the current state, and coming deletions."""
+"""Collects the data of the storage page: recorded days, the current state, and coming deletions.
+
+The page's route and `meltline storage` call it; `storage_picture` draws it.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, timedelta

@@ -1,4 +1,7 @@
-"""Draws a rollup's row in its table's strip: its buckets along time, and which are frozen."""
+"""Draws a rollup's row in its table's strip: its buckets along time, and which are frozen.
+
+`chunk_strip` puts these rows below a table's chunks.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Tasks that request approvals, and the tasks of the DAG run that asks for one."""
+"""Tasks that request approvals, and the tasks of the DAG run that asks for one.
+
+The DAG files of the lifecycle and of approvals chain them. Answers are recorded by the commands
+of `meltline approval`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta

@@ -1,4 +1,7 @@
-"""Common settings of all DAGs of Meltline, and a site's overrides of them."""
+"""Common settings of all DAGs of Meltline, and a site's overrides of them.
+
+Every file in `dags/` builds its DAG with them, so that no setting is repeated there.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,7 @@
-"""Builds the fields of a DAG's trigger form from the options that `RunRequest` declares."""
+"""Builds the fields of a DAG's trigger form from the options that `RunRequest` declares.
+
+The DAG files use it, so that a form and the command line describe an option in one place.
+"""
 
 from typing import Any
 

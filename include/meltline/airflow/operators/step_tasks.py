@@ -1,4 +1,8 @@
-"""Builds a run's steps as Airflow tasks, each with a Spark app."""
+"""Builds a run's steps as Airflow tasks, each with a Spark app.
+
+The DAG files chain these tasks. The steps themselves, their order and their texts are in
+`app.run.steps`, which needs no Airflow.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

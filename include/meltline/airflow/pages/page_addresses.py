@@ -1,4 +1,7 @@
-"""Addresses of the pages in Airflow, and the links from tasks to them."""
+"""Addresses of the pages in Airflow, and the links from tasks to them.
+
+The operators and the plugin use them. The pages themselves work without Airflow.
+"""
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit

@@ -1,4 +1,7 @@
-"""Builds the commands of the forms of `meltline_restore_…` and `meltline_holds`."""
+"""Builds the commands of the forms of `meltline_restore_…` and `meltline_holds`.
+
+The DAG files pass these functions to `CommandStep`, which runs the command.
+"""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Maps a file's path to its copy's path in cold, below the cold warehouse, and back (AR-31)."""
+"""Maps a file's path to its copy's path in cold, below the cold warehouse, and back (AR-31).
+
+The copying adapters, the gate's readers and the archive's checks must agree on this mapping, so it
+is defined here.
+"""
 
 import re
 from functools import lru_cache

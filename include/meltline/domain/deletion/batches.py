@@ -1,4 +1,7 @@
-"""Packs a run's plans into batches by size, so that a large fleet needs few apps."""
+"""Packs a run's plans into batches by size, so that a large fleet needs few apps.
+
+The planning steps call it; Airflow then maps gates and destructive steps over the batches.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""Decides whether the object at a tombstoned path is still the one that was tombstoned."""
+"""Decides whether the object at a tombstoned path is still the one that was tombstoned.
+
+The deleter calls it right before each delete.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

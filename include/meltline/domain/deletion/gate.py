@@ -1,4 +1,8 @@
-"""Gates: the facts about a plan, and the verdict that approves one digest."""
+"""Gates: the facts about a plan, and the verdict that approves one digest.
+
+`app.gate` collects the facts, and Great Expectations evaluates them (`adapters.gx`). The suites are
+in `gates`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

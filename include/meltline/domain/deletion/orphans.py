@@ -70,8 +70,8 @@ class OrphanCandidate:
     Attributes:
         bytes: Its size; None if the listing has none.
         modified_at: By the store's clock; None if the listing has none.
-        left_at: When its newest departure was recorded, if an earlier one was deleted, cancelled,
-            or kept by a purge; None for a file that was never tombstoned.
+        left_at: When its newest departure was recorded, if the file was deleted, cancelled,
+            or kept by a purge before; None for a file that was never tombstoned.
     """
 
     path: str

@@ -1,4 +1,8 @@
-"""Plans: an immutable list of exactly what a step will do to one table, with a digest."""
+"""Plans: an immutable list of exactly what a step will do to one table, with a digest.
+
+A planning step makes them, a gate approves their digest, and a destructive step carries them out.
+The control ledger stores their headers.
+"""
 
 import hashlib
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,7 @@
-"""Checks whether a plan still applies to a table that has changed since it was planned."""
+"""Checks whether a plan still applies to a table that has changed since it was planned.
+
+The expiration calls it before its commit.
+"""
 
 from meltline.domain.deletion.plan import Plan
 from meltline.domain.iceberg.table_metadata import TableMetadata

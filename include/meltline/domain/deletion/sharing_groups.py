@@ -1,4 +1,7 @@
-"""Sharing groups: tables that share, or ever shared, files. A failure of one blocks its group."""
+"""Sharing groups: tables that share, or ever shared, files. A failure of one blocks its group.
+
+Observation, planning, gates and locks treat the tables of a group as a unit.
+"""
 
 from collections.abc import Iterable, Mapping
 

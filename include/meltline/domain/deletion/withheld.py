@@ -1,4 +1,7 @@
-"""Withheld files: unreferenced by their own path, but kept; with the reason and the remedy."""
+"""Withheld files: unreferenced by their own path, but kept; with the reason and the remedy.
+
+Plans, gates and purges record them, and `meltline doctor` and the reports show them.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

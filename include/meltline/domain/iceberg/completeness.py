@@ -1,4 +1,7 @@
-"""Checks that a snapshot was read completely: its manifests against its totals or its parent."""
+"""Checks that a snapshot was read completely: its manifests against its totals or its parent.
+
+Ingestion calls it for each snapshot: files of an incompletely read one could look unreferenced.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Files and their references: kinds, manifests, entries, snapshots as the ledger stores them."""
+"""Files and their references: kinds, manifests, entries, snapshots as the ledger stores them.
+
+The readers of manifests create them, and the file ledger stores them.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The facts in one metadata file: the retained snapshots are computed from them."""
+"""The facts in one metadata file: the retained snapshots are computed from them.
+
+`metadata_parser` creates them. PyIceberg's model would drop unknown fields (`metadata_editor`).
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Profiles: the limits of well-known plans and products (ML-27, ML-28, TT-6, C-18)."""
+"""Profiles: the limits of well-known plans and products (ML-27, ML-28, TT-6, C-18).
+
+`policy` applies them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Computes the snapshot observations that a run records: side branches, and no branch at all."""
+"""Computes the snapshot observations that a run records: side branches, and no branch at all.
+
+The observe step records them in the ledger; `retained_snapshots` reads them in later runs.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
