@@ -65,7 +65,7 @@ def owner_guard(properties: Mapping[str, str], *, recorded: bool) -> str:
     own only if its mark is beside it, and if the control ledger has recorded it (`recorded`): tools
     copy properties from table to table.
     """
-    if properties.get(OWNER_GC, "true").lower() != "true":  # an invalid value keeps
+    if properties.get(OWNER_GC, "true").lower() != "true":  # an odd word keeps
         return OWNER_GC
     is_ours = recorded and (GC_BEFORE in properties or _SHARED_UUID in properties)
     return GC if is_guarded(properties) and not is_ours else ""
