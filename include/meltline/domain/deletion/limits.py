@@ -1,4 +1,7 @@
-"""Limits of plans, lifetimes of verdicts and approvals, and limits of I/O on the stores."""
+"""Limits of plans, lifetimes of verdicts and approvals, and limits of I/O on the stores.
+
+The configuration creates them; steps and gates read them.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,7 @@
-"""Detects table metadata that Iceberg's Java library refuses to load, though others write it."""
+"""Detects table metadata that Iceberg's Java library refuses to load, though others write it.
+
+The observe step reports such a table, with the repair.
+"""
 
 from datetime import timedelta
 from itertools import pairwise

@@ -167,7 +167,7 @@ def _parse(name: TableName, location: str, size: int, document: object) -> Table
 
 
 def stated_locations(location: str, document: Mapping[str, object]) -> tuple[str, ...]:
-    """Returns the folders that an unsupported table says that it writes to.
+    """Returns the folders that the metadata of an unsupported table names as its own.
 
     Its format may omit its location, or make a path relative to it: then the result is empty.
 

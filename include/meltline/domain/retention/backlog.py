@@ -1,8 +1,8 @@
-"""Expires the backlog of a table that was never maintained, in portions that gates pass.
+"""Splits the backlog of a table that was never maintained into portions that gates pass.
 
 A gate refuses a plan that removes more than `max_delete_ratio` of a table's bytes. On a first night
 a sound plan does. So the oldest snapshots within that share expire first, and the others on later
-nights. The planner of expirations uses it.
+nights. `app.expire.catching_up` calls it.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Validates policy changes: the profile's ranges, and whether `transient` may still change.
 
-(TT-8, ML-29)
+Commands and SQL check a change with it before they store it (TT-8, ML-29).
 """
 
 from collections.abc import Mapping, Sequence

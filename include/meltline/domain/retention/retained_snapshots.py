@@ -183,7 +183,7 @@ def _in_window(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Ite
 
 
 def _in_grace(request: KeepRequest, ends: Mapping[int, datetime | None]) -> Iterator[int]:
-    """Yields snapshots out of the window that a query may still read for the grace period."""
+    """Yields snapshots out of the window that were superseded within the reader grace."""
     if request.let_go or request.window is None:
         return
     since = request.as_of - request.reader_grace

@@ -189,7 +189,7 @@ def _by_time(past: Past, at: datetime, side: PointSide) -> Resolved:
 
 
 def _reached(times: list[datetime], at: datetime, side: PointSide) -> int | None:
-    """Returns the position of the last time that is not after an instant, or is before it."""
+    """Returns the position of the last time up to an instant (AT), or before it (BEFORE)."""
     come = (
         n for n, time in enumerate(times) if (time <= at if side is PointSide.AT else time < at)
     )
