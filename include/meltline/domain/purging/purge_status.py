@@ -1,4 +1,4 @@
-"""Status of purging in the whole lake: whether it is halted, since when and why, and the backlog.
+"""Status of purging in the whole lake: whether, since when and why it is halted, and what is due.
 
 The status command, the pages and the metrics show it.
 """
