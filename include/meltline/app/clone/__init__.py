@@ -1,1 +1,1 @@
-"""Clones and shares."""
+"""Zero-copy clones, and shares that other tools read."""

@@ -1,12 +1,14 @@
-"""Clone: a table, schema or database as it is or was, under new names, with no file copied.
+"""Zero-copy clone: creates a table, schema or database over the files of another, at any point.
 
-Requirements TT-33 to TT-39, ML-22, DS-2, DS-3, DS-13, DS-15.
+The order of the steps makes it safe:
+- A purge veto for each snapshot, so that no purge takes its files; then a check of purge claims.
+- The sharing pairs in the control ledger.
+- The guard of each source: a commit that confirms the snapshot still exists.
+- One registration of all clones, then a final check.
 
-The order is safety: first a word for each snapshot, so that no purge takes its files
-(`ground/purge_vetoes`), and a look at what purges have claimed; then the sharing in the control
-ledger; then the guard of each source, a commit that sees the snapshot still there; then all clones
-are registered at once; then a last look. From the word on the files cannot go, and from the
-registration on the clone itself keeps them, whoever holds which lock and wherever the command dies.
+The veto keeps the files until the registration, and then the clone itself does, whichever locks are
+held and wherever the process dies. `clone/replace.py` adds `CREATE OR REPLACE`. Requirements TT-33
+to TT-39, ML-22, DS-2, DS-3, DS-13, DS-15.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -73,8 +75,8 @@ class ClonedTable:
     """A clone.
 
     Attributes:
-        uuid: Its own; empty in a dry run.
-        snapshot_id: The source's snapshot that it begins with; None of a table without any.
+        uuid: Its own UUID; empty in a dry run.
+        snapshot_id: The source's snapshot from which it starts; None if the source has none.
     """
 
     source: TableName
@@ -86,7 +88,7 @@ class ClonedTable:
 
 @dataclass(frozen=True)
 class Cloned:
-    """What a clone came to."""
+    """Result of a clone."""
 
     source: ObjectName
     target: ObjectName
@@ -96,7 +98,7 @@ class Cloned:
 
 @dataclass(frozen=True)
 class _Part:
-    """One table of a clone: what it is made of, and the word that keeps its files meanwhile."""
+    """One table of a clone: its source, and the purge veto that keeps its files meanwhile."""
 
     source: Source
     own: Identity
@@ -129,31 +131,32 @@ def clone(
     ignore_insufficient: bool = False,
     dry_run: bool = False,
 ) -> Cloned:
-    """Makes a table, schema or database anew under another name, as it is or was at one point.
+    """Clones a table, schema or database under another name, as it is now or was at one point.
 
-    A schema or database has all its tables at one instant, and comes whole or not at all.
+    A schema or database is cloned at one instant, with all its tables or not at all.
 
     Args:
-        context: Where it is.
-        source: Its name.
+        context: The ports.
+        source: The name of the source.
         target: The new name, in full, in the same catalog.
-        kind: What the name stands for, where it could be two things.
-        point: As of when; None is now.
-        ignore_insufficient: Leave out tables that cannot be read so far back (TT-37).
+        kind: The kind of the source, if both a table and a schema have its name.
+        point: The point in time; None is now.
+        ignore_insufficient: Omit tables that cannot be read so far back (TT-37).
         dry_run: Check everything and change nothing.
 
     Raises:
         TableNotFound: There is no such object; ObjectDropped, NamespaceNotFound likewise.
         NameConflict: The new name is taken.
-        UsageInvalid: The new name is none, or in another catalog.
+        UsageInvalid: The new name is invalid, or in another catalog.
         CatalogReadOnly: The catalog, or the object, cannot be changed from here.
         CloneNotSupported: The profile has no clones.
-        BeforeCreation: The point lies at or before the table's creation.
-        OutsideRetention: It cannot be read at that point; ChildInsufficientRetention, of several.
+        BeforeCreation: The point is at or before the table's creation.
+        OutsideRetention: The source cannot be read at that point; ChildInsufficientRetention if it
+            is a schema or database.
         MetadataUnreadable: One of its tables cannot be read.
-        FilesClaimed: A purge has begun to delete files of it.
+        FilesClaimed: A purge has begun to delete some of its files.
         LockHeld: A run works on it.
-        CommitConflict: A snapshot went meanwhile, or nobody knows whether it was done.
+        CommitConflict: A snapshot expired meanwhile, or the outcome is unknown.
     """
     _require_clones(context)
     name = find_object(context, source, kind)
@@ -200,7 +203,7 @@ def _require_clones(context: ReadContext) -> None:
 
 
 def clone_naming(name: ObjectName, new: ObjectName) -> Callable[[TableName], TableName]:
-    """From the names of a source to those of its clone."""
+    """Returns a function from the names of a source's tables to those of its clone."""
 
     def move(table: TableName) -> TableName:
         levels = new.namespace + table.namespace[len(name.namespace) :]
@@ -210,7 +213,7 @@ def clone_naming(name: ObjectName, new: ObjectName) -> Callable[[TableName], Tab
 
 
 def _copied_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """A namespace's properties for its clone: of a share it is none, and it lies elsewhere."""
+    """Copies a namespace's properties for its clone, except location and share marks."""
     return {key: text for key, text in copied_properties(properties).items() if key != "location"}
 
 
@@ -224,10 +227,11 @@ def _part(context: ReadContext, source: Source, name: TableName, listing: Catalo
 def new_identity(
     context: ReadContext, name: TableName, beside: TableMetadata, listing: CatalogListing
 ) -> Identity:
-    """A UUID and a location of its own for a new table.
+    """Creates a UUID and a location for a new table.
 
-    The location is where engines put new tables of that name: where the namespace says, else in
-    the warehouse; where neither is known, beside another table.
+    Engines create tables of that name at the same location: below the namespace's location,
+    otherwise
+    in the warehouse. If neither is known, it is beside another table.
     """
     uuid = str(uuid4())
     stated = listing.namespaces.get(name.namespace, {}).get("location", "")
@@ -286,7 +290,7 @@ def _register(
     parts: Sequence[_Part],
     namespaces: Namespaces,
 ) -> None:
-    """Makes the clones, or leaves everything as it was."""
+    """Creates the clones, or reverts every change."""
     sharing = [part for part in parts if part.word]
     words = [part.word for part in sharing if part.word]
     with ExitStack() as back:
@@ -321,7 +325,7 @@ def _guard(context: ReadContext, parts: Sequence[_Part], back: ExitStack) -> Non
 def _refuse_claimed(
     claims: ClaimLedger, store: ObjectReader, manifests: ManifestReader, words: Sequence[PurgeVeto]
 ) -> None:
-    """A purge claims first and looks at the words then; so one of the two sees the other."""
+    """Refuses claimed files. Purges claim first, then read vetoes: one sees the other."""
     claimed = claims.paths()
     for word in words if claimed else ():
         needed = {location_key(path) for path in files_of(store, manifests, word)}
@@ -329,15 +333,15 @@ def _refuse_claimed(
 
 
 def _look_again(context: ReadContext, parts: Sequence[_Part]) -> list[str]:
-    """Makes sure that nothing of the clones has gone before they were registered.
+    """Checks that no file of the clones was deleted before they were registered.
 
-    That is so where the word still stands, or the source still has the snapshot: then nobody has
-    needed the word. Else the files themselves have to be there: from now on the clone keeps them.
-    A guard that somebody has lifted meanwhile is set again.
+    That holds if the veto still exists, or if the source still has the snapshot, which then never
+    needed the veto. Otherwise the files themselves must exist: from now on the clone keeps them. A
+    guard that was lifted meanwhile is set again.
 
     Returns:
-        The words that have done their service; of the others the next plan of a purge makes
-        cancelled departures.
+        Ids of vetoes that are no longer needed; the next purge plan turns the others into cancelled
+            departures.
 
     Raises:
         CommitConflict: A file is gone.
@@ -347,7 +351,9 @@ def _look_again(context: ReadContext, parts: Sequence[_Part]) -> list[str]:
     standing = {row.id for row in context.control.vetoes.all()}
     settled: list[str] = []
     for part, state in zip(parts, states, strict=True):
-        assert part.word is not None and part.snapshot is not None  # only such parts share files
+        assert (
+            part.word is not None and part.snapshot is not None
+        )  # parts without a snapshot share no files
         if state is not None:
             set_guard(GuardLog.of(context), context.editors, part.state)
         if state is not None and part.snapshot.snapshot_id in state.snapshots:
@@ -376,7 +382,7 @@ def _require_files(
 
 
 def _now(context: ReadContext, seen: TableMetadata) -> TableMetadata | None:
-    """A table as it is now; None where it is not under its name any more, or cannot be read."""
+    """Reads a table's current state; None if it was renamed or replaced, or cannot be read."""
     try:
         at = context.catalogs[seen.name.catalog].location(seen.name)
         state = load_standing(context, seen.name, at)
@@ -388,9 +394,9 @@ def _now(context: ReadContext, seen: TableMetadata) -> TableMetadata | None:
 def _take_out(
     registrar: CatalogRegistrar, at: Mapping[TableName, str], namespaces: Namespaces
 ) -> None:
-    """Takes the clones away again; one that somebody has written to since stays.
+    """Unregisters the clones; one that has been written to since stays.
 
-    Their metadata files stay too, some kilobytes: they could be seen, so they may be referred to.
+    Their metadata files stay too, some kilobytes: they were visible, so others may refer to them.
     """
     for name, place in at.items():
         registrar.unregister(name, place)

@@ -1,4 +1,8 @@
-"""What the tables of a clone held at its one point (TT-33 to TT-38, DS-13)."""
+"""Resolves the tables of a clone's source at its one point in time.
+
+`clone` and shares call it. It is apart from `app/time_travel`, which resolves a point for one table
+only (TT-33 to TT-38, DS-13).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +45,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SkippedTable:
-    """A table of a schema or database that is not in its clone."""
+    """A table of a schema or database that its clone omits."""
 
     table: TableName
     reason: str
@@ -49,7 +53,7 @@ class SkippedTable:
 
 @dataclass(frozen=True)
 class Children:
-    """The tables of a clone as they were at its point, and those that are left out."""
+    """The tables of a clone at its point, and the omitted ones."""
 
     sources: tuple[Source, ...]
     skipped: tuple[SkippedTable, ...] = ()
@@ -63,16 +67,19 @@ def sources_at(
     *,
     ignore_insufficient: bool = False,
 ) -> Children:
-    """Finds what a table, or every table of a schema or database, held at one point.
+    """Resolves a table, or every table of a schema or database, at one point.
 
-    Without a point it is what the listing shows: a SQL catalog lists at one instant. A table that
-    was not there yet is left out. Those dropped since are no part of it, as in Snowflake.
+    Without a point the result is the listing, which a SQL catalog reads at one instant. A table
+    that
+    was created later is omitted. Tables dropped since are not included, as in Snowflake.
 
     Raises:
-        BeforeCreation: The table was made at the point or after it; of several, each of them.
-        OutsideRetention: The point is to come, or the table cannot be read so far back.
-        ChildInsufficientRetention: One of several cannot; nobody said to leave it out.
-        StatementNotFound: Nobody knows of such a statement.
+        BeforeCreation: The table was created at the point or later; if there are several, all of
+            them.
+        OutsideRetention: The point is in the future, or the table cannot be read so far back.
+        ChildInsufficientRetention: One of several cannot be read so far back, and is not to be
+            omitted.
+        StatementNotFound: The statement is unknown.
         StatementNotCompleted: It is still running, or has failed.
         RefNotFound: The table has no such tag.
         UsageInvalid: A tag was given for several tables.
@@ -144,17 +151,17 @@ def _source_at(store: ObjectReader, past: Past, document: Document, point: Trave
     if isinstance(point.to, Moment):
         earlier = _document_at(store, state, document, point.to.at, point.side)
     if earlier is not None and (earlier.get("current-snapshot-id") or -1) != (snapshot_id or -1):
-        earlier = None  # its clock and the log's differ: the snapshot tells
+        earlier = None  # the clocks of metadata and log differ: the snapshot decides
     return Source(state, document, snapshot_id, columns_then(document, snapshot_id, earlier))
 
 
 def _require_created(state: TableMetadata, point: TravelPoint) -> None:
-    """Refuses a point at or before a table's creation, where its metadata tells that."""
+    """Refuses a point at or before a table's creation, if its metadata has that time."""
     at, created = _instant(state, point), known_creation(state)
     if at is None or created is None or at > created:
         return
     if isinstance(point.to, StatementPoint) and point.side is PointSide.AT and at == created:
-        return  # the statement that made it
+        return  # the statement that created it
     raise BeforeCreation(
         f"{state.name} was not there yet at {format_instant(at)}",
         object=str(state.name),
@@ -165,7 +172,7 @@ def _require_created(state: TableMetadata, point: TravelPoint) -> None:
 
 
 def _instant(state: TableMetadata, point: TravelPoint) -> datetime | None:
-    """When a point is; None of a tag."""
+    """Returns the time of a point; None for a tag."""
     if isinstance(point.to, Moment):
         return point.to.at
     if isinstance(point.to, TagPoint):
@@ -177,7 +184,7 @@ def _instant(state: TableMetadata, point: TravelPoint) -> datetime | None:
 
 
 def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
-    """When main came to each snapshot of a statement."""
+    """Times at which main moved to each snapshot of a statement."""
     for log_entry in state.snapshot_log:
         snapshot = state.snapshots.get(log_entry.snapshot_id)
         if snapshot is not None and snapshot.summary.get(STATEMENT_ID) == statement_id:
@@ -187,7 +194,7 @@ def _commits_of(state: TableMetadata, statement_id: str) -> Iterator[datetime]:
 def _document_at(
     store: ObjectReader, state: TableMetadata, document: Document, at: datetime, side: PointSide
 ) -> Document | None:
-    """The metadata that was current at an instant; None where nobody has it any more."""
+    """Reads the metadata that was current at an instant; None if that file is gone."""
     files = [(file, state.metadata_times[file]) for file in state.metadata_log]
     files.append((state.metadata_location, state.last_updated))
     come = [file for file, since in files if (since <= at if side is PointSide.AT else since < at)]
@@ -205,7 +212,7 @@ def _document_at(
 def _nothing_there(
     name: ObjectName, absent: Sequence[SkippedTable], point: TravelPoint
 ) -> BeforeCreation:
-    """No catalog says when a schema was made; one without any of its tables was not there."""
+    """Error for a schema without tables at that point: no catalog records its creation."""
     to = point.to
     when = format_instant(to.at) if isinstance(to, Moment) else "that point"
     return BeforeCreation(

@@ -1,8 +1,8 @@
-"""The guard of tables that share files: engines may neither expire nor purge them.
+"""The guard of tables that share files: it stops engines from expiring or purging them.
 
-A clone's source gets `gc.enabled=false` before the clone is registered, and keeps what it had in
-`meltline.gc-enabled-before`. The daily report, which knows every file and who refers to it, gives
-that back once nothing is shared any more.
+A clone's source gets `gc.enabled=false` before the clone is registered, and stores its previous
+value in `meltline.gc-enabled-before`. The daily report, which knows every file and its references,
+restores that value once the table shares no file any more.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from meltline.ports import (
 
 CLONED = "clone"
 LIFTED = "lift guard"
-"""What the audit calls making a clone, and lifting a guard; only written there."""
+"""Names of cloning and of lifting a guard in the audit; they are written and never read."""
 
 _UNSHARED = "it shares no file any more"
 
@@ -47,14 +47,14 @@ def set_guard(
     seen: TableMetadata,
     snapshot_id: int | None = None,
 ) -> bool:
-    """Has engines leave a table alone, if it still has a snapshot.
+    """Sets the guard of a table, if it still has a snapshot.
 
     Returns:
-        Whether that took a commit: False where they left it alone already.
+        Whether that took a commit: False if the table was guarded already.
 
     Raises:
-        CommitConflict: The snapshot has expired since the table was looked at, or others
-            committed first each time.
+        CommitConflict: The snapshot has expired since the table was read, or every attempt lost to
+            another commit.
         TableNotFound: The table has been replaced, renamed or dropped.
         CatalogReadOnly: It cannot be changed from here.
     """
@@ -73,7 +73,7 @@ def set_guard(
 
 
 def snapshot_lost(seen: TableMetadata, snapshot_id: int) -> CommitConflict:
-    """A snapshot went while a command was at work on it."""
+    """Error for a snapshot that expired while a command worked on it."""
     return CommitConflict(
         f"snapshot {snapshot_id} of {seen.name} has expired meanwhile",
         object=f"{seen.name}@{snapshot_id}",
@@ -84,7 +84,7 @@ def snapshot_lost(seen: TableMetadata, snapshot_id: int) -> CommitConflict:
 
 
 def lift_guard(editors: Mapping[str, CatalogEditor], seen: TableMetadata) -> None:
-    """Gives a table the `gc.enabled` that it had. Raises as `Catalog.edit_table` does."""
+    """Restores a table's previous `gc.enabled`. Raises as `Catalog.edit_table` does."""
 
     def edit(document: MetadataEditor) -> None:
         if is_guarded(document.properties):
@@ -95,9 +95,9 @@ def lift_guard(editors: Mapping[str, CatalogEditor], seen: TableMetadata) -> Non
 
 @contextmanager
 def taken_back_if_refused(back: ExitStack) -> Iterator[None]:
-    """While tables are registered: after any failure but a refusal nothing of it is taken back.
+    """Wraps a registration: after any failure except a refusal, nothing is reverted.
 
-    Nobody knows then whether they are there, and what they need stays.
+    It is then unknown whether the tables are registered, so everything that they need stays.
     """
     try:
         yield
@@ -114,14 +114,15 @@ def take_back_guard(
     seen: TableMetadata,
     failed: str,
 ) -> None:
-    """Lifts a guard that was set for a table that did not come, as far as it can be.
+    """Lifts a guard that was set for a table whose registration failed, if that is possible.
 
-    Where another table shares files, too, it stays: the daily report lifts it when that has ended.
+    If another table shares files too, the guard stays: the daily report lifts it once that has
+    ended.
 
     Args:
-        registrations: Who shares files.
-        editors: The catalog that the table is in, among others.
-        seen: The table.
+        registrations: The ledger of sharing pairs.
+        editors: The editors of all catalogs.
+        seen: The guarded table.
         failed: The UUID that the new table would have had.
     """
     pairs = [pair for pair in registrations.sharing() if seen.uuid in pair]
@@ -133,13 +134,14 @@ def take_back_guard(
 def lift_ended_guards(context: ReadContext, history: StoredBytes, totals: StorageTotals) -> None:
     """Lifts the guard of tables that share no file any more.
 
-    Tables that are dropped keep theirs: an undrop brings them back as they were. What cannot be
-    told for sure today is told tomorrow.
+    Dropped tables keep theirs, so that an undrop restores them unchanged. If the evidence is
+    incomplete
+    today, the next report decides.
 
     Args:
-        context: Where the tables are.
-        history: The look at all catalogs and the file ledger that `totals` is made of.
-        totals: What is stored now, and who shares it.
+        context: The ports.
+        history: The observation of all catalogs and the file ledger that `totals` is based on.
+        totals: The bytes stored now, and the tables that share them.
     """
     guarded_ones = [state for state in history.states if _may_lift(context.catalogs, state)]
     if not guarded_ones:
@@ -167,9 +169,9 @@ def _may_lift(catalogs: Mapping[str, Catalog], state: TableMetadata) -> bool:
 def _sharing(
     registrations: RegistrationReader, history: StoredBytes, totals: StorageTotals
 ) -> set[str]:
-    """Tables of which some file is referred to, or owned, by another one that is there.
+    """Tables with a file that another registered table references or owns.
 
-    A snapshot that a readable table has let go of refers to nothing any more.
+    A snapshot that a readable table has expired references nothing any more.
     """
     rows = registrations.all()
     uuids = {state.uuid for state in history.states} | {row.uuid for row in rows}
@@ -180,11 +182,13 @@ def _sharing(
 
 
 def _is_all_known(context: ReadContext, history: StoredBytes, state: TableMetadata) -> bool:
-    """Whether all that the table's group refers to was in the look that found nothing shared.
+    """Whether the observation that found nothing shared covered the table's whole sharing group.
 
-    A clone is in the control ledger's group before it is registered. So one that has come since
-    that look is seen here, and one that is being made has the group's lock, or looks at the guard
-    again once it is registered.
+    A clone is in the control ledger's group before it is registered. So a clone that was added
+    since
+    the observation is found here. A clone in progress has the group's lock, or checks the guard
+    again
+    after its registration.
     """
     group = Groups(context.control.registrations.sharing()).members(state.uuid)
     rows = context.control.registrations.all()
@@ -194,7 +198,7 @@ def _is_all_known(context: ReadContext, history: StoredBytes, state: TableMetada
 
 
 def _is_indexed(history: StoredBytes, group: Collection[str]) -> bool:
-    """Whether all snapshots of a group were known to the look."""
+    """Whether all snapshots of a group were indexed in that observation."""
     members = (state for state in history.states if state.uuid in group)
     return all(
         SnapshotKey(state.uuid, number) in history.indexed
@@ -204,7 +208,7 @@ def _is_indexed(history: StoredBytes, group: Collection[str]) -> bool:
 
 
 def _has_come_since(context: ReadContext, history: StoredBytes, group: Collection[str]) -> bool:
-    """Whether one of a group has come or moved since the look, or something unreadable has."""
+    """Whether a table of the group was added or moved since then, or one is unreadable."""
     seen = {CatalogEntry(state.name, state.metadata_location) for state in history.states}
     listings = [catalog.listing() for catalog in context.catalogs.values()]
     new = [e for listing in listings for e in listing.entries if e not in seen]
@@ -215,9 +219,9 @@ def _has_come_since(context: ReadContext, history: StoredBytes, group: Collectio
 def may_share(
     registrations: RegistrationReader, decisions: GuardReader, states: Sequence[TableMetadata]
 ) -> set[str]:
-    """Tables, by UUID, that the ledger knows to have shared files, with one that is there.
+    """UUIDs of tables that, by the ledger, have shared files with another registered table.
 
-    Those are left out whose guard was lifted because nothing was shared any more.
+    Tables whose guard was lifted because they share nothing any more are omitted.
     """
     uuids = {state.uuid for state in states}
     pairs = [pair for pair in registrations.sharing() if uuids.issuperset(pair)]

@@ -1,7 +1,8 @@
-"""Replace: a clone under a name that something has already; that is dropped, and can come back.
+"""CREATE OR REPLACE ... CLONE: clones to an existing name, and drops the object that had it.
 
-The clone is made under a name beside it first: it may be one of the very object that it replaces.
-Whatever fails or is killed leaves both, each under a name.
+The clone is first created under a temporary name, because its source may be the object that it
+replaces. After any failure both objects remain, each under a name. The dropped one can be
+undropped.
 """
 
 from contextlib import suppress
@@ -32,13 +33,13 @@ def clone_over(
     ignore_insufficient: bool = False,
     dry_run: bool = False,
 ) -> tuple[Cloned, DropDone | None]:
-    """Makes a clone, as `clone` does; where it `replaces`, what has its name is dropped then.
+    """Clones as `clone` does; with `replaces`, drops the object that has the new name.
 
     Returns:
-        The clone, and what was dropped for it; None where the name was free.
+        The clone, and the result of the drop; None if the name was free.
 
     Raises:
-        UsageInvalid: What has the name is a share, or whatever `clone`, `drop` and `rename` raise.
+        UsageInvalid: The name belongs to a share; also every error of `clone`, `drop` and `rename`.
     """
     make = partial(
         clone,

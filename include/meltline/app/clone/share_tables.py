@@ -1,4 +1,7 @@
-"""The tables of shares: as they stand, and as they are to be (ML-19, ML-20, DS-14)."""
+"""The tables of shares: their current state, and the state after an update.
+
+`clone/shares.py` compares both to create, update, list and drop shares (ML-19, ML-20, DS-14).
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,12 +38,12 @@ class SharedTable:
     """A table of a share.
 
     Attributes:
-        source: Whose state it shows, by the name that had when it was pinned; None where somebody
-            has taken that away.
-        snapshot_id: The pinned snapshot; None of a table that nobody had written to.
-        behind: Whether the source has moved on since, or is gone.
-        written: Whether somebody has written to it: an update undoes that.
-        gone: Whether somebody has dropped it: its source still keeps the snapshot, under the
+        source: The table whose state it shows, by its name when it was pinned; None if the property
+            that says so was removed.
+        snapshot_id: The pinned snapshot; None for a table without any.
+        behind: Whether the source has changed since, or is gone.
+        written: Whether the shared table was written to: an update reverts that.
+        gone: Whether the shared table was dropped: its source still keeps the snapshot, under the
             share's tag, until the share is updated or dropped.
     """
 
@@ -53,7 +56,7 @@ class SharedTable:
 
     @property
     def condition(self) -> str:
-        """`current`, `behind`, `written to` or `table gone`, as people see it."""
+        """Formats the condition: `current`, `behind`, `written to` or `table gone`."""
         if self.gone:
             return "table gone"
         if self.written:
@@ -63,35 +66,35 @@ class SharedTable:
 
 @dataclass(frozen=True)
 class StandingTable:
-    """A table of a share as it stands."""
+    """A table of a share in its current state."""
 
     state: TableMetadata
     document: Mapping[str, Any]
 
     @property
     def origin(self) -> Origin | None:
-        """Whose state it shows; None where somebody has taken that away."""
+        """The table whose state it shows; None if that property was removed."""
         return read_origin(self.state.properties)
 
     @property
     def is_the_shares(self) -> bool:
-        """Whether it was made for a share; all else is somebody's own."""
+        """Whether it was created for a share; all others belong to users."""
         return is_of_share(self.state.properties)
 
     @property
     def is_written(self) -> bool:
-        """Whether somebody has written to it since it was made or updated."""
+        """Whether it was written to since it was created or updated."""
         return not is_untouched(self.document)
 
 
 @dataclass(frozen=True)
 class SharePart:
-    """A table of a share as it is to be.
+    """The intended state of a table of a share.
 
     Attributes:
-        source: What it is to show.
+        source: The state that it will show.
         own: Its own name, UUID and location.
-        now: As it stands; None where it is to come.
+        now: Its current state; None if it is yet to be created.
     """
 
     source: Source
@@ -100,7 +103,9 @@ class SharePart:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it shows another snapshot now, or another table's: copies have equal ids."""
+        """Whether it currently shows another snapshot or another table: copies have equal snapshot
+        ids.
+        """
         if self.now is None:
             return False
         shows = self.now.origin.uuid if self.now.origin else None
@@ -109,7 +114,7 @@ class SharePart:
 
     @property
     def shown(self) -> SharedTable:
-        """What is said of it: what it will show, and what is wrong with it now."""
+        """The report on it: what it will show, and how its current state differs."""
         return SharedTable(
             source=self.source.state.name,
             table=self.own.name,
@@ -119,7 +124,7 @@ class SharePart:
         )
 
     def is_to_change(self, share: Share) -> bool:
-        """Whether the table is new, behind or written to, or somebody has taken the tag away."""
+        """Whether the table is new, behind or written to, or its tag was removed."""
         tag = self.source.state.refs.get(tag_of(share.name))
         pinned = None if tag is None else tag.snapshot_id
         now, shown = self.now, self.source.snapshot_id
@@ -129,13 +134,13 @@ class SharePart:
 def share_parts(
     context: ReadContext, share: Share, listing: CatalogListing, standing: Sequence[StandingTable]
 ) -> list[SharePart]:
-    """The share's tables as they are to be.
+    """Computes the intended tables of a share.
 
     Args:
-        context: Where its sources are.
+        context: The ports.
         share: The share.
-        listing: Its catalog's.
-        standing: Its tables as they stand.
+        listing: The listing of its catalog.
+        standing: Its tables in their current state.
 
     Raises:
         MetadataUnreadable: One of the sources cannot be read.
@@ -155,7 +160,7 @@ def share_parts(
 def standing_tables(
     context: ReadContext, share: Share, listing: CatalogListing
 ) -> list[StandingTable]:
-    """The tables in a share's namespace as they stand, its own and others.
+    """Reads the tables in a share's namespace in their current state, the share's and others.
 
     Raises:
         MetadataUnreadable: One of them cannot be read.
@@ -172,9 +177,9 @@ def lost_sources(
     standing: Sequence[StandingTable],
     dropped: Sequence[DroppedTable],
 ) -> list[TableMetadata]:
-    """Sources that have the share's tag still, though no table of the share shows them any more.
+    """Sources that still have the share's tag, though no table of the share shows them any more.
 
-    Somebody has dropped that table, or a command was killed. `dropped` are the catalog's dropped
+    The shared table was dropped, or a command was killed. `dropped` has the catalog's dropped
     tables.
     """
     origins = [table.origin for table in standing if table.origin]
@@ -190,7 +195,7 @@ def lost_sources(
 
 
 def gone_tables_of(share: Share, lost: Sequence[TableMetadata]) -> Iterator[SharedTable]:
-    """What is said of the tables of a share that are gone, by the sources that keep their state."""
+    """The report on dropped tables of a share, from the sources that keep their state."""
     for state in lost:
         pinned = state.refs[tag_of(share.name)].snapshot_id
         drop = read_drop(state.name.catalog, state.properties)
@@ -199,12 +204,12 @@ def gone_tables_of(share: Share, lost: Sequence[TableMetadata]) -> Iterator[Shar
 
 
 def place_in(share: Share, source: TableName) -> TableName:
-    """Where a share shows a table of its source."""
+    """Maps a source table's name to its name in the share."""
     return clone_naming(share.source, replace(share.place, table=share.source.table))(source)
 
 
 def looked_at(context: ReadContext, tables: Sequence[StandingTable]) -> Iterator[SharedTable]:
-    """What is said of a share's tables as they stand."""
+    """The report on a share's tables in their current state."""
     find = whereabouts(context)
     for table in tables:
         source, head = find(table.origin), table.state.current_snapshot_id
@@ -218,7 +223,7 @@ def looked_at(context: ReadContext, tables: Sequence[StandingTable]) -> Iterator
 
 
 def whereabouts(context: ReadContext) -> Callable[[Origin | None], TableMetadata | None]:
-    """Finds a source by its UUID: where it was, under another name since, or among the dropped."""
+    """Returns a finder of sources by UUID: by old name, by new name, or among dropped tables."""
     every = all_whereabouts(context)
 
     def find(origin: Origin | None) -> TableMetadata | None:
@@ -228,14 +233,14 @@ def whereabouts(context: ReadContext) -> Callable[[Origin | None], TableMetadata
 
 
 def all_whereabouts(context: ReadContext) -> Callable[[Origin | None], Iterator[TableMetadata]]:
-    """All that have a source's UUID: other registrations of it have the share's tag, too."""
+    """Returns a finder of every registration with a source's UUID: all have the share's tag."""
     rows = context.control.registrations.all()
     by_uuid = grouped(rows, lambda row: row.uuid)
     by_table_uuid = grouped(rows, lambda row: row.table_uuid)
 
     @cache
     def unseen(catalog: str) -> Sequence[TableMetadata]:
-        """Tables where no observation has seen them yet: what was renamed since is among them."""
+        """Tables that no observation has recorded yet, such as those renamed since."""
         seen = {CatalogEntry(row.name, row.metadata_location) for row in rows}
         entries = set(catalog_of(context, catalog).listing().entries) - seen
         loaded = load_tables(context, sorted(entries, key=lambda pointer: pointer.name)).values()

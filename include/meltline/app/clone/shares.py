@@ -1,8 +1,8 @@
-"""Shares: make, update, drop and list them (ML-19 to ML-21, DS-14).
+"""Shares: creates, updates, drops and lists them (ML-19 to ML-21, DS-14).
 
-The tag comes first: a commit on the source that sees the snapshot and keeps it from then on. Then
-the share's tables come, all at once. A share's table is a table like any other, so writing to it
-cannot be forbidden in every engine: the next update undoes what was written, and says so.
+The CLI calls it, and the daily report for automatic shares. A commit first tags the source's
+snapshot, which keeps it from then on. Then all tables of the share are registered at once. Engines
+can write to a shared table as to any other; the next update reverts such writes, and reports them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ from meltline.ports import Catalog, CatalogEditor, CatalogListing, NewTable, Tab
 def locked(
     context: ReadContext, share: Share, parts: Sequence[SharePart]
 ) -> AbstractContextManager[None]:
-    """The locks of the sources of these parts. Raises LockHeld."""
+    """Takes the locks of the parts' sources. Raises LockHeld."""
     states = [part.source.state for part in parts]
     return group_locks(
         context, busy(context.control.plans, share.source, states), f"share {share.name}"
@@ -69,10 +69,10 @@ def locked(
 def pin_all(
     context: ReadContext, share: Share, parts: Sequence[SharePart], back: ExitStack | None = None
 ) -> None:
-    """Tags and guards what the share is to show; `back` gets what takes that away again.
+    """Tags and guards the snapshots that the share will show; `back` receives the reverting calls.
 
     Raises:
-        CommitConflict: A snapshot has expired meanwhile, or others committed first each time.
+        CommitConflict: A snapshot has expired meanwhile, or every attempt lost to another commit.
         CatalogReadOnly: A source cannot be changed from here.
     """
     pinned = [part for part in parts if part.source.snapshot_id is not None]
@@ -96,9 +96,9 @@ def pin_all(
 
 
 def _pin(editors: Mapping[str, CatalogEditor], share: Share, source: Source) -> None:
-    """One commit on the source that sees the snapshot, keeps it, and stops engines purging."""
+    """Tags the snapshot and guards its source, in one commit that confirms the snapshot exists."""
     snapshot_id = source.snapshot_id
-    assert snapshot_id is not None  # only what has a snapshot is pinned
+    assert snapshot_id is not None  # callers pin only sources with a snapshot
 
     def edit(document: MetadataEditor) -> None:
         if snapshot_id not in document.state.snapshots:
@@ -111,7 +111,7 @@ def _pin(editors: Mapping[str, CatalogEditor], share: Share, source: Source) -> 
 
 
 def _unpin(editors: Mapping[str, CatalogEditor], share: Share, source: TableMetadata) -> None:
-    """Takes the tag away."""
+    """Removes the share's tag from a source."""
 
     def edit(document: MetadataEditor) -> None:
         document.remove_ref(tag_of(share.name))
@@ -121,7 +121,7 @@ def _unpin(editors: Mapping[str, CatalogEditor], share: Share, source: TableMeta
 
 
 def new_tables(share: Share, parts: Sequence[SharePart]) -> list[NewTable]:
-    """The share's tables that are to come."""
+    """Builds the tables that the share does not have yet."""
     return [NewTable(part.own.name, partial(_first, share, part)) for part in parts]
 
 
@@ -131,8 +131,8 @@ def _first(share: Share, part: SharePart, now: datetime) -> NextMetadata:
 
 
 def rewritten(share: Share, part: SharePart) -> TableMove:
-    """A table of the share in its place, with what it is to show."""
-    assert part.now is not None  # else it is made
+    """Builds the change of an existing table of the share to its intended state."""
+    assert part.now is not None  # otherwise it is created
 
     def edit(document: MetadataEditor) -> None:
         at = first_moment(part.source, document.at)
@@ -148,22 +148,23 @@ def unpin_all(
     lost: Iterable[TableMetadata],
     shown: Collection[str] = (),
 ) -> None:
-    """Takes the tag away from the sources that tables had, unless they are shown still.
+    """Removes the share's tag from the sources of tables, unless they are still shown.
 
     Args:
-        context: Where the sources are.
+        context: The ports.
         share: The share.
-        before: Its tables as they stood: what the ledger knows tells where their sources are.
-        lost: Sources of which its tables are gone.
-        shown: UUIDs of sources that it shows from now on, be it under another name.
+        before: Its tables before the change: the ledger finds their sources.
+        lost: Sources whose shared tables are gone.
+        shown: UUIDs of sources that it will show, perhaps under another name.
 
     Raises:
-        CommitConflict: Others committed first each time.
+        CommitConflict: Every attempt lost to another commit.
     """
     every = all_whereabouts(context)
     left = [t.origin for t in before if t.origin is not None and t.origin.uuid not in shown]
     for source in chain(*map(every, left), lost):
-        # What is shown now may be another registration of a table that is not: it has the tag anew.
+        # A source that is shown now may share its UUID with one that is not: its tag is new and
+        # stays.
         if source.uuid not in shown and tag_of(share.name) in source.refs:
             _unpin(context.editors, share, source)
 
@@ -175,12 +176,12 @@ def take_away(
     listing: CatalogListing,
     remove: Sequence[tuple[str, ...]] = (),
 ) -> None:
-    """Drops tables of a share for good, and the namespaces that are to go with them.
+    """Drops tables of a share permanently, and the given namespaces.
 
     Raises:
-        NamespaceNotEmpty: Something else stands in a namespace that is to go.
+        NamespaceNotEmpty: A namespace that is to be removed has other tables.
         LockHeld: A run works on one of them.
-        CommitConflict: Others committed first each time.
+        CommitConflict: Every attempt lost to another commit.
     """
     states = [table.state for table in tables]
     if unmanaged_reason(context.config, share.place.catalog, listing):
@@ -190,7 +191,7 @@ def take_away(
 
 
 def _empty(context: ReadContext, share: Share, states: Sequence[TableMetadata]) -> None:
-    """Has tables refer to no file any more: in such a catalog nobody lets dropped ones go."""
+    """Removes all references from tables: in such a catalog no run finalizes dropped ones."""
     moves = [TableMove(s.name, s.name, same_table(s, emptied)) for s in states]
     context.registrars[share.place.catalog].move(moves)
 
@@ -204,8 +205,8 @@ class Shared:
     """A share and its tables.
 
     Attributes:
-        removed: Those that an update takes out of it.
-        foreign: Tables that somebody else has put into its namespace: they are left alone.
+        removed: Tables that an update removes from it.
+        foreign: Tables of others in its namespace: they are left alone.
     """
 
     share: Share
@@ -217,23 +218,23 @@ class Shared:
 def create_share(
     context: ReadContext, name: str, source: str, *, auto: bool = False, dry_run: bool = False
 ) -> Shared:
-    """Shares a table, schema or database as it is now, under the share's name as its namespace.
+    """Shares a table, schema or database as it is now, in a namespace with the share's name.
 
     Args:
-        context: Where the source is.
+        context: The ports.
         name: The share's name, one part.
-        source: What is shared.
-        auto: Whether every daily run is to update it.
+        source: The name of the source.
+        auto: Whether every daily run updates it.
         dry_run: Check everything and change nothing.
 
     Raises:
-        TableNotFound: There is no such source; ObjectDropped where there was one.
+        TableNotFound: There is no such source; ObjectDropped if it was dropped.
         NameConflict: The name is taken.
         UsageInvalid: It cannot be a share's name, or the source is a share itself.
         CatalogReadOnly: The source cannot be changed from here.
         MetadataUnreadable: One of its tables cannot be read.
         LockHeld: A run works on it.
-        CommitConflict: Others committed first each time, or nobody knows whether it was done.
+        CommitConflict: Every attempt lost to another commit, or the outcome is unknown.
     """
     _require_name(name)
     origin = find_object(context, source)
@@ -260,18 +261,18 @@ def create_share(
 
 
 def update_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
-    """Has a share show the present, and lets go of what only its old state kept (ML-20).
+    """Updates a share to the current state of its source, and releases its old snapshots (ML-20).
 
-    Tables that have come to the source come, those that have left it go. What somebody has written
-    to the share's tables is undone; the answer says to which.
+    Tables added to the source are added, removed ones are removed. Writes to the share's tables are
+    reverted; the result names those tables.
 
     Raises:
         ShareNotFound: There is no such share.
-        NameConflict: Somebody else's table has the name of one that is to come.
+        NameConflict: A table of another owner has the name of a table to be added.
         TableNotFound: Its source is gone; NamespaceNotFound and ObjectDropped likewise.
         MetadataUnreadable: One of the tables cannot be read.
         LockHeld: A run works on one of them.
-        CommitConflict: Others committed first each time.
+        CommitConflict: Every attempt lost to another commit.
     """
     catalog, stored, listing = _find(context, name)
     source = _origin(context, stored, listing)
@@ -298,7 +299,7 @@ def update_share(context: ReadContext, name: str, *, dry_run: bool = False) -> S
 
 
 def _show_present(context: ReadContext, share: Share, parts: Sequence[SharePart]) -> None:
-    """Has tables of a share show what their sources are now; those that are missing are made."""
+    """Updates tables of a share to their sources' current state; creates the missing ones."""
     with locked(context, share, parts):
         pin_all(context, share, parts)
         registrar = context.registrars[share.place.catalog]
@@ -307,13 +308,13 @@ def _show_present(context: ReadContext, share: Share, parts: Sequence[SharePart]
 
 
 def drop_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Shared:
-    """Ends a share: its tags go, and its tables, which cannot be brought back (ML-20).
+    """Drops a share: removes its tags and its tables, which cannot be undropped (ML-20).
 
     Raises:
         ShareNotFound: There is no such share.
-        NamespaceNotEmpty: Somebody else has put a table into its namespace.
+        NamespaceNotEmpty: Its namespace has a table of another owner.
         LockHeld: A run works on one of its tables.
-        CommitConflict: Others committed first each time.
+        CommitConflict: Every attempt lost to another commit.
     """
     _, share, listing = _find(context, name)
     standing, foreign = _standing(context, share, listing)
@@ -321,7 +322,7 @@ def drop_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Sha
     lost = lost_sources(context, share, listing, standing, dropped_tables(context, listing))
     done = Shared(share, tuple(looked_at(context, standing)))
     if not dry_run:
-        # The tags first: the tables keep what they show until they go themselves.
+        # Tags first: the tables themselves keep the files until they are removed.
         unpin_all(context, share, standing, lost)
         take_away(context, share, standing, listing, levels_within(share.place, listing))
         audit(context, "share drop", str(share.place), detail=f"from {share.source}")
@@ -330,15 +331,15 @@ def drop_share(context: ReadContext, name: str, *, dry_run: bool = False) -> Sha
 
 
 def list_shares(context: ReadContext, of: str = "") -> list[Shared]:
-    """Every share, by name, with its tables.
+    """Lists every share with its tables, by name.
 
     Args:
-        context: Where to look.
-        of: Only those that show something of this table, schema or database (ML-21).
+        context: The ports.
+        of: Only shares of this table, schema or database, or of a part of it (ML-21).
 
     Raises:
-        UsageInvalid: It is no name, or could be two things.
-        TableNotFound: There is nothing of that name.
+        UsageInvalid: It is not a name, or is ambiguous.
+        TableNotFound: There is no object of that name.
     """
     scope = find_object(context, of) if of else None
     shares: list[Shared] = []
@@ -356,7 +357,7 @@ def list_shares(context: ReadContext, of: str = "") -> list[Shared]:
 
 
 def update_auto_shares(context: ReadContext) -> None:
-    """Updates the shares that are to show the present; one that cannot be is left for tomorrow."""
+    """Updates all automatic shares; the next run retries one that fails."""
     for catalog in context.catalogs.values():
         if catalog.observe_only:
             continue
@@ -368,13 +369,13 @@ def update_auto_shares(context: ReadContext) -> None:
                 context.progress(f"report: share {share.name} is not updated: {stop.message}")
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- helpers --------------------------------------------------------------------------------------
 
 
 def _standing(
     context: ReadContext, share: Share, listing: CatalogListing
 ) -> tuple[list[StandingTable], tuple[TableName, ...]]:
-    """The share's tables as they stand, and the names of others in its namespace."""
+    """The share's tables in their current state, and the names of other tables in its namespace."""
     every = standing_tables(context, share, listing)
     foreign = tuple(table.state.name for table in every if not table.is_the_shares)
     return [table for table in every if table.is_the_shares], foreign
@@ -432,7 +433,7 @@ def _require_no_share(origin: ObjectName, listing: CatalogListing) -> None:
 
 
 def _find(context: ReadContext, name: str) -> tuple[Catalog, Share, CatalogListing]:
-    """A share by its name, or by catalog and name."""
+    """Finds a share by its name, or by catalog and name."""
     try:
         parts = split_name(name)
     except ValueError:
@@ -453,7 +454,7 @@ def _find(context: ReadContext, name: str) -> tuple[Catalog, Share, CatalogListi
 
 
 def _origin(context: ReadContext, share: Share, listing: CatalogListing) -> ObjectName:
-    """What a share is of, today: a table that was given another name is followed."""
+    """Finds a share's source today, also if it is a table that was renamed."""
     try:
         return find_object(context, str(share.source), share.source.kind)
     except TableNotFound:
@@ -466,7 +467,7 @@ def _origin(context: ReadContext, share: Share, listing: CatalogListing) -> Obje
 
 
 def _is_about(source: ObjectName, scope: ObjectName) -> bool:
-    """Whether one of the two lies in the other."""
+    """Whether one of the two objects contains the other."""
     if source.catalog != scope.catalog:
         return False
     path = (*source.namespace, *([source.table] if source.table else []))

@@ -1,1 +1,1 @@
-"""Runs: the list of steps, their plans and their summary."""
+"""Steps of a run, the plans that each step works on, and the summary of the run."""

@@ -1,4 +1,8 @@
-"""The gate step: plans are judged, their verdicts are stored, and the plans move by them."""
+"""The gate step: evaluates plans, stores the verdicts, and moves each plan to passed or refused.
+
+`run/gated_plans.py` calls it for a run's plans, `run/lifecycle.py` for plans that it makes again.
+The evaluation is in `app/gate`; this module builds its inputs and records its verdicts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,9 +23,9 @@ GATEABLE = (PlanState.PLANNED, PlanState.PASSED, PlanState.REFUSED)
 
 
 def run_gate(context: RunContext, plans: Sequence[Plan]) -> list[tuple[Plan, GateResult]]:
-    """Has plans judged together, stores each verdict, and moves each plan to passed or refused.
+    """Evaluates plans together, stores each verdict, and moves each plan to passed or refused.
 
-    Whatever goes wrong on the way is a verdict that has not passed.
+    An error during the evaluation yields a verdict that has not passed.
     """
     if not plans:
         return []
@@ -32,7 +36,7 @@ def run_gate(context: RunContext, plans: Sequence[Plan]) -> list[tuple[Plan, Gat
 
 
 def _sources(context: RunContext) -> GateSources:
-    """All that the gate is given of what a step has."""
+    """Selects the ports and settings that the gate reads."""
     control, files = context.control, context.files
     return GateSources(
         config=context.config,
@@ -71,7 +75,7 @@ def _sources(context: RunContext) -> GateSources:
 def _transitioned(
     ledger: PlanLedger, plans: Sequence[Plan], verdicts: Sequence[GateResult]
 ) -> list[Plan]:
-    """The plans as their verdicts leave them; one that was begun stays what it is."""
+    """Plans after the move by their verdicts; a plan that is already applying keeps its state."""
     moves = [
         PlanTransition(
             plan,

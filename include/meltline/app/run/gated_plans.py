@@ -1,4 +1,8 @@
-"""The gate of a run: plans are judged, and what others have overtaken meanwhile is planned anew."""
+"""Gates a run's plans, and plans again, once, the plans that concurrent changes made stale.
+
+`Run` calls it for its two gate steps. `run/gate_step.py` evaluates and records plans only; this
+module decides which of the refused plans are worth another try.
+"""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -16,9 +20,9 @@ from meltline.domain.deletion.plan import Plan, PlanKind, PlanState
 
 _Replanned: TypeAlias = tuple[
     Plan, Sequence[PlannedFiles]
-]  # the stale plan, and what is in its place
+]  # the stale plan, and the plans that replace it
 _REFERENCED = "planned_referenced"
-_OVERTAKEN = (  # facts by which a gate tells that others have acted since the plan was made
+_OVERTAKEN = (  # gate facts that show a concurrent change since the plan was made
     _REFERENCED,
     "planned_heads",
     "planned_ref_targets",
@@ -35,11 +39,11 @@ _OVERTAKEN = (  # facts by which a gate tells that others have acted since the p
 
 
 def judge(context: RunContext, plans: Sequence[Plan]) -> list[Plan]:
-    """Gates just these plans, each against everything there is."""
+    """Gates these plans only, each compared with every reference in all catalogs."""
     files, control = context.files, context.control
     overtaken = end_overtaken(files, control, plans)
     judged = run_gate(context, [plan for plan in plans if plan.id not in overtaken])
-    # Another run may have begun to purge while we judged; then its files were found missing here.
+    # Another run may have begun to purge during the gate, which then found its files missing.
     refused = [plan for plan, _ in judged if plan.state is PlanState.REFUSED]
     overtaken |= end_overtaken(files, control, refused)
     ours = [(plan, verdict) for plan, verdict in judged if plan.id not in overtaken]
@@ -50,7 +54,7 @@ def judge(context: RunContext, plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _plan_what_is_left(context: RunContext, overtaken: Sequence[Plan]) -> list[Plan]:
-    """Plans and gates anew what other runs leave of purge plans: it is due today as it was."""
+    """Plans and gates again what other runs leave of purge plans; it is still due."""
     if not overtaken:
         return []
     context.progress(f"gate: planning {len(overtaken)} purges anew, others purge part of them")
@@ -66,11 +70,12 @@ def _plan_what_is_left(context: RunContext, overtaken: Sequence[Plan]) -> list[P
 def _plan_refused_anew(
     context: RunContext, judged: Sequence[tuple[Plan, GateResult]]
 ) -> dict[str, list[Plan]]:
-    """Plans and gates anew, once, what was refused for what others did; by the old plan's id.
+    """Plans and gates again, once, the plans that a concurrent change refused; by old plan id.
 
-    A planned snapshot may be gone by now, or somebody may need it: then the plan is out of date.
-    Or the gate found a planned file where the planner had not looked, for the gate looks
-    everywhere: the history is stranger than it looked, and the planner looks everywhere too.
+    A planned snapshot may be gone by now, or may be needed again: then the plan is out of date.
+    Or the gate found a planned file where the planner had not read, because the gate reads every
+    table: the history is less regular than the planner assumed, so now the planner reads every
+    table too.
     """
     refused = [pair for pair in judged if _is_overtaken(*pair)]
     if not refused:
@@ -80,7 +85,7 @@ def _plan_refused_anew(
     replanned: dict[str, list[Plan]] = {}
     for plan, verdict in refused:
         if plan.table_uuid in observation.blocked:
-            continue  # its own verdict says why
+            continue  # its own verdict already has the reason
         plan_anew = _expire_anew if plan.kind is PlanKind.EXPIRE else _purge_anew
         if anew := plan_anew(context, observation, plan, verdict):
             stale, planned = anew
@@ -90,14 +95,14 @@ def _plan_refused_anew(
 
 
 def _is_overtaken(plan: Plan, verdict: GateResult) -> bool:
-    """Whether a plan was refused for what others did since it was made."""
+    """Whether a plan was refused because of a change by others since it was made."""
     return plan.state is PlanState.REFUSED and any(map(verdict.failed_on, _OVERTAKEN))
 
 
 def _expire_anew(
     context: RunContext, observation: Observation, plan: Plan, verdict: GateResult
 ) -> _Replanned | None:
-    """An expiration as it is now; None where it is the same."""
+    """Plans an expiration from the current state; None if the plan is unchanged."""
     anew = plan_expiration(
         context,
         observation,
@@ -114,7 +119,7 @@ def _expire_anew(
 def _purge_anew(
     context: RunContext, observation: Observation, plan: Plan, _: GateResult
 ) -> _Replanned | None:
-    """A purge without the files that are needed again; None where none is."""
+    """Plans a purge without the files that are referenced again; None if there are none."""
     trail, ledger = AuditTrail.of(context), context.control.plans
     stale = take_back_referenced(context.files, ledger, trail, [plan], observation.dead)
     if not stale:

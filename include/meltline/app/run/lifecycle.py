@@ -1,4 +1,8 @@
-"""A run: what each of its steps does, and what is left of one for the next."""
+"""Implements each step of a run, as a method of `Run`.
+
+The run log and `meltline run` do all steps in one process; each Spark app does one step. The order
+of the steps is in `run/steps.py`, which DAGs import without the code that does the work.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,28 +50,28 @@ from meltline.domain.iceberg.names import TableName, selected
 from meltline.progress import Counted
 
 _REPLANS = 2
-_TENDED = 2  # what was dropped long before it is noticed may be let go at once
+_TENDED = 2  # an external drop may be past its retention when it is first observed: two rounds
 _UPKEEP = "the file ledger"
-_SETTLED_AFTER = timedelta(days=7)  # no run takes so long that it could go by what was open then
+_SETTLED_AFTER = timedelta(days=7)  # longer than any run, which relies on what was open then
 _APPLICABLE = (PlanState.PASSED, PlanState.APPLYING)
 
 
 def run_chain(context: RunContext, request: RunRequest) -> Summary:
-    """The whole run in one process. Safe to repeat."""
+    """Runs all steps in one process. Safe to repeat."""
     return Run(context, request).visit(STEPS)
 
 
 def run_step(
     step: "Step[Run]", context: RunContext, request: RunRequest, batch: int = 0, plan: str = ""
 ) -> Summary:
-    """One step of a run in a process of its own.
+    """Runs one step in a process of its own.
 
     Args:
-        step: Which.
+        step: The step to run.
         context: The ports.
-        request: What the run was asked for.
+        request: The options of the run.
         batch: Only the plans of this batch, from 1 on; 0 is all of them.
-        plan: This stored plan alone, by its id, whichever run made it.
+        plan: The id of the only plan to work on, from any run.
     """
     run = Run(context, request, batch, plan)
     summary = run.visit([step])
@@ -80,13 +84,13 @@ def run_step(
 class Run:
     """A run in this process, with a method for each step.
 
-    What steps tell each other stands in the ledgers. Those of one process share their last look
-    at the catalogs besides, until something has changed what it saw.
+    Steps pass results to each other through the ledgers. Steps in one process also share their last
+    observation of the catalogs, until a step changes what it describes.
 
     Attributes:
-        batch: The batch of plans that is worked on, from 1 on; 0 is all of them.
-        plan: The one stored plan that is worked on; empty is the run's own.
-        planned: What was planned last.
+        batch: The batch of plans to work on, from 1 on; 0 is all of them.
+        plan: The only stored plan to work on; empty for the run's own plans.
+        planned: The plans that were made last.
     """
 
     context: RunContext
@@ -111,7 +115,7 @@ class Run:
             use_threads(request.parallelism)
 
     def visit(self, steps: "Sequence[Step[Run]]") -> Summary:
-        """Does steps in their order; a dry run passes over those that would change something."""
+        """Runs steps in their order; a dry run omits those that would change something."""
         if steps[0].dates:
             require_datable(self.context)
         todo = [step for step in steps if step.previews or not self.request.dry_run]
@@ -124,20 +128,20 @@ class Run:
         return self.summary
 
     def look(self) -> Observation:
-        """What the catalogs have, as this process saw it last."""
+        """State of the catalogs as this process last observed it."""
         if self._observation is None:
             self._observation = observe(self.context)
         return self._observation
 
     def look_anew(self) -> Observation:
-        """The same, as it is now."""
+        """Observes the catalogs again."""
         self._observation = None
         return self.look()
 
     # --- the steps, in their order ----------------------------------------------------------
 
     def observe(self) -> None:
-        """Looks at everything and notes what could not be read."""
+        """Observes every catalog, and notes the tables that could not be read."""
         context, request = self.context, self.request
         before = context.control.registrations.all()
         observation = self.look()
@@ -160,9 +164,10 @@ class Run:
         self.summary.sandbox = ArmingCheck.of(context).is_sandbox
 
     def hand_off_to_cold(self) -> None:
-        """Copies to cold what the policies want there; where nothing waits, nothing is touched.
+        """Archives the snapshots that policies require; without pending handoffs it does nothing.
 
-        And copies anew what was lost or damaged in cold, while the originals wait in failsafe.
+        It also repairs copies that were lost or damaged in cold, while their originals are in
+        failsafe.
         """
         context, request = self.context, self.request
         go_on = may_go_on(context, any_hour=request.any_hour)
@@ -174,7 +179,7 @@ class Run:
             self.summary.notices += mend_copies(context, request.run_id, go_on)
 
     def plan_expiration(self) -> list[PlannedFiles]:
-        """Plans what leaves, once it is settled what an earlier run began."""
+        """Plans expirations, after it has resolved those that an earlier run left unfinished."""
         if not self.request.dry_run:
             self._settle()
             return self._note(self._expirations())
@@ -182,11 +187,11 @@ class Run:
         return self._note(self._previewed)
 
     def gate_expiration(self) -> None:
-        """Judges the expirations."""
+        """Evaluates the expiration plans."""
         self._gate(PlanKind.EXPIRE)
 
     def expire(self) -> None:
-        """Applies what passed. A stale plan is made and gated anew, never forced (AR-40)."""
+        """Applies passed plans; a stale plan is made and gated again, never forced (AR-40)."""
         context = self.context
         plans = self._plans(PlanKind.EXPIRE, _APPLICABLE)
         if not self._quiet.allows("expired", plans):
@@ -206,7 +211,7 @@ class Run:
         self.summary.expired(results, refused)
 
     def plan_purge(self) -> list[PlannedFiles]:
-        """Plans what is past its failsafe, on a fresh look unless nothing was done since."""
+        """Plans files past their failsafe, on a new observation; a dry run uses the one it has."""
         request = self.request
         if not request.dry_run:
             require_clock(self.context)
@@ -226,11 +231,11 @@ class Run:
         return self._note(planned)
 
     def gate_purge(self) -> None:
-        """Judges the purges."""
+        """Evaluates the purge plans."""
         self._gate(PlanKind.PURGE)
 
     def purge(self) -> list[PurgeResult]:
-        """Deletes what passed, and lets go dropped tables of which this was the last."""
+        """Deletes the files of plans that passed, and finalizes dropped tables now empty."""
         context = self.context
         plans = self._plans(PlanKind.PURGE, _APPLICABLE)
         if self.request.approve:
@@ -245,7 +250,7 @@ class Run:
         return results
 
     def report(self) -> None:
-        """Records today's storage, says whether purging works, and keeps the ledger small."""
+        """Records today's storage, reports whether purging works, and compacts the ledger."""
         context = self.context
         report_purging(context, self.request, self.summary, report_storage(context))
         who, lease = f"{context.who} upkeep", timedelta(minutes=10)
@@ -257,16 +262,16 @@ class Run:
             context.progress(f"report: no ledger upkeep: {busy.found}")
 
     def sweep(self) -> None:
-        """Lets what no commit has named begin to wait in failsafe."""
-        assert isinstance(self.context, SweepServices)  # whoever sweeps has a sweeper
+        """Starts failsafe for files that no commit has ever referenced."""
+        assert isinstance(self.context, SweepServices)  # a request to sweep is wired with a sweeper
         if not self.request.dry_run and not self._quiet.allows_sweep():
             return
         self.summary.swept(sweep(self.context, self.request), self.request.tables)
 
-    # --- what they are made of -----------------------------------------------------------------
+    # --- helpers of the steps -------------------------------------------------------------------
 
     def _expirations(self) -> list[PlannedFiles]:
-        """Plans expirations; a dry run takes to be in cold what a run has handed over by then."""
+        """Plans expirations; a dry run presumes the handoffs that a run would do first."""
         request = self.request
         foreseen: Foreseen = {}
         if request.dry_run and may_go_on(self.context, any_hour=request.any_hour)():
@@ -282,15 +287,15 @@ class Run:
         )
 
     def _would_depart(self) -> list[Departure]:
-        """What would have departed when a run comes to its purges; each step may ask alone."""
+        """Departures that a dry run's expirations would cause; each step may be asked alone."""
         at = max(self.context.clock.now(), self.request.as_of)
         planned = self._expirations() if self._previewed is None else self._previewed
         return would_depart(self.context, self.look(), planned, at)
 
     def _pending_handoffs(self) -> list[PendingHandoff]:
-        """What is to go to cold, and is still hot."""
+        """Handoffs of snapshots that policies require in cold and that are only in hot."""
         context, scope = self.context, (self.request.as_of, self.request.tables)
-        # Most nights and lakes have nothing to hand over: that is known without a Spark job.
+        # On most nights a lake has no pending handoffs; the ledgers show that without a Spark job.
         if self._observation is None and not pending_handoffs(
             context, read_tables(context), *scope
         ):
@@ -299,7 +304,7 @@ class Run:
         return [p for p in pending if p.table.state.uuid not in self.look().blocked]
 
     def _plans(self, kind: PlanKind, states: Sequence[PlanState]) -> list[Plan]:
-        """The plans of this batch, and of those that others began what belongs to it."""
+        """Plans of this batch, and unfinished plans of other runs that belong to it."""
         if self.plan:
             return RunPlans.alone(self.context.control.plans.get(self.plan), kind).work(states)
         return RunPlans.of(self.context, self.request.run_id, kind).work(states, self.batch)
@@ -318,20 +323,21 @@ class Run:
             return
         judged = judge(self.context, plans)
         self.summary.gated(judged)
-        if self.plan:  # what took its place waits for a word of its own: no other step sees to it
+        if self.plan:  # the replacement needs an approval of its own, and no other step asks for it
             others = Approvals.of(self.context).among(p for p in judged if p.id != self.plan)
             self._ask(others, instead_of=self.plan)
 
     def _ask(self, plans: Sequence[Plan], instead_of: str = "") -> None:
-        """Has a person asked about plans; where nothing would be deleted, nobody is."""
+        """Requests approval of plans; not if the catalog is unarmed, as nothing is deleted then."""
         if plans and ArmingCheck.of(self.context).refusal() is None:
             self.summary.await_approval(plans, instead_of)
 
     def _settle(self) -> None:
-        """Ends expirations that an earlier run began: the catalog says what became of each.
+        """Resolves expirations that an earlier run began: the catalog shows the outcome of each.
 
-        Those that were committed get their departures recorded, under their own plan; those that
-        were not are committed if they still may be, else they are stale and planned anew.
+        The departures of committed expirations are recorded under their own plan. The others are
+        committed
+        if that is still allowed; otherwise they are stale and planned again.
         """
         unfinished = [
             plan for plan in resumable(self.context.control.plans) if plan.kind is PlanKind.EXPIRE
@@ -344,7 +350,7 @@ class Run:
         self._observation = None
 
     def _plan_again(self, tables: Sequence[TableName]) -> list[Plan]:
-        """Plans tables anew as they are now, and gates that."""
+        """Plans tables again from their current state, and gates the new plans."""
         request = self.request
         planned = plan_expiration(
             self.context,
@@ -354,7 +360,7 @@ class Run:
             tables=request.tables,
             dry_run=True,
         )
-        # What else could be planned now is another app's to do, or the next run's.
+        # Other tables that could be planned now belong to another app, or to the next run.
         stored = store_plans(self.context, [p for p in planned if p.plan.table in tables])
         return [
             plan
@@ -362,7 +368,7 @@ class Run:
         ]
 
     def _let_go(self) -> None:
-        """Lets go dropped tables of which this run took the last: the next finds nothing to do."""
+        """Finalizes dropped tables whose last files this run deleted, so the next has no work."""
         context, request = self.context, self.request
         if not context.control.plans.find(run_id=request.run_id, states=[PlanState.APPLIED]):
             return
@@ -372,7 +378,7 @@ class Run:
             process_drops(context, self.look_anew(), request.as_of, request.tables)
 
     def _upkeep(self) -> Iterator[str]:
-        """Keeps the ledger's tables small, and says what was done; empty where nothing was."""
+        """Compacts the ledger's tables, and yields a message for each change."""
         context, now = self.context, self.context.clock.now()
         yield from context.files.upkeep.maintain()
         unfinished = [plan.id for plan in resumable(context.control.plans)]
@@ -381,7 +387,7 @@ class Run:
 
 
 def _handed_over(waiting: Sequence[PendingHandoff]) -> dict[str, frozenset[int]]:
-    """What is in cold once all of this has been copied, by table UUID."""
+    """Snapshots that are in cold once these handoffs are copied, by table UUID."""
     copied: dict[str, frozenset[int]] = {}
     for pending in waiting:
         uuid = pending.table.state.uuid
@@ -390,6 +396,6 @@ def _handed_over(waiting: Sequence[PendingHandoff]) -> dict[str, frozenset[int]]
 
 
 def _stale(results: Sequence[ExpireResult]) -> tuple[list[Plan], list[ExpireResult]]:
-    """Plans that fit their tables no longer, and what became of the others."""
+    """Plans that no longer match their tables, and the results of all others."""
     done = [result for result in results if not isinstance(result.error, PlanStale)]
     return [result.plan for result in results if isinstance(result.error, PlanStale)], done

@@ -1,4 +1,8 @@
-"""What a run leaves undone where nobody has armed its catalog."""
+"""Counts of what a run leaves undone because its catalog is not armed.
+
+The observe step calls it, and `run/summary.py` reports the counts. They are separate from plans:
+expired drops and orphans have none.
+"""
 
 from dataclasses import dataclass
 
@@ -11,11 +15,11 @@ from meltline.app.services import RunContext
 
 @dataclass(frozen=True)
 class NotArmedCounts:
-    """What a run would have done beside its plans; these stand in its summary by themselves.
+    """Counts of omitted work that has no plan; the summary lists them separately.
 
     Attributes:
-        drops: Dropped tables whose retention has ended, and that stay.
-        orphans: Files that a sweep would have had begin to wait.
+        drops: Dropped tables past their retention that stay.
+        orphans: Files for which a sweep would have started failsafe.
     """
 
     catalog: str
@@ -27,7 +31,7 @@ class NotArmedCounts:
 def not_armed(
     context: RunContext, observation: Observation, request: RunRequest
 ) -> NotArmedCounts | None:
-    """What is not let go since nobody has armed the catalog; None where somebody has."""
+    """Counts drops that are not finalized as the catalog is not armed; None if it is."""
     listing = observation.listings.get(context.config.hot)
     if listing is None or not (refused := ArmingCheck.of(context).refusal(listing)):
         return None

@@ -1,4 +1,8 @@
-"""The quiet window of a run: outside it no work on the stores begins, and what is left is said."""
+"""The quiet window of a run: outside it no new work on the stores begins, and the rest is reported.
+
+`Run` and the run over chunks ask it before each step that reads or writes much. The hours are in
+`IoSettings`; this module adds the notices to the summary.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +17,11 @@ _LATER = "it is outside io.quiet-window; the next run inside it goes on, or one 
 
 @dataclass(frozen=True)
 class QuietWindow:
-    """Whether work may begin (AR-38).
+    """Decides whether work may begin (AR-38).
 
     Attributes:
-        any_hour: Whether a person has set the window aside for this run.
-        summary: What is left is noted there.
+        any_hour: Whether the operator has overridden the window for this run.
+        summary: Receives a notice about work that is left.
     """
 
     io: IoSettings
@@ -30,7 +34,7 @@ class QuietWindow:
         return self.any_hour or self.io.may_begin(self.clock.now())
 
     def allows(self, done: str, plans: Sequence[Plan]) -> bool:
-        """Whether these plans may be worked on now; where not, they wait for another run."""
+        """Whether work on these plans may begin now; if not, they wait for another run."""
         if not plans or self.is_open():
             return True
         self.summary.with_plans(plans)

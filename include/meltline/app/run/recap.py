@@ -1,4 +1,4 @@
-"""What a run did, in words: one sentence for the whole, and one for each table it did something to.
+"""Recap of a run in prose: one sentence for the whole run, and one for each changed table.
 
 It reads a run's document and nothing else, so that the command, each task and the verdict of a DAG
 say the same.
@@ -15,19 +15,19 @@ from meltline.domain.safe_text import quote
 from meltline.domain.units import counted, format_files, format_size
 
 _ITS_DAY = ("STRADDLES", "LATEST_KEPT", "OVER_SHARE")
-"""Reasons for which a chunk is left alone on every day, as its policy says."""
+"""Reasons of deferrals that a policy implies on every day."""
 _PROBLEMS = ("skipped", "refused", "failed")
 
 
 @dataclass(frozen=True)
 class _Deed:
-    """What may be done to a table.
+    """An action on a table, as the recap reports it.
 
     Attributes:
-        count: The key of how many.
-        unit: Of what.
-        bytes: The key of how many bytes these are; empty where nobody knows.
-        words: What became of them.
+        count: The key of the number of objects.
+        unit: The kind of the objects.
+        bytes: The key of their bytes; empty if these are unknown.
+        words: The result of the action.
     """
 
     count: str
@@ -36,7 +36,7 @@ class _Deed:
     words: str
 
     def tell(self, tables: Sequence[Mapping[str, Any]], whose: str = "") -> str:
-        """`205 files, 2.0 MiB of lake.air.t began to wait`, over some tables' lines."""
+        """Formats `205 files, 2.0 MiB of lake.air.t began to wait`, summed over some tables."""
         amount = counted(sum(line.get(self.count, 0) for line in tables), self.unit)
         if self.bytes:
             amount += f", {format_size(sum(line.get(self.bytes, 0) for line in tables))}"
@@ -59,13 +59,14 @@ _DEEDS = (
 
 
 def recap(document: Mapping[str, Any]) -> list[str]:
-    """The sentence about the whole run, and those about its tables.
+    """Returns the sentence about the whole run, and the sentences about its tables.
 
-    Where nobody has armed the catalog, the first says what was left undone. Where purging has
-    stopped, the first begins with that, and with `armed: sandbox` before it in a sandbox.
+    If the catalog is not armed, the first reports what was not done. If purging has stopped, the
+    first
+    begins with that; in a sandbox, `armed: sandbox` precedes it.
 
     Args:
-        document: Of a run or a step, as `run --json` prints it.
+        document: The document of a run or a step, as `run --json` prints it.
     """
     first, *more = _sentences(document)
     armed = [f"armed: {document['armed']}"] if "armed" in document else []
@@ -73,7 +74,7 @@ def recap(document: Mapping[str, Any]) -> list[str]:
 
 
 def _stopped(document: Mapping[str, Any]) -> Iterator[str]:
-    """Why purging has stopped in the whole lake; that nobody has armed it has a line of its own."""
+    """Reasons why purging has stopped in the whole lake; `not_armed` has a line of its own."""
     halts = document.get(PURGING, {}).get("halts", ())
     halts = [halt for halt in halts if halt["reason"] != HaltReason.NOT_ARMED]
     for halt in halts:
@@ -102,11 +103,11 @@ def _sentences(document: Mapping[str, Any]) -> list[str]:
 
 
 def not_armed_line(document: Mapping[str, Any]) -> str:
-    """The first line of a run that was not armed; empty where it was, or where nobody asked.
+    """Returns the first line of an unarmed run; empty if it was armed, or did not check.
 
     Args:
-        document: Of a run, or of all its steps together. The plans of a dry run were not judged,
-            and count all the same.
+        document: The document of a run, or of all its steps merged. The plans of a dry run have no
+            verdict, and count all the same.
     """
     counts = document.get("not_armed")
     if not counts:
@@ -142,7 +143,7 @@ def _files(plans: Sequence[Mapping[str, Any]]) -> str:
 
 
 def judged(document: Mapping[str, Any]) -> str:
-    """What the gate of a step's document came to: `2 plans passed, 1 plan refused`."""
+    """Counts the verdicts in the document of a gate step: `2 plans passed, 1 plan refused`."""
     verdicts = [plan["gate"] for plan in document.get("plans", ())]
     told = [
         f"{counted(number, 'plan')} {verdict}"
@@ -153,7 +154,7 @@ def judged(document: Mapping[str, Any]) -> str:
 
 
 def _planned(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What a dry run's plans would do, by their kind."""
+    """Actions that a dry run's plans would take, by kind of plan."""
     for kind in dict.fromkeys(plan["kind"] for plan in plans):
         lines = [plan for plan in plans if plan["kind"] == kind]
         files, size = (sum(plan.get(key, 0) for plan in lines) for key in ("files", "bytes"))
@@ -162,7 +163,7 @@ def _planned(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """`2 purges, 3.0 TiB, wait for approval`; nothing where none does."""
+    """Formats `2 purges, 3.0 TiB, wait for approval`; empty if no plan waits."""
     if approvals:
         verb = "waits" if len(approvals) == 1 else "wait"
         size = format_size(sum(line["bytes"] for line in approvals))
@@ -170,7 +171,7 @@ def _waiting(approvals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _deferred(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """`3 chunks wait: 2 BEHIND, 1 HELD`; what only waits for its day is not told."""
+    """Formats `3 chunks wait: 2 BEHIND, 1 HELD`; omits chunks that only wait for their age."""
     lines = [line for line in lines if line["reason"] not in _ITS_DAY]
     if lines:
         reasons = Counter(line["reason"] for line in lines)
@@ -180,14 +181,14 @@ def _deferred(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _problems(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """`3 tables skipped`, and so on."""
+    """Formats the problems, such as `3 tables skipped`."""
     for problem in _PROBLEMS:
         if number := sum(1 for line in tables if line.get(problem)):
             yield f"{counted(number, 'table')} {problem}"
 
 
 def _details(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each table to which something was done; none where the whole is one table."""
+    """Formats a sentence for each changed table; none if the first sentence covers the only one."""
     changed = [line for line in tables if any(line.get(deed.count) for deed in _DEEDS)]
     for line in changed if len(changed) > 1 else ():
         deeds = "; ".join(deed.tell([line]) for deed in _DEEDS if line.get(deed.count))
@@ -195,5 +196,5 @@ def _details(tables: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def quoted(name: str) -> str:
-    """A table's name as code, where it has no backticks of its own."""
+    """Formats a table's name as code, unless it contains a backtick."""
     return name if "`" in name else f"`{name}`"

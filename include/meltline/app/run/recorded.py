@@ -1,4 +1,7 @@
-"""What the ledger keeps of a run: when it began and ended, and what came of it."""
+"""Runs steps and records the run in the control ledger: its start, its end, and its summary.
+
+The command and Spark apps call it. `Run` itself records nothing, so that a dry run leaves no trace.
+"""
 
 import json
 from collections.abc import Sequence
@@ -17,10 +20,10 @@ from meltline.ports import RunLog, RunRecord
 
 
 class Visitor(Protocol):
-    """Does the steps of a run: a `Run`, or what does those of another list."""
+    """Runs the steps of a run: a `Run`, or the equivalent for another list of steps."""
 
     def visit(self, steps: Sequence[Step[Any]]) -> Summary:
-        """Does steps in their order, and says what came of them."""
+        """Runs steps in their order, and returns their summary."""
         ...
 
 
@@ -30,13 +33,13 @@ def run_recorded(
     steps: Sequence[Step[Any]] = STEPS,
     visitor: Visitor | None = None,
 ) -> Summary:
-    """Stages of a run in one process; the ledger keeps what came of it, save of a dry run.
+    """Runs steps in one process, and records their result, unless it is a dry run.
 
     Args:
         context: The ports.
-        request: What was asked for.
-        steps: Those that are done.
-        visitor: Does them; None is the run of the lifecycle.
+        request: The options of the run.
+        steps: The steps to run.
+        visitor: Runs them; None is the run of the lifecycle.
     """
     record = RunRecord(request.run_id, request.as_of, context.clock.now())
     if not request.dry_run:
@@ -52,15 +55,15 @@ def run_recorded(
 def keep_summary(
     runs: RunLog, record: RunRecord, step: Step[Any], summary: Summary, *, is_last: bool = False
 ) -> None:
-    """Adds what a step of a run came to to what is kept of the run; its last step ends it.
+    """Merges the result of one step into the record of its run; the last step ends the run.
 
-    Of batches that run side by side nothing is added: their plans say what came of each.
+    Batches that run in parallel add nothing: their plans have the result of each.
 
     Args:
-        runs: Where it is kept.
+        runs: The run log.
         record: The run; ended now, if this is its end.
-        step: Which.
-        summary: What it came to.
+        step: The step.
+        summary: Its result.
         is_last: Whether no other step follows, though in other runs some do.
     """
     before = runs.get(record.id)

@@ -1,4 +1,8 @@
-"""The report of a run: today's storage, and whether purging works in the whole lake."""
+"""The report step: records today's storage, and whether purging works in the whole lake.
+
+`Run.report` calls it. The figures are computed in `app/storage` and `app/status`; this module
+combines them with the run's earlier steps, which may have run in other processes.
+"""
 
 import json
 from collections.abc import Mapping
@@ -19,14 +23,14 @@ from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import CatalogUnlistable, RunNotFound, StoreRefused
 from meltline.domain.purging.purge_status import DueBytes
 
-_AHEAD = timedelta(days=31)  # how far it is asked what comes due
+_AHEAD = timedelta(days=31)  # horizon of the forecast of due bytes
 
 
 def report_storage(context: RunContext) -> DueBytes | None:
-    """Records today's storage and updates shares.
+    """Records today's storage, and updates the shares and clone guards that depend on it.
 
     Returns:
-        What is due by when; None where the catalogs cannot be listed.
+        Bytes by due time; None if the catalogs cannot be listed.
     """
     try:
         history = StoredBytes(context)
@@ -42,7 +46,7 @@ def report_storage(context: RunContext) -> DueBytes | None:
 
 
 def _due(totals: StorageTotals, kept_bytes: int) -> DueBytes:
-    """What is due by when; `kept_bytes` are those that only a person's word lets go."""
+    """Bytes by due time; `kept_bytes` are those that wait for an operator's decision."""
     by_day: dict[date, int] = {}
     for (_, day), size in totals.holdings.due.items():
         by_day[day] = by_day.get(day, 0) + size
@@ -55,13 +59,13 @@ def _due(totals: StorageTotals, kept_bytes: int) -> DueBytes:
 def report_purging(
     context: RunContext, request: RunRequest, summary: Summary, due: DueBytes | None
 ) -> None:
-    """Adds to a run's summary whether purging works, and replaces the metrics file.
+    """Adds the purge status to a run's summary, and replaces the metrics file.
 
     Args:
-        context: Where the ledgers are.
-        request: What the run was asked for: one over some tables is no good run of the lake.
-        summary: What this process did; the run's earlier steps may have been others.
-        due: What `report_storage` found.
+        context: The ports.
+        request: The options of the run; one that selects tables does not count as a good run.
+        summary: The result of this process; earlier steps may have run in others.
+        due: The result of `report_storage`.
     """
     before = _stored(context, request.run_id)
     blocked = summary.purge_blocked or before.get("purge_blocked", "")
@@ -76,7 +80,7 @@ def report_purging(
 
 
 def _stored(context: RunContext, run_id: str) -> Mapping[str, Any]:
-    """What earlier steps of the run, in other processes, have left of its document."""
+    """Document that earlier steps of the run, in other processes, have stored."""
     with suppress(RunNotFound):
         run = context.control.runs.get(run_id)
         if run.id == run_id and run.summary:
@@ -86,13 +90,13 @@ def _stored(context: RunContext, run_id: str) -> Mapping[str, Any]:
 
 
 def _has_failed(context: RunContext, summary: Summary, before: Mapping[str, Any]) -> bool:
-    """Whether a table of the run failed, by its summaries and by its plans."""
+    """Whether a table of the run failed, by its summaries or its plans."""
     totals = context.control.runs.plan_totals([summary.run_id])[summary.run_id]
     failed = _tables_with(summary, before, "failed")
     return bool(failed) or any(total.state is PlanState.FAILED for total in totals)
 
 
 def _tables_with(summary: Summary, before: Mapping[str, Any], key: str) -> set[str]:
-    """Tables of which this process or an earlier step of the run says something."""
+    """Tables with a value for a key, in this process or in an earlier step of the run."""
     lines = [*(vars(line) for line in summary.tables.values()), *before.get("tables", ())]
     return {str(line["table"]) for line in lines if line.get(key)}

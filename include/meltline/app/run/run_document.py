@@ -1,4 +1,8 @@
-"""The document of a run: its lines for plans and tables, and one made of those of its steps."""
+"""The JSON document of a run: lines for plans and tables, and the merge of its steps' documents.
+
+`run/summary.py` writes it for one process; a DAG's verdict and `run/recorded.py` merge several.
+It is a module of its own because Airflow merges documents without the ports of a run.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +15,14 @@ from meltline.domain.deletion.plan import Plan
 
 @dataclass(frozen=True)
 class TableResult:
-    """One table's part of a run. `skipped` and `refused` say why, and are empty when it was not.
+    """Result of a run for one table. `skipped` and `refused` are reasons, and empty otherwise.
 
     Attributes:
-        snapshots_gone: How many another tool had expired; `files_gone` were deleted by one while
-            they waited.
-        catching_up: In how many nights its backlog is gone; empty where it has none.
-        next: What a person does about a table that was skipped or refused, or failed.
+        snapshots_gone: Number of snapshots that another tool had expired; `files_gone` were deleted
+            by
+            another tool during failsafe.
+        catching_up: Number of nights until its backlog is gone; empty if it has none.
+        next: The next step for a table that was skipped or refused, or failed.
     """
 
     table: str
@@ -59,7 +64,7 @@ _OF_LAKE = ("armed", "purge_blocked", PURGING)
 
 
 def plan_line(plan: Plan) -> dict[str, Any]:
-    """A plan in the summary of a run."""
+    """Formats a plan for the summary of a run."""
     gate = "passed" if plan.state in ("passed", "applying", "applied", "failed") else plan.state
     return {
         "id": plan.id,
@@ -76,7 +81,7 @@ def plan_line(plan: Plan) -> dict[str, Any]:
 
 
 def approval_line(plan: Plan, instead_of: str = "") -> dict[str, Any]:
-    """A plan that waits for a person's word, in the summary of a run."""
+    """Formats a plan that waits for approval, for the summary of a run."""
     return {
         "plan": plan.id,
         "digest": plan.digest,
@@ -90,7 +95,7 @@ def approval_line(plan: Plan, instead_of: str = "") -> dict[str, Any]:
 
 
 def table_line(table: TableResult) -> dict[str, Any]:
-    """A table in the summary of a run; `skipped` is null when it was not."""
+    """Formats a table for the summary of a run; `skipped` is null if it was not."""
     return {
         "table": table.table,
         "snapshots_expired": table.snapshots_expired,
@@ -110,7 +115,7 @@ def table_line(table: TableResult) -> dict[str, Any]:
 
 
 def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One run's document from the documents of its steps (the DAG's verdict)."""
+    """Merges the documents of a run's steps into one (the DAG's verdict)."""
     tables: dict[str, dict[str, Any]] = {}
     plans: dict[str, Any] = {}
     notes: list[str] = []
@@ -148,12 +153,12 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def with_recap(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's document that also says in words what was done; these come first."""
+    """Adds the recap to a run's document, as its first key."""
     return {"recap": recap(document), **document}
 
 
 def _add_line(table: dict[str, Any], line: Mapping[str, Any]) -> None:
-    """Adds what a step says, of a table for one: its numbers, and the last word of all else."""
+    """Adds a step's line to the merged line: sums numbers, replaces other values."""
     for key, cell in line.items():
         if isinstance(cell, int) and not isinstance(cell, bool):
             table[key] = table.get(key, 0) + cell

@@ -1,4 +1,8 @@
-"""Which plans an app works on: all of a run's, or one batch of them."""
+"""Selects the plans that one process works on: all plans of a run, or one batch.
+
+`Run` and the run over chunks ask it in each step. It is apart from them because unfinished plans of
+other runs must be assigned to exactly one batch.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,10 +19,10 @@ _OVER = (PlanState.REFUSED, PlanState.STALE)
 
 @dataclass(frozen=True)
 class RunPlans:
-    """A run's plans of one kind, and those that other runs began and did not finish.
+    """A run's plans of one kind, and unfinished plans of other runs.
 
-    What others began goes where its group's plans of this run are, else into the first batch:
-    exactly one app takes it up, and none waits for the lock of another one of this run.
+    An unfinished plan joins the batch that has its sharing group's plans of this run, otherwise the
+    first batch. So exactly one app resumes it, and no two apps of this run wait for the same lock.
     """
 
     own: Sequence[Plan]
@@ -27,7 +31,7 @@ class RunPlans:
 
     @classmethod
     def of(cls, context: RunContext, run_id: str, kind: PlanKind) -> "RunPlans":
-        """Reads them from the control ledger, which knows each plan's batch."""
+        """Reads them from the control ledger, which stores each plan's batch."""
         own = [plan for plan in context.control.plans.find(run_id=run_id) if plan.kind is kind]
         unfinished = [
             p for p in resumable(context.control.plans) if p.kind is kind and p.run_id != run_id
@@ -36,10 +40,10 @@ class RunPlans:
 
     @classmethod
     def alone(cls, plan: Plan, kind: PlanKind) -> "RunPlans":
-        """One stored plan, whichever run made it.
+        """Selects one stored plan, from any run.
 
         Raises:
-            PlanStale: It is of another kind, or was refused or overtaken since.
+            PlanStale: It is of another kind, or was refused or became stale since.
         """
         if plan.kind is not kind or plan.state in _OVER:
             raise PlanStale(
@@ -52,10 +56,10 @@ class RunPlans:
         return cls([plan], [], Groups([]))
 
     def work(self, states: Collection[PlanState], batch: int = 0) -> list[Plan]:
-        """The run's plans in some states, and everything that was begun.
+        """Returns the run's plans in some states, and every plan that is already applying.
 
         Args:
-            states: Of the run's own plans; those that are applying are always among them.
+            states: States of the run's own plans; those that are applying are always included.
             batch: From 1 on; 0 is all of them.
         """
         own = [plan for plan in self.own if plan.state in (PlanState.APPLYING, *states)]
@@ -66,7 +70,7 @@ class RunPlans:
         return [plan for plan in plans if batches[plan.id] == batch]
 
     def batches(self, planned: Sequence[Plan]) -> list[Batch]:
-        """What is to be done, by batch: plans that were made just now, and what was begun."""
+        """Lists the work by batch: the plans that were just made, and the unfinished ones."""
         plans = list({plan.id: plan for plan in (*planned, *self.work(()))}.values())
         work: dict[int, list[Plan]] = {}
         batches = self._batches(plans)
@@ -75,7 +79,7 @@ class RunPlans:
         return listed(work)
 
     def _batches(self, plans: Sequence[Plan]) -> dict[str, int]:
-        """Each plan's batch, by its id."""
+        """Maps each plan's id to its batch."""
         placed = homes(self.own, self.groups)
         unfinished_ids = {plan.id for plan in self.unfinished}
         return {

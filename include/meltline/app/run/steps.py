@@ -1,6 +1,6 @@
-"""The steps of a run, once: `meltline run`, the Spark apps and the DAGs go by this list.
+"""The ordered list of a run's steps, which `meltline run`, the Spark apps and the DAGs share.
 
-Only types of runs are imported, so that a DAG is read without what does the work.
+It imports only the types of runs, so that a DAG is parsed without the code that does the work.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What a step is to the plans of a run."""
+    """Effect of a step on the plans of a run."""
 
     NONE = "none"
     PLAN = "makes them"
@@ -36,22 +36,22 @@ class _ChunkRun(Protocol):
 
 
 R_contra = TypeVar("R_contra", contravariant=True)
-"""The run that a step is one of."""
+"""The type of run that a step belongs to."""
 
 
 @dataclass(frozen=True)
 class Step(Generic[R_contra]):
-    """A step of a run, which each Spark app does one of.
+    """A step of a run; each Spark app does one.
 
     Attributes:
-        name: Of Airflow's task, and of the Spark app unless that has another one.
-        run: Does it.
-        doc: What it does, for a person.
-        role: What it does to plans.
-        kind: Of which kind these are; None where it is about none.
-        app: The Spark app's name, where that is another one.
-        previews: Whether a dry run has it, too.
-        dates: Whether it dates what it sees, so that a wrong clock or ledger is refused first.
+        name: The name of Airflow's task, and of the Spark app unless `app` is set.
+        run: Runs it.
+        doc: Its description for users.
+        role: Its effect on plans.
+        kind: The kind of its plans; None if it has none.
+        app: The Spark app's name, if it differs.
+        previews: Whether a dry run includes it.
+        dates: Whether it records times, so that a wrong clock or ledger is refused first.
     """
 
     name: str
@@ -128,7 +128,7 @@ STEPS: "tuple[Step[Run], ...]" = (
     ),
     Step("report", lambda run: run.report(), "Storage by stage, per table and day."),
 )
-"""A run, in the order that is safe."""
+"""The steps of a run, in their safe order."""
 
 SWEEP: "Step[Run]" = Step(
     "sweep",
@@ -136,7 +136,7 @@ SWEEP: "Step[Run]" = Step(
     "Lists the store, reads what is new, and records what departs.",
     previews=True,
 )
-"""A run of its own: what no commit has named begins to wait in failsafe, too."""
+"""A run of its own, which starts failsafe for files that no commit has ever referenced."""
 
 
 REPLICATE: Step[_ChunkRun] = Step(
@@ -152,8 +152,8 @@ REFRESH: Step[_ChunkRun] = Step(
 )
 
 CHUNK_STEPS: tuple[Step[_ChunkRun], ...] = (
-    # These two are a run of their own, too, as often as a site wants. What is judged is then what
-    # cold and rollups have now.
+    # These two are also a run of their own, as often as a site wants. The other steps then evaluate
+    # the current state of cold and of the rollups.
     REPLICATE,
     REFRESH,
     Step(
@@ -191,14 +191,14 @@ CHUNK_STEPS: tuple[Step[_ChunkRun], ...] = (
         "What waits, and why; when dropped bytes are gone.",
     ),
 )
-"""A run over chunks of time, in its order."""
+"""The steps of a run over chunks, in their order."""
 
 EVERY_STEP: tuple[Step[Any], ...] = (*STEPS, SWEEP, *CHUNK_STEPS)
-"""All that a Spark app may do."""
+"""All steps that a Spark app can run."""
 
 
 def step_of(app: str, kind: PlanKind | None = None) -> Step[Any]:
-    """The step that a Spark app does; `kind` tells apart those that have one app."""
+    """Returns the step that a Spark app runs; `kind` distinguishes steps that share an app."""
     return next(
         step for step in EVERY_STEP if app == (step.app or step.name) and kind in (None, step.kind)
     )

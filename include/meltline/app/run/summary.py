@@ -1,4 +1,8 @@
-"""What a run did, in the words that `run --json`, XCom and the verdict share."""
+"""Summary of a run: collects the results of its steps, and formats them for `run --json`.
+
+Each step of `Run` adds to it; XCom and the DAG's verdict have the same document. The keys of single
+lines are in `run/run_document.py`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -47,13 +51,13 @@ from meltline.ports import Incident
 
 
 def _maybe_managed(observation: Observation) -> dict[TableName, bool]:
-    """Whether each table is managed, guarded by its owner, or unread, so that it may be managed."""
+    """Whether each table is managed; guarded and unread tables count, as they may be."""
     managed = {t.state.name: t.managed or bool(t.owner_guard) for t in observation.tables}
     return {**managed, **dict.fromkeys(observation.skipped, True)}
 
 
 def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
-    """Globs that no table matches, and that nothing of what they match is managed."""
+    """Globs that match no table, or no managed table."""
     names = _maybe_managed(observation)
     for glob in unmatched(globs, names):
         yield f"no table matches {glob}{_meant(glob, names)}"
@@ -65,12 +69,12 @@ def selection_notes(observation: Observation, globs: tuple[str, ...]) -> Iterato
             f"none of the {len(matching)} tables that the run is asked for is managed "
             f"({matching[0]} for one): nothing of them is touched"
         )
-    elif not globs and not observation.names:  # nor have they ever had one
+    elif not globs and not observation.names:  # and the catalogs never had one
         yield "the catalogs have no table at all: there is nothing to do"
 
 
 def _notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
-    """Holds and consumers that end soon, and tables that nothing is deleted of."""
+    """Notices about holds and consumers that end soon, and tables from which nothing is deleted."""
     yield from (hold.notice for hold in ending_soon(observation.tables, observation.at))
     yield from (c.sentence for c in ending_consumers(observation.tables, observation.at))
     yield from guard_notices(observation, globs)
@@ -78,7 +82,7 @@ def _notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
 
 
 def guard_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
-    """That the owners of some tables forbid deletions: a wish of theirs, and no failure."""
+    """A notice that owners of some tables forbid deletions: a setting, not a failure."""
     tables = [t for t in observation.tables if t.owner_guard and selected(t.state.name, globs)]
     if tables:
         first = f"{tables[0].state.name} by {tables[0].owner_guard}=false for one"
@@ -89,7 +93,7 @@ def guard_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[
 
 
 def detached_notices(observation: Observation, globs: tuple[str, ...]) -> Iterator[str]:
-    """Tables that cannot be managed and that a person has detached: information, no failure."""
+    """Notices about unreadable tables that an operator has detached: information, not a failure."""
     for name, reason in sorted(observation.detached.items()):
         if selected(name, globs):
             error = observation.skipped[name]
@@ -108,18 +112,18 @@ _REFUSALS = (GateNotPassed, HoldInForce, PlanAltered, Stopped, LedgerOutOfStep)
 
 @dataclass
 class Summary:
-    """Collects what the steps of a run did.
+    """Collects the results of the steps of a run.
 
     Attributes:
-        dry_run: Nothing is done; plans say what would be.
+        dry_run: Whether nothing is done; plans then show what would be.
         batch: The batch of plans that one step worked on; 0 is all of them.
-        batches: What a step that plans leaves to be done.
-        not_armed: What is left undone since the catalog is not armed; None where it is.
+        batches: The work that a planning step leaves, by batch.
+        not_armed: Counts of omitted work if the catalog is not armed; None if it is.
         sandbox: Whether the catalog is armed by the mark of a sandbox.
-        approvals: A line for each plan that waits for a person's word, by its id.
-        deferred: A line for each chunk that is left alone, with the reason.
-        purge_blocked: Why nothing may be deleted anywhere, as the run observed it.
-        purging: Whether purging works in the whole lake, as the report found it.
+        approvals: A line for each plan that waits for approval, by its id.
+        deferred: A line for each deferred chunk, with the reason.
+        purge_blocked: Why no file may be deleted anywhere, as the run observed it.
+        purging: Whether purging works in the whole lake, from the report step.
     """
 
     run_id: str
@@ -155,7 +159,7 @@ class Summary:
             self._change(table, skipped=why, next=error.next)
 
     def observed(self, observation: Observation, globs: tuple[str, ...]) -> None:
-        """Notes every selected table, and why some are left out."""
+        """Notes every selected table, and the reason if one is omitted."""
         for table in observation.tables:
             name = table.state.name
             if table.managed and selected(name, globs):
@@ -179,9 +183,9 @@ class Summary:
                 self.notices.append(line)
 
     def handed_off(self, results: Sequence[TableHandoff]) -> None:
-        """Adds what became of copies to cold; a table of which something failed counts as skipped.
+        """Adds the results of handoffs; a table counts as skipped if a copy failed.
 
-        What the quiet window left for the next night is no failure.
+        Copies that the quiet window postpones are not a failure.
         """
         for handoff in results:
             failed = "; ".join(handoff.errors[:_SHOWN])
@@ -197,24 +201,24 @@ class Summary:
                 self.notices.append(f"{handoff.table}: {waiting}")
 
     def with_plans(self, plans: Sequence[Plan]) -> "Summary":
-        """Adds plans that were only planned."""
+        """Adds plans without a verdict."""
         self.plans.update({plan.id: plan for plan in plans})
         return self
 
     def catch_up(self, plans: Sequence[Plan]) -> None:
-        """Notes tables of which only the oldest snapshots go tonight; that is no failure."""
+        """Notes tables whose oldest snapshots alone expire tonight; that is not a failure."""
         for plan in plans:
             if plan.kind is PlanKind.EXPIRE and plan.note and plan.state is PlanState.PLANNED:
                 self._change(plan.table, catching_up=plan.note)
                 self.notices.append(f"{plan.table}: {plan.note}")
 
     def gated(self, plans: Sequence[Plan]) -> None:
-        """Adds plans that were judged; those that did not pass are refused."""
+        """Adds plans with a verdict; those that did not pass are refused."""
         self.with_plans(plans)
         self._refused([plan for plan in plans if plan.state is PlanState.REFUSED])
 
     def expired(self, results: Sequence[ExpireResult], refused: Sequence[Plan] = ()) -> None:
-        """Adds what became of expiration plans."""
+        """Adds the results of expiration plans."""
         self._refused(refused)
         for expiration in results:
             self.plans[expiration.plan.id] = expiration.plan
@@ -230,7 +234,7 @@ class Summary:
                 self._note_error(expiration.plan.table, expiration.error)
 
     def purged(self, results: Sequence[PurgeResult]) -> None:
-        """Adds what became of purge plans."""
+        """Adds the results of purge plans."""
         for purge in results:
             self.plans[purge.plan.id] = purge.plan
             before = self.tables.get(str(purge.plan.table), TableResult(""))
@@ -258,16 +262,16 @@ class Summary:
                 self._note_error(purge.plan.table, purge.error)
 
     def await_approval(self, plans: Sequence[Plan], instead_of: str = "") -> None:
-        """Adds plans that wait for a person's word; that is nobody's failure.
+        """Adds plans that wait for approval; that is not a failure.
 
         Args:
-            plans: Which.
-            instead_of: The plan whose place they took, about which a person has been asked.
+            plans: The plans.
+            instead_of: The plan that they replace, for which approval was requested before.
         """
         self.approvals |= {plan.id: approval_line(plan, instead_of) for plan in plans}
 
     def stand(self, incidents: Sequence[Incident]) -> None:
-        """Notes incidents that are not over; of the other kinds, the tables they keep are noted."""
+        """Notes open incidents; other kinds appear as notes on the tables that they keep."""
         lines = [
             f"{incident.object}: {incident.message}; {incident.next}"
             for incident in incidents
@@ -278,7 +282,7 @@ class Summary:
             self.notes.append(f"{len(lines) - _SHOWN} more incidents: `meltline doctor` lists them")
 
     def swept(self, swept: Swept, globs: tuple[str, ...]) -> None:
-        """Adds what became of a sweep: files per table, tables left out, and what was seen."""
+        """Adds the result of a sweep: files per table, omitted tables, and notes."""
         self.observed(swept.observation, globs)
         orphans = [table for table in swept.tables if table.departed]
         if swept.not_armed is None:
@@ -300,11 +304,11 @@ class Summary:
         self.sweep = swept.as_json()
 
     def note_error(self, table: TableName, error: MeltlineError) -> None:
-        """Notes why a table's part of the run was not done."""
+        """Notes the error that ended a table's part of the run."""
         self._note_error(table, error)
 
     def add(self, table: TableName, **counts: int) -> None:
-        """Adds to what was done to a table."""
+        """Adds counts to the result of a table."""
         before = self.tables.get(str(table), TableResult(str(table)))
         self._change(table, **{key: getattr(before, key) + n for key, n in counts.items()})
 
@@ -354,23 +358,23 @@ class Summary:
         )
 
     def _line(self, plan: Plan) -> dict[str, Any]:
-        """A plan's line, with its batch where the run is cut into batches."""
+        """Formats a plan, with its batch if the run is split into batches."""
         number = self.batch or (plan.batch if self.batches else 0)
         return {**plan_line(plan), **({"batch": number} if number else {})}
 
 
 def _waits_for_a_person(error: MeltlineError) -> bool:
-    """Whether replication cannot go on unasked."""
+    """Whether replication needs an operator's decision to continue."""
     return isinstance(error, SyncRefused) and bool(error.reason)
 
 
 def _rejected(plan: Plan, error: ApprovalRejected) -> str:
-    """What is said of files that a person will not have deleted, and that wait on."""
+    """Formats a notice about a rejected approval; the files stay in failsafe."""
     return f"{plan.table}: {error.message} ({error.found}): {error.next}"
 
 
 def _undeleted(files: int, shown: str) -> dict[str, str]:
-    """What is said of files that the store did not delete."""
+    """Formats the failure of files that the store did not delete."""
     return {
         "failed": f"{files} files could not be deleted: {shown}",
         "next": "the next run tries them again; see that the store lets Meltline delete there",
