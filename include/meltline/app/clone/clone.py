@@ -351,9 +351,7 @@ def _look_again(context: ReadContext, parts: Sequence[_Part]) -> list[str]:
     standing = {row.id for row in context.control.vetoes.all()}
     settled: list[str] = []
     for part, state in zip(parts, states, strict=True):
-        assert (
-            part.word is not None and part.snapshot is not None
-        )  # parts without a snapshot share no files
+        assert part.word is not None and part.snapshot is not None  # only such parts share files
         if state is not None:
             set_guard(GuardLog.of(context), context.editors, part.state)
         if state is not None and part.snapshot.snapshot_id in state.snapshots:

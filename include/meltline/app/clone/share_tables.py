@@ -103,9 +103,7 @@ class SharePart:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it currently shows another snapshot or another table: copies have equal snapshot
-        ids.
-        """
+        """Whether it shows another snapshot now, or another table: copies have equal ids."""
         if self.now is None:
             return False
         shows = self.now.origin.uuid if self.now.origin else None

@@ -1,1 +1,1 @@
-"""Dropping, undropping, recovering, and finalizing drops."""
+"""Drops: drop, undrop, recover and rename, external drops, and the end of dropped tables."""

@@ -1,8 +1,8 @@
-"""Drop and rename: a registration moves, nothing of a table is copied or deleted (TT-40 to TT-46).
+"""Drop and rename: moves a registration in the catalog, and copies or deletes no file.
 
 A dropped table stays registered under its UUID in `meltline_dropped`, so that its files stay
-referenced for every tool that reads the catalog. When its frozen retention has ended, the chain
-lets it go (`app/drop/finalize.py`).
+referenced for every tool that reads the catalog. After its frozen retention has ended, a run
+finalizes it (`app/drop/finalize.py`). The CLI and SQL statements call this module (TT-40 to TT-46).
 """
 
 import time
@@ -38,13 +38,13 @@ Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class DropDone:
-    """What a drop does.
+    """Result of a drop.
 
     Attributes:
         drop: The facts that the object carries from now on.
-        tables: The tables that go with it, by the names they had.
-        recoverable: Those of them that `recover` makes anew where an undrop does not: any with a
-            commit. No purge takes a file of theirs before `recoverable_until`.
+        tables: The dropped tables, by their old names.
+        recoverable: Tables that `recover` can restore after undrop no longer can: all with a
+            commit. No purge deletes their files before `recoverable_until`.
     """
 
     drop: Drop
@@ -53,7 +53,7 @@ class DropDone:
     recoverable_until: datetime
 
     def ways_back(self, undrop: str) -> str:
-        """What brings it back, and until when, in a sentence; `undrop` as people say it there."""
+        """Says how to restore it, and until when; `undrop` is the statement or command to show."""
         name, end = self.drop.object, self.drop.ends_at
         if self.drop.is_restorable(self.drop.at):
             until = f", until {format_instant(end)}" if end else ", for ever"
@@ -68,7 +68,7 @@ class DropDone:
 
 @dataclass(frozen=True)
 class Renamed:
-    """An object under its new name, and how many tables that moved."""
+    """An object under its new name, and the number of tables that moved."""
 
     before: ObjectName
     after: ObjectName
@@ -78,15 +78,16 @@ class Renamed:
 def drop(
     context: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
 ) -> DropDone:
-    """Drops a table, a schema or a database with all that is in it; `undrop` brings it back.
+    """Drops a table, or a schema or database with its content; `undrop` restores it.
 
     The tables of a container take the container's retention, shorter or longer than their own
-    (TT-24); what was dropped before keeps its own (TT-25).
+    (TT-24);
+    tables that were dropped before keep theirs (TT-25).
 
     Args:
-        context: Where it is.
-        text: Its name.
-        kind: What the name stands for, where it could be two things.
+        context: The ports.
+        text: The name of the object.
+        kind: Its kind, if both a table and a schema have this name.
         dry_run: Check everything and change nothing.
 
     Raises:
@@ -96,9 +97,9 @@ def drop(
         ObjectDropped: It has been dropped already.
         UsageInvalid: It is a share.
         MetadataUnreadable: One of its tables cannot be read.
-        NamespaceNotEmpty: The container holds a view, or something was made in it meanwhile.
+        NamespaceNotEmpty: The container has a view, or an object was created in it meanwhile.
         LockHeld: A run works on one of its tables.
-        CommitConflict: Others committed first each time.
+        CommitConflict: Every attempt lost to another commit.
     """
     require_not_behind(context)
     name = find_object(context, text, kind)
@@ -121,19 +122,19 @@ def drop_for_good(
     listing: CatalogListing,
     remove: Sequence[tuple[str, ...]] = (),
 ) -> None:
-    """Drops these tables so that nothing brings them back: the next run begins to let them go.
+    """Drops tables permanently, without undrop: the next run begins to finalize them.
 
     Args:
-        context: Where they are.
-        name: What they belong to.
-        states: The tables, as they have been looked at.
-        listing: Their catalog's.
+        context: The ports.
+        name: The object that they belong to.
+        states: The tables, as they were read.
+        listing: The listing of their catalog.
         remove: Namespaces to remove with them.
 
     Raises:
-        NamespaceNotEmpty: Something else stands in one of the namespaces; nothing was changed.
+        NamespaceNotEmpty: One of the namespaces has other objects; nothing was changed.
         LockHeld: A run works on one of them.
-        CommitConflict: Others committed first each time.
+        CommitConflict: Every attempt lost to another commit.
     """
     done = _planned_drop(context, name, states, listing)
     for_good = replace(done, drop=replace(done.drop, retention_days=0))
@@ -149,7 +150,7 @@ def _planned_drop(
         at=context.clock.now(),
         retention_days=retention.days,
         failsafe_days=retention.failsafe // timedelta(hours=24),
-        batch=f"{time.time_ns():016x}{token_hex(6)}",  # later ones sort later (TT-43)
+        batch=f"{time.time_ns():016x}{token_hex(6)}",  # later drops sort later (TT-43)
         who=context.who,
     )
     return DropDone(
@@ -180,7 +181,7 @@ def _carry_out(
 def _tombstones(
     fact: Drop, within: Sequence[tuple[str, ...]], listing: CatalogListing
 ) -> dict[tuple[str, ...], dict[str, str]]:
-    """The namespaces that remember dropped ones, and what they say."""
+    """Builds the namespaces that record dropped ones, with their properties."""
     return {
         (DROPPED_NAMESPACE, f"{fact.batch}-{number}"): {
             **listing.namespaces[levels],
@@ -215,14 +216,14 @@ def _tables_of(
 
 
 def require_not_ledger(context: ReadContext, name: ObjectName) -> None:
-    """Refuses a namespace that holds the ledger's own tables. Raises CatalogReadOnly."""
+    """Refuses a namespace that contains the ledger's own tables. Raises CatalogReadOnly."""
     ledger = ObjectName(context.config.hot, (context.config.ledger_namespace,))
     if not name.table and name.covers(TableName(ledger.catalog, ledger.namespace, "-")):
         require_changeable(context, ledger)
 
 
 def levels_within(name: ObjectName, listing: CatalogListing) -> list[tuple[str, ...]]:
-    """A namespace and those in it; none for a table."""
+    """A namespace and all namespaces below it; empty for a table."""
     return [] if name.table else [n for n in listing.namespaces if is_in(n, name.namespace)]
 
 
@@ -233,7 +234,7 @@ def _retention(
     if name.table:
         table = observed_table(context, states[0], listing)
         if isinstance(table.stated, MeltlineError):
-            raise table.stated  # what is settled now holds until the table is let go
+            raise table.stated  # the retention is frozen now until the drop is finalized
         return retention_of(context.config.account, table, policies)
     around = levels_around(context, name, listing)
     remembered_policy = remembered(policies, around, str(name))
@@ -241,7 +242,7 @@ def _retention(
 
 
 def busy(plans: PlanReader, name: ObjectName, states: Sequence[TableMetadata]) -> set[str]:
-    """Tables to lock. Of a container, those that a run is about to change: not thousands."""
+    """Tables to lock. In a container, only those that a run is about to change: not thousands."""
     uuids = {state.uuid for state in states}
     if name.table:
         return uuids
@@ -252,7 +253,7 @@ def busy(plans: PlanReader, name: ObjectName, states: Sequence[TableMetadata]) -
 def _places(
     states: Sequence[TableMetadata], listing: CatalogListing, fact: Drop
 ) -> dict[TableName, TableName]:
-    """Where each table will stand. Of one that is registered twice, both may be dropped."""
+    """Maps tables to their names among the dropped ones. Both names of one table may be dropped."""
     occupied = {pointer.name for pointer in listing.entries}
     places: dict[TableName, TableName] = {}
     for number, state in enumerate(states):
@@ -271,7 +272,7 @@ def _mark(seen: TableMetadata, fact: Drop) -> TableEdit:
 
 
 def unmarked(seen: TableMetadata) -> TableEdit:
-    """Takes the facts of a drop off the table again."""
+    """Removes the facts of a drop from a table's properties."""
     return same_table(seen, lambda document: document.set_properties({}, KEYS))
 
 
@@ -286,20 +287,20 @@ def rename(
     *,
     dry_run: bool = False,
 ) -> Renamed:
-    """Gives a table, schema or database another name in its catalog; it stays what it is (TT-44).
+    """Renames a table, schema or database in its catalog; its identity does not change (TT-44).
 
     Args:
-        context: Where it is.
+        context: The ports.
         old: Its name.
-        new: Its new name, in full; it may lead into another namespace that is there.
-        kind: What the old name stands for, where it could be two things.
+        new: Its new name, in full; it may be in another existing namespace.
+        kind: The kind of the object, if both a table and a schema have the old name.
         dry_run: Check everything and change nothing.
 
     Raises:
         TableNotFound: There is no such object.
-        NamespaceNotFound: The new name leads into a namespace that is not there.
+        NamespaceNotFound: The namespace of the new name does not exist.
         NameConflict: The new name is taken.
-        UsageInvalid: It is no name, or in another catalog, or the old name is a share's.
+        UsageInvalid: It is not a name, or is in another catalog, or the old name is a share's.
         CatalogReadOnly: It cannot be changed from here.
         LockHeld: A run works on one of its tables.
     """
@@ -331,7 +332,7 @@ def _move(
     states: Sequence[TableMetadata],
     listing: CatalogListing,
 ) -> None:
-    """Moves a table, or a namespace with all that is in it."""
+    """Moves a table, or a namespace with its content."""
 
     def target_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
         return target.namespace + levels[len(name.namespace) :]

@@ -1,10 +1,11 @@
-"""Tables that left their catalog without `meltline drop`: noticed, and kept as dropped ones.
+"""External drops: detects tables that left their catalog without `meltline drop`, and keeps them.
 
-A registration that is gone under every name has been dropped; one that was renamed has not, nor
-one that another registration goes on from. It is registered among the dropped ones in its last
-state, so that its files stay referenced and an undrop works. Its last state is the newest metadata
-file with its UUID whose log leads back to the one that was last observed, and that no other
-registration has. Where two files claim that, or none does, both are kept and a person is asked.
+The observe step calls it through `drop/finalize.py`. A registration that is gone under every name
+was dropped. It was not if the table was renamed, or if another registration continues it. The table
+is registered among the dropped ones in its last state, so that its files stay referenced and undrop
+works. The last state is the newest metadata file with its UUID whose log leads to the last observed
+one, and that no other registration has. If two files qualify, or none, both are kept and the
+operator is asked.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -56,9 +57,9 @@ class GoneTable:
     """A table that is gone under every name.
 
     Attributes:
-        row: What the ledger last knew of it.
-        state: Its last state; None where nobody can tell.
-        question: Why nobody can tell, or why it cannot be kept as a dropped one.
+        row: Its last registration in the ledger.
+        state: Its last state; None if that is ambiguous or unknown.
+        question: Why the last state is unknown, or why it cannot be kept as a dropped table.
     """
 
     row: KnownTable
@@ -67,7 +68,7 @@ class GoneTable:
 
 
 def gone_tables(context: ReadContext) -> list[GoneTable]:
-    """Every table that has left its catalog and stands nowhere, also not among the dropped ones."""
+    """Finds every table that has left its catalog and is not among the dropped ones either."""
     rows = context.control.registrations.all()
     standing = [row for row in rows if row.status != "gone"]
     uuids = {row.uuid for row in standing}
@@ -82,10 +83,11 @@ def gone_tables(context: ReadContext) -> list[GoneTable]:
 
 
 def _went_on(state: TableMetadata, row: KnownTable) -> bool:
-    """Whether a registration is what a row tells of, later on.
+    """Whether a registration continues the table of an older row.
 
-    What was dropped already when the row's table was still seen has not: that was set back to an
-    older state of it, and its own retention counts from its own drop.
+    A registration whose drop precedes the last observation of the row's table does not: it was
+    reset
+    to an older state, and its retention counts from its own drop.
     """
     is_aside = is_dropped_name(state.name.namespace)
     drop = read_drop(state.name.catalog, state.properties) if is_aside else None
@@ -96,7 +98,7 @@ def _went_on(state: TableMetadata, row: KnownTable) -> bool:
 def _copies(
     store: ObjectReader, last_rows: Sequence[KnownTable], standing: Sequence[KnownTable]
 ) -> list[TableMetadata]:
-    """Other registrations with the same UUID of Iceberg's: copies, and second names."""
+    """Other registrations with the same Iceberg UUID: copies, and second names."""
     rows = [row for row in standing if row.table_uuid == last_rows[0].table_uuid]
     entries = [CatalogEntry(row.name, row.metadata_location) for row in rows]
     return metadata_of(load_states(store, entries).values())
@@ -105,8 +107,8 @@ def _copies(
 def _look(
     context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata]
 ) -> GoneTable | None:
-    """Looks for a table's last state; None where no file of it is left."""
-    # The name that it left last; where it left two at once, the one that says it was dropped.
+    """Finds a table's last state; None if no file of it is left."""
+    # The name that it left last; if it left two at once, the one among the dropped tables.
     row = max(rows, key=lambda row: (row.observed_at, is_dropped_name(row.name.namespace)))
     if question := _out_of_reach(context.config, context.catalogs, row):
         return GoneTable(row, None, question)
@@ -125,7 +127,7 @@ def _look(
 
 
 def _is_purged(context: ReadContext, row: KnownTable) -> bool:
-    """Whether no file lies where the table ever owned any: an engine purged it as it dropped it."""
+    """Whether no file is left in any location of the table: an engine purged it with its drop."""
     ownerships = context.control.registrations.ownerships()
     owned = {row.location, *(o.prefix for o in ownerships if o.table_uuid == row.uuid)}
     try:
@@ -135,7 +137,7 @@ def _is_purged(context: ReadContext, row: KnownTable) -> bool:
 
 
 def _has_files(reader: FolderReader, folder: str) -> bool:
-    """Whether a folder has files, or more folders in it than are worth a look."""
+    """Whether a folder has files, or more folders than are worth listing."""
     folders = [folder]
     for _ in range(_MOST_FOLDERS):
         level = reader.level(folders.pop())
@@ -173,12 +175,12 @@ def _out_of_reach(config: Config, catalogs: Mapping[str, Catalog], row: KnownTab
 def last_states(
     context: ReadContext, rows: Sequence[KnownTable], copies: Sequence[TableMetadata] = ()
 ) -> list[TableMetadata]:
-    """The metadata files that may be a table's last: one, where all is well.
+    """Finds the metadata files that may be a table's last: normally exactly one.
 
     Args:
-        context: The store where the table was, and what has departed there.
-        rows: What is known of it, by each of its names.
-        copies: Other registrations that have its UUID: what only they name is not its own.
+        context: The store of the table, and its departures.
+        rows: The known registrations of the table, one per name.
+        copies: Other registrations with its UUID: files that only they name are not its own.
 
     Raises:
         StoreRefused: A folder cannot be listed.
@@ -194,14 +196,14 @@ def last_states(
     for at in _set_back_from(context.reader, files, last_seen):
         del files[at]
     tips = _tips(files)
-    # A newer file of this table that does not lead back is a chain that broke: nobody can tell.
+    # A newer file of this table that does not lead back means a broken chain: the state is unknown.
     return tips if any(last_seen <= _past(state, files) for state in tips) else []
 
 
 def _set_back_from(
     reader: LedgerReader, files: Mapping[str, TableMetadata], last_seen: Collection[str]
 ) -> list[str]:
-    """Later states that name a metadata file which departed: their table went on without it."""
+    """Later states that name a departed metadata file: the table continued without them."""
     later = {at: state for at, state in files.items() if at not in last_seen}
     paths = {
         path for state in later.values() for path in (*state.metadata_log, state.metadata_location)
@@ -212,13 +214,13 @@ def _set_back_from(
 
 
 def _tips(files: Mapping[str, TableMetadata]) -> list[TableMetadata]:
-    """Those that no other goes on from."""
+    """Metadata files that no other file continues."""
     logged = {at for state in files.values() for at in _log(state)}
     return [state for at, state in files.items() if at not in logged]
 
 
 def _later_files(store: ObjectReader, row: KnownTable) -> Iterator[tuple[str, TableMetadata]]:
-    """Metadata files of the table beside the last one seen, none of them older by its number."""
+    """Reads the table's metadata files, except those with a lower number than the last one seen."""
     folder, _, last = row.metadata_location.rpartition("/")
     paths = [
         stored.path
@@ -226,7 +228,7 @@ def _later_files(store: ObjectReader, row: KnownTable) -> Iterator[tuple[str, Ta
         if stored.path.endswith(_SUFFIX) and _number(stored.path) >= _number(last)
     ]
 
-    # Others were cut short by a kill, or are of a format that we leave alone: none is its last.
+    # Other files were truncated by a kill, or have a format that we leave alone: none is the last.
     states = load_concurrently(lambda path: load_if_readable(store, row.name, path), paths)
     for path, state in zip(paths, states, strict=True):
         if state is not None and state.table_uuid == row.table_uuid:
@@ -247,7 +249,7 @@ def _line(state: TableMetadata) -> set[str]:
 
 
 def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
-    """Every metadata file that this one comes from, itself included; logs are cut, so by steps."""
+    """Every metadata file that this one descends from, and itself; logs are cut, so by steps."""
     past: set[str] = set()
     waiting = {location_key(state.metadata_location)}
     while waiting:
@@ -258,15 +260,15 @@ def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
     return past
 
 
-# --- keeping it -----------------------------------------------------------------------------------
+# --- keeping it as a dropped table ----------------------------------------------------------------
 
 
 def keep_gone_table(
     context: ReadContext, gone_table: GoneTable, listing: CatalogListing
 ) -> TableName | None:
-    """Registers a table that is gone among the dropped ones. Returns where, None where it cannot.
+    """Registers a table that is gone among the dropped ones. Returns its new name, if possible.
 
-    One that was among them already, and that somebody took out, keeps the facts of its drop.
+    One that was among them already, and was removed from there, keeps the facts of its drop.
     """
     state, row = gone_table.state, gone_table.row
     place = dropped_place(row.uuid, row.name.catalog)
@@ -293,14 +295,14 @@ def keep_gone_table(
 def _noticed(
     context: ReadContext, row: KnownTable, state: TableMetadata, listing: CatalogListing
 ) -> Drop:
-    """What is known of a drop that nobody announced; the observation that missed it is its time."""
+    """Builds the facts of an external drop; its time is the table's last observation."""
     name = ObjectName(row.name.catalog, row.name.namespace, row.name.name)
     policies = context.control.policies.all()
     named_state = replace(state, name=row.name)
     retention = retention_of(
         context.config.account, observed_table(context, named_state, listing), policies
     )
-    # Its namespace may be gone too: what it worked with when it was last seen counts as well.
+    # Its namespace may be gone too: the retention that applied at its last observation also counts.
     applied = parse_days(policies.get(row.uuid, {}).get(APPLIED, "0"))
     days = retention.days
     if INFINITE in (applied, days):

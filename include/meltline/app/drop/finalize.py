@@ -1,9 +1,9 @@
-"""What the chain does with dropped tables: notices them, and lets them go when their time is up.
+"""Reconciles external drops, and finalizes drops whose retention has ended.
 
-A dropped table whose frozen retention has ended is planned, gated and expired like any other; all
-of its snapshots leave. Once nothing of it waits in failsafe any more, its registration goes, and
-its metadata files depart as the last of it (TT-45). Deleting those takes
-a purge plan and its gate, as ever.
+The observe step calls it. A dropped table past its frozen retention is planned, gated and expired
+like any other, with all of its snapshots. Once none of its files is in failsafe, its registration
+is removed and its metadata files depart (TT-45). Deleting those takes a purge plan and its gate, as
+always. It is apart from `drop/drop.py`, which runs at an operator's command.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -36,20 +36,22 @@ from meltline.ports import DepartedFiles, FileReferences, ObjectReader, Registra
 def process_drops(
     context: RunContext, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
 ) -> bool:
-    """Keeps tables that have left their catalog, and lets go those whose time is up.
+    """Keeps tables that have left their catalog, and finalizes those past their retention.
 
-    Nothing happens while a catalog cannot be listed or a table was never read: a UUID that seems
-    gone may stand there under another name. While `meltline stop` is in force, or the catalog is
-    not armed, nothing is let go.
+    It does nothing while a catalog cannot be listed or a table was never read: a UUID that seems
+    gone
+    may be registered there under another name. While `meltline stop` is in force, or the catalog is
+    not
+    armed, no drop is finalized.
 
     Args:
         context: The ports.
-        observation: Every catalog as it was just seen.
+        observation: The current observation of every catalog.
         as_of: The logical date, which decides retention.
-        tables: Globs; only tables that one of them fits are let go. None is all.
+        tables: Globs; only matching tables are finalized. None is all.
 
     Returns:
-        Whether anything changed, so that what was observed is out of date.
+        Whether anything changed, so that the observation is out of date.
     """
     if observation.purge_blocked:
         return False
@@ -76,7 +78,7 @@ def _may_let_go(context: RunContext, observation: Observation) -> bool:
 def due_drops(
     context: RunContext, observation: Observation, as_of: datetime, tables: tuple[str, ...] = ()
 ) -> list[ObservedTable]:
-    """Dropped tables whose time is up, and of which nothing is left: what would be let go."""
+    """Dropped tables that a run would finalize: past their retention, with no file left."""
     if observation.purge_blocked:
         return []
     return _settled(context, observation, _ended(observation, as_of, tables))
@@ -85,7 +87,7 @@ def due_drops(
 def _ended(
     observation: Observation, as_of: datetime, globs: tuple[str, ...]
 ) -> list[ObservedTable]:
-    """Dropped tables whose time is up, and of which an expiration has taken everything."""
+    """Dropped tables past their retention whose snapshots have all expired."""
     ended = (t for t in observation.tables if t.managed and is_let_go(t.state, as_of))
     return [table for table in ended if selected(table.state.name, globs)]
 
@@ -93,7 +95,7 @@ def _ended(
 def _let_go_ended(
     context: RunContext, observation: Observation, tables: Sequence[ObservedTable]
 ) -> Observation:
-    """Lets tables go whose time is up, as far as it can be. Returns what is there then."""
+    """Finalizes tables past their retention, where possible. Returns the new observation."""
     for table in _settled(context, observation, tables):
         if _let_go(context, observation, table):
             observation = _without(observation, table.state)
@@ -103,7 +105,7 @@ def _let_go_ended(
 def _finish(
     context: RunContext, observation: Observation, states: Iterable[TableMetadata]
 ) -> Observation:
-    """Goes on with tables that an earlier run has begun to let go. Returns what is there then."""
+    """Resumes finalizing tables that an earlier run began. Returns the new observation."""
     for state in states:
         if _lies_with_untouchable(observation, state):
             continue
@@ -114,7 +116,7 @@ def _finish(
 
 
 def _without(observation: Observation, state: TableMetadata) -> Observation:
-    """What is there once a table was let go: it names no file any more that another one has too."""
+    """Returns the observation without a finalized table, which references no file now."""
     remaining = tuple(table for table in observation.tables if table.state.name != state.name)
     row = replace(known_table(state, LET_GO, observation.at), incomplete=False)
     return replace(observation, tables=remaining, let_go={**observation.let_go, state.uuid: row})
@@ -124,7 +126,7 @@ def _keep(context: RunContext, observation: Observation, gone_table: GoneTable) 
     name = gone_table.row.name
     try:
         place = keep_gone_table(context, gone_table, observation.listings[name.catalog])
-    except MeltlineError as error:  # its files stay where they are, as those of a gone table do
+    except MeltlineError as error:  # its files stay, like those of any table that is gone
         context.progress(f"observe: {name} was dropped and cannot be kept: {error.message}")
         return False
     if place is not None:
@@ -135,10 +137,13 @@ def _keep(context: RunContext, observation: Observation, gone_table: GoneTable) 
 def _settled(
     context: RunContext, observation: Observation, tables: Sequence[ObservedTable]
 ) -> list[ObservedTable]:
-    """Those of which nothing waits in failsafe: until then `recover` needs their metadata.
+    """Tables without files in failsafe: until then `recover` needs their metadata.
 
-    What an expiration took that was killed before it could record so, does not even wait yet, nor
-    does what others took and what lies outside every root: nobody would plan it without the name.
+    Files of an expiration that was killed before it recorded their departures are not in failsafe
+    yet.
+    Nor are files removed by other tools, and those outside every root: without the registration no
+    run
+    would plan them. Such tables are not finalized either.
     """
     if not tables:
         return []
@@ -158,7 +163,7 @@ def _settled(
 
 
 def _to_depart(references: FileReferences, observation: Observation, uuids: set[str]) -> set[str]:
-    """Those of some empty tables of which files stay that no table refers to any more."""
+    """Empty tables that still have files which no table references any more."""
     if not any(key.table_uuid in uuids for key in observation.dead):
         return set()
     beside = observation.groups.together(uuids)
@@ -172,10 +177,11 @@ def _to_depart(references: FileReferences, observation: Observation, uuids: set[
 
 
 def _let_go(context: RunContext, observation: Observation, table: ObservedTable) -> bool:
-    """Takes the registration away, then has the metadata files depart, then says so.
+    """Removes the registration, then records the departure of the metadata files.
 
-    A kill in between leaves a table that is gone from its catalog, empty and past its time: the
-    next run goes on from there.
+    A kill in between leaves a table that is gone from its catalog, empty and past its retention:
+    the
+    next run resumes from there.
     """
     state = table.state
     if _lies_with_untouchable(observation, state):
@@ -193,7 +199,7 @@ def _let_go(context: RunContext, observation: Observation, table: ObservedTable)
 
 
 def _lies_with_untouchable(observation: Observation, state: TableMetadata) -> bool:
-    """Whether a table to leave alone owns its metadata too: let go, nothing would delete that."""
+    """Whether a protected table owns its metadata too, so that no run would delete it."""
     owners = {o for file in side_files_of(state) for o in observation.owners.owners(file.path)}
     return not owners.isdisjoint(untouchable(observation))
 
@@ -202,7 +208,7 @@ def _depart_metadata(context: RunContext, observation: Observation, table: Obser
     state, now = table.state, context.clock.now()
     failsafe = retention_of(context.config.account, table, context.control.policies.all()).failsafe
     drop = read_drop(state.name.catalog, state.properties)
-    assert drop is not None  # only such tables are let go
+    assert drop is not None  # only tables with these facts are finalized
     marker = f"let-go-{drop.batch}-{state.uuid}"
     rows = [
         Departure(
@@ -227,7 +233,7 @@ def _depart_metadata(context: RunContext, observation: Observation, table: Obser
 def _last_files(
     context: RunContext, observation: Observation, state: TableMetadata
 ) -> Iterable[SideFile]:
-    """Files that the table alone has named, under its own prefix, and that are there."""
+    """Existing files that only this table has referenced, under its own prefix."""
     recorded = context.files.side_files.known()
     own = [file for file in recorded if file.table_uuid == state.uuid]
     files = {location_key(file.path): file for file in (*side_files_of(state), *own)}
@@ -247,7 +253,7 @@ def _named_by_others(
     state: TableMetadata,
     recorded: Iterable[SideFile],
 ) -> set[str]:
-    """Keys of the files that other tables name directly, or may name, under whatever name."""
+    """Keys of files that other tables reference directly, or may reference."""
     tables = (*observation.tables, *observation.left_behind)
     states = [table.state for table in tables if table.state.name != state.name]
     over = _read_or_over(registrations, observation, state)
@@ -263,7 +269,7 @@ def _departed(departures: DepartedFiles, files: Iterable[SideFile]) -> set[str]:
 
 
 def _is_there(store: ObjectReader, file: SideFile) -> bool:
-    """Whether there is a file of a kind that goes with its table; odd paths are left alone."""
+    """Whether a side file exists that goes with its table; implausible paths are left alone."""
     kinds = (FileKind.METADATA, FileKind.STATISTICS)
     return file.kind in kinds and not is_odd(file.path) and store.size(file.path) is not None
 
@@ -271,10 +277,11 @@ def _is_there(store: ObjectReader, file: SideFile) -> bool:
 def _read_or_over(
     registrations: RegistrationReader, observation: Observation, state: TableMetadata
 ) -> Collection[str]:
-    """Registrations that name no more than what was read of tables, by their ids.
+    """Ids of registrations that reference nothing beyond what was read of the tables.
 
-    What one names that cannot be read now, or has gone, stays named. One that a table goes on from,
-    as where that was set back for a while, has nothing of its own.
+    Files of a registration that cannot be read now, or is gone, stay referenced. A registration
+    that a
+    table continues, as after a temporary reset, has nothing of its own.
     """
     standing = [*(table.state for table in observation.tables), state]
     before = heirs(registrations.all(), standing).keys()
@@ -284,7 +291,7 @@ def _read_or_over(
 def _forget_namespaces(
     context: RunContext, observation: Observation, as_of: datetime
 ) -> Iterable[bool]:
-    """Removes what remembers a dropped schema or database, after the last of its tables."""
+    """Removes the record of a dropped schema or database, after the last of its tables."""
     hot = context.config.hot
     dropped = [t.drop.object for t in observation.tables if t.drop and t.state.name.catalog == hot]
     for stone in dropped_namespaces(hot, observation.listings[hot]):

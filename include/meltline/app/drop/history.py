@@ -1,4 +1,8 @@
-"""History: live and dropped tables, schemas and databases in one listing (TT-47 to TT-50)."""
+"""Lists live and dropped tables, schemas and databases in one history.
+
+The CLI, SQL and the API call it. It is apart from `app/run_history`, which lists runs (TT-47 to
+TT-50).
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -36,11 +40,11 @@ from meltline.ports import CatalogEntry, CatalogListing
 
 _OWNER, _COMMENT = "owner", "comment"
 _LONG_AGO = from_millis(0)
-"""When a namespace was dropped among drops of one moment: no catalog says it."""
+"""The drop time of a namespace among drops of one moment: no catalog records it."""
 
 
 class Listed(StrEnum):
-    """What a history is about."""
+    """The kind of objects that a history lists."""
 
     TABLES = "tables"
     SCHEMAS = "schemas"
@@ -50,12 +54,12 @@ class Listed(StrEnum):
 def history(
     context: ReadContext, listed: Listed, *, like: str | None = None, within: str | None = None
 ) -> tuple[list[HistoryRow], list[str]]:
-    """Every version that is there or can be brought back, one row each.
+    """Lists every version that exists or can be restored, one row each.
 
     Args:
-        context: Where they are.
+        context: The ports.
         listed: Tables, schemas or databases.
-        like: A pattern of SQL's LIKE that the object's own name follows, whatever the case.
+        like: A pattern of SQL's LIKE for the object's own name, case-insensitive.
         within: A catalog, database or schema; None is the account.
 
     Returns:
@@ -63,7 +67,7 @@ def history(
 
     Raises:
         NamespaceNotFound: There is no such schema or database, and none was dropped.
-        UsageInvalid: `within` is no name.
+        UsageInvalid: `within` is not a name.
         CatalogUnlistable: The catalog cannot be listed.
     """
     scope = _scope(context.config, within)
@@ -188,7 +192,7 @@ def _namespace_row(
 ) -> HistoryRow:
     below = name.namespace[1:]
     return HistoryRow(
-        created_on=None,  # no catalog says it
+        created_on=None,  # no catalog records it
         name=".".join(below) or name.namespace[0],
         database_name=name.namespace[0],
         schema_name=".".join(below),

@@ -1,8 +1,8 @@
-"""Recover: what waits in failsafe, as a new table, best effort (ML-5, ML-25).
+"""Recover: restores an expired snapshot, whose files are in failsafe, as a new table; best effort.
 
-Failsafe is no backup. A snapshot's files lie there until they are purged, and the metadata file
-that its expiration replaced still describes it. Recovering writes new metadata for that one
-snapshot, under a new name and a new UUID; nothing is copied, and what is gone stays gone.
+Failsafe is not a backup. A snapshot's files stay there until they are purged, and the metadata file
+that its expiration replaced still describes it. Recovery writes new metadata for that one snapshot,
+under a new name and a new UUID. It copies nothing, and deleted files stay deleted (ML-5, ML-25).
 """
 
 from contextlib import nullcontext
@@ -34,13 +34,13 @@ from meltline.ports import NOT_REGISTERED, ObjectReader, ObjectWriter
 
 @dataclass(frozen=True)
 class Recovered:
-    """What could be recovered.
+    """Result of a recovery.
 
     Attributes:
-        source: The table that the snapshot was of, and its UUID.
-        table: The new one.
-        files_found: How many files of the snapshot are there.
-        missing: Those that are gone; reads that need one of them fail.
+        source: The table of the snapshot, and its UUID.
+        table: The new table.
+        files_found: Number of files of the snapshot that still exist.
+        missing: Deleted files; reads that need one of them fail.
     """
 
     source: TableName
@@ -60,21 +60,22 @@ def recover(
     snapshot_id: int | None = None,
     dry_run: bool = False,
 ) -> Recovered:
-    """Makes a new table of a snapshot that has expired, and cancels its files' departures.
+    """Creates a new table from an expired snapshot, and cancels its files' departures.
 
     Args:
-        context: Where it was.
-        text: The table, by a name that it has or had.
+        context: The ports.
+        text: The table, by a current or former name.
         target: The new table's name.
-        reason: Why, for the audit.
-        snapshot_id: Which snapshot; None for the newest that has expired.
-        dry_run: Look, and change nothing.
+        reason: The reason, for the audit.
+        snapshot_id: The snapshot; None for the newest expired one.
+        dry_run: Check everything and change nothing.
 
     Raises:
-        UsageInvalid: No reason, or a snapshot that has not expired.
-        RecoveryImpossible: Nothing describes such a snapshot any more, or one of its lists is gone.
+        UsageInvalid: There is no reason, or the snapshot has not expired.
+        RecoveryImpossible: No metadata describes such a snapshot any more, or one of its lists is
+            gone.
         NameConflict: The new name is taken.
-        FilesClaimed: A purge has begun to delete files of it.
+        FilesClaimed: A purge has begun to delete some of its files.
         LockHeld: A run works on the table.
     """
     source, new = parse_table_name(text), parse_new_name(target)
@@ -101,11 +102,11 @@ def recover(
 
 
 def _require_place(context: ReadContext, new: TableName) -> None:
-    """Refuses a new table whose name is not free in its catalog, or has no namespace there.
+    """Refuses a new table whose name is taken, or whose namespace does not exist.
 
     Raises:
-        NameConflict: It is taken.
-        NamespaceNotFound: There is none.
+        NameConflict: The name is taken.
+        NamespaceNotFound: The namespace does not exist.
         CatalogReadOnly: That catalog cannot be changed.
     """
     name = ObjectName(new.catalog, new.namespace, new.name)
@@ -127,7 +128,7 @@ def _register(context: ReadContext, description: Description, done: Recovered) -
     at = _write(context.store, context.writer, description, done, uuid)
     try:
         context.registrars[done.table.catalog].register(done.table, at)
-    except NOT_REGISTERED:  # where nobody knows, the table may stand there
+    except NOT_REGISTERED:  # if the outcome is unknown, the table may exist
         context.remover.delete([at])
         raise
 
@@ -151,21 +152,21 @@ def _write(
     done: Recovered,
     uuid: str,
 ) -> str:
-    """Writes the new table's first metadata file, with this UUID. Returns where."""
+    """Writes the new table's first metadata file, with this UUID. Returns its path."""
     state = description.state
     content = store.read(state.metadata_location)
     document = parse_json(state.name, state.metadata_location, content)
-    assert isinstance(document, dict)  # it was read before
+    assert isinstance(document, dict)  # it was parsed before
     location = f"{state.location.rstrip('/')}-recovered-{uuid}"
     metadata = only_snapshot(document, description.snapshot.snapshot_id)
     copied = copied_properties(state.properties)
-    # Dated as the commit was: engines refuse metadata of a time to come, a sandbox's for one.
+    # Dated as the commit was: engines refuse metadata from the future, as a sandbox may have.
     committed = to_millis(description.snapshot.committed_at)
     metadata |= {
         "table-uuid": uuid,
         "location": location,
         "last-updated-ms": committed,
-        # Its files lie in another table's folder: they are shared as a clone's are.
+        # Its files are in another table's folder: they are shared as a clone's are.
         "properties": copied | guarded(copied),
         "metadata-log": [],
         "snapshot-log": [

@@ -1,4 +1,8 @@
-"""Undrop: a registration back under its name. Identity, refs and properties are as before."""
+"""Undrop: moves a dropped registration to its old name; identity, refs and properties stay.
+
+The CLI and SQL statements call it. It is apart from `drop/recover.py`, which creates a new table
+from what is left after the retention.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,14 +38,14 @@ _LONG_AGO = from_millis(0)
 
 @dataclass(frozen=True)
 class RestoredTable:
-    """A table that is back.
+    """A restored table.
 
     Attributes:
-        snapshot_id: The commit that it stands at; None where it has none.
-        missing: Files of that commit that an engine had already deleted. Looked for only where
-            the table left its catalog without `meltline drop`: nobody else deletes them.
-        owner: Whose it is, as its property says. Nobody checks roles: who brought it back is
-            recorded beside that (TT-51).
+        snapshot_id: Its current snapshot; None if it has none.
+        missing: Files of that snapshot which an engine had already deleted. Checked only after an
+            external drop: otherwise nothing but Meltline deletes them.
+        owner: The owner by the table's property. Roles are not checked: the user who ran the undrop
+            is recorded beside it (TT-51).
     """
 
     table: TableName
@@ -53,13 +57,13 @@ class RestoredTable:
 
     @property
     def whose(self) -> str:
-        """Its owner, as the history of decisions has it behind other words."""
+        """Formats the owner as a suffix for the audit log."""
         return f", of {self.owner}" if self.owner else ""
 
 
 @dataclass(frozen=True)
 class Undropped:
-    """What an undrop brings back."""
+    """Result of an undrop."""
 
     object: ObjectName
     drop: Drop
@@ -69,20 +73,20 @@ class Undropped:
 def undrop(
     context: ReadContext, text: str, kind: ObjectKind | None = None, *, dry_run: bool = False
 ) -> Undropped:
-    """Brings back what was dropped last under a name (TT-42 to TT-46, TT-53).
+    """Restores the last dropped object of a name (TT-42 to TT-46, TT-53).
 
-    A container returns with the tables that were dropped with it, and with its own properties;
-    what was dropped one by one before stays dropped.
+    A container is restored with the tables that were dropped with it, and with its own properties;
+    tables that were dropped one by one before stay dropped.
 
     Raises:
-        UsageInvalid: It is no name, or could be two things and `kind` does not say which.
-        NotDropped: Nothing of that name has been dropped.
+        UsageInvalid: It is not a name, or is ambiguous without `kind`.
+        NotDropped: No dropped object has this name.
         OutsideRetention: Its retention has ended.
         NameConflict: The name is taken; nothing was changed.
         ContainerDropped: Its schema or database has been dropped.
-        FilesClaimed: A purge has begun to delete files of it.
+        FilesClaimed: A purge has begun to delete some of its files.
         LockHeld: A run works on it.
-        CommitConflict: Somebody else brought it back, or changed it, at the same moment.
+        CommitConflict: Another process restored or changed it at the same moment.
     """
     parts = _parts(text)
     catalog = catalog_of(context, parts[0], text)
@@ -109,7 +113,7 @@ def undrop(
 def _drops(
     tables: Iterable[DroppedTable], namespaces: Iterable[DroppedNamespace]
 ) -> list[tuple[Drop, datetime]]:
-    """All drops, each with what orders those of one moment: the commit that recorded it."""
+    """All drops, each with the time of its commit, which orders drops of one moment."""
     drops = [(table.drop, table.state.last_updated) for table in tables]
     return drops + [(namespace.drop, _LONG_AGO) for namespace in namespaces]
 
@@ -168,7 +172,7 @@ def _dropped_object(
     kind: ObjectKind | None,
     dropped: Collection[ObjectName],
 ) -> ObjectName:
-    """The object that a name means among the dropped ones."""
+    """Resolves a name among the dropped objects."""
     could = [name for name in ObjectName.readings(parts) if kind in (None, name.kind)]
     if not could:
         raise _no_name(".".join(parts), f"no {kind} has a name of {len(parts)} parts")
@@ -201,7 +205,7 @@ def _restored(context: ReadContext, table: DroppedTable) -> RestoredTable:
 
 
 def _missing(context: ReadContext, state: TableMetadata, head: Snapshot) -> tuple[str, ...]:
-    """Files of a commit that are not there, as far as its own lists can be read."""
+    """Files of a commit that do not exist, as far as its own lists can be read."""
     veto = veto_for(context, state.uuid, head, "undrop")
     try:
         paths = sorted(files_of(context.store, context.manifests, veto))
@@ -215,10 +219,10 @@ def _missing(context: ReadContext, state: TableMetadata, head: Snapshot) -> tupl
 def _protected(
     context: ReadContext, name: ObjectName, states: Sequence[TableMetadata]
 ) -> Iterator[None]:
-    """Holds the groups' locks; of one table its head is kept from purges as well.
+    """Takes the locks of the sharing groups; for one table, a purge veto protects its head as well.
 
-    The files of a dropped table are referenced all along, so the word is a second guard only, and
-    a container of thousands of tables does without.
+    The files of a dropped table are referenced all along, so the veto is only a second guard. A
+    container of thousands of tables needs none.
     """
     purpose = f"undrop {name}"
     with ExitStack() as stack:

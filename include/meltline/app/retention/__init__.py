@@ -1,1 +1,1 @@
-"""Policies, holds, leases, consumers and writers, as commands set them and steps read them."""
+"""Policies, holds, leases, consumers and streaming writers."""

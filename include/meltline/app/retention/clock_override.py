@@ -1,10 +1,10 @@
-"""A person's word that a time the ledger recorded was that of a wrong clock.
+"""Operator override: discards a ledger timestamp that was written under a wrong clock.
 
-A clock that was ahead leaves its time as the ledger's newest one, and every right clock is behind
-that until then. The word covers exactly that instant: from then on the newest time is that of the
-word, and the next clock that is behind, or ahead, is found as ever.
-
-What that clock had dated is never over too soon: what waits begins to wait anew.
+A clock that was ahead leaves its time as the ledger's newest one, and every correct clock is behind
+it until then. The override covers exactly that instant. From then on the newest time is that of the
+override, and the next wrong clock is detected as usual. No waiting period that the wrong clock
+began
+ends too early: departed files start their failsafe again. `meltline clock disown` calls it.
 """
 
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ DISOWN = "clock disown"
 
 @dataclass(frozen=True)
 class Disowned:
-    """What became of a time that was disowned, and of what had it.
+    """Result of an override, with the rows that had the discarded clock's times.
 
     Attributes:
-        departures: How many files wait their whole failsafe anew.
-        sightings: Of how many snapshots it was forgotten since when nothing refers to them.
-        leases: How many leases last no longer than one that is acquired now.
-        remaining: What is dated after now all the same, each with the way out.
+        departures: Number of files whose whole failsafe starts again.
+        sightings: Number of snapshots that count as unreferenced from now on only.
+        leases: Number of leases shortened to end as if they were acquired now.
+        remaining: Times in the future that remain, each with its remedy.
     """
 
     word: DisownedTime
@@ -47,12 +47,12 @@ class Disowned:
 
 
 def disown(context: RunContext, recorded: datetime, reason: str) -> Disowned:
-    """Takes a person's word for it. Safe to repeat after a kill: the word is stored last.
+    """Records the override. Safe to repeat after a kill: the override itself is stored last.
 
     Raises:
-        UsageInvalid: No reason; it is not the newest time, or it has come.
+        UsageInvalid: There is no reason, the time is not the newest one, or it has passed.
         ClockRefused: The database or the store has another time than this machine.
-        LedgerOutOfStep: The ledger is not the one that the catalog belongs to.
+        LedgerOutOfStep: The ledger is not the one that belongs to the catalog.
     """
     now = context.clock.now()
     _require_newest(context, recorded, reason, now)
@@ -88,7 +88,7 @@ def _require_newest(context: ReadContext, recorded: datetime, reason: str, now: 
 
 
 def _wait_anew(context: RunContext, now: datetime) -> int:
-    """What departed by that clock waits from now on: it had departed by now."""
+    """Restarts the failsafe of files that departed by that clock: they had departed by now."""
     waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     anew = [
         replace(d, due_at=now + (d.due_at - d.departed_at), departed_at=now, recorded_at=now)
@@ -101,7 +101,7 @@ def _wait_anew(context: RunContext, now: datetime) -> int:
 
 
 def _seen_now(context: RunContext, now: datetime) -> int:
-    """What was seen unreferenced by that clock is so since now at the latest."""
+    """Sets a future time since when a snapshot is unreferenced to now."""
     later = {
         uuid: {
             number: replace(seen, unreferenced_since=now)
@@ -115,7 +115,7 @@ def _seen_now(context: RunContext, now: datetime) -> int:
 
 
 def _last_from_now(context: RunContext, now: datetime) -> int:
-    """A lease that was acquired by that clock lasts as if it were acquired now."""
+    """Shortens leases that were acquired by that clock, as if they were acquired now."""
     ids = [
         lease.id
         for lease in context.control.leases.active(now)
@@ -127,7 +127,7 @@ def _last_from_now(context: RunContext, now: datetime) -> int:
 
 
 def _future_times(context: RunContext, now: datetime) -> Iterator[str]:
-    """What stands in the catalogs with a time that has not come: no word of ours changes it."""
+    """Describes future times in the catalogs, which Meltline does not change."""
     listed = list_catalogs(context.catalogs.values())
     for unlisted in listed.unlisted.values():
         yield f"{unlisted.message}: what its tables are dated with is not known; {unlisted.next}"

@@ -1,4 +1,8 @@
-"""What doctor and a run's summary say of consumers: which keep much, end soon or cannot read on."""
+"""Doctor's findings about consumers that keep many snapshots, end soon, or are cut off.
+
+`doctor` calls it, and a run's summary for those that end soon. It is apart from
+`retention/consumers.py`, which changes consumers.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -17,17 +21,17 @@ from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.domain.safe_text import quote
 
 _MANY = 10
-"""Snapshots; fewer are nobody's worry."""
+"""Number of snapshots; a consumer that keeps fewer is not reported."""
 
 
 def consumer_findings(
     context: ReadContext, retentions: Sequence[TableRetention]
 ) -> Iterator[Finding]:
-    """Consumers that somebody should look at.
+    """Finds consumers that need attention.
 
     Args:
-        context: Whose policies and clock count.
-        retentions: The tables with their keep sets.
+        context: The ports.
+        retentions: The tables with their retained snapshots.
     """
     for target in retentions:
         policy = consumer_keep(context.config.account, target.table.levels)
@@ -72,13 +76,13 @@ def _about(target: TableRetention, consumer: Consumer, now: datetime) -> Iterato
 
 
 def ending_consumers(tables: Sequence[ObservedTable], now: datetime) -> list[Consumer]:
-    """Consumers of these tables whose time is nearly up."""
+    """Consumers in these tables that end soon."""
     consumers = (consumer for table in tables for consumer in consumers_of(table.state))
     return [consumer for consumer in consumers if consumer.ends_soon(now)]
 
 
 def _alone(target: TableRetention, consumer: Consumer) -> int:
-    """How many snapshots it keeps that no reason but consumers keeps."""
+    """Counts the snapshots that only consumers keep, among those it has not read."""
     keeps = target.keeps
     if consumer.tag in keeps.expired_refs:
         return 0

@@ -1,4 +1,8 @@
-"""Consumers: named readers with progress, moved on, set back, removed and listed (decision 031)."""
+"""Consumers: moves, resets, removes and lists named readers with progress (decision 031).
+
+The CLI and the API call it. A consumer is a tag and a property in the table's metadata, which
+`domain/retention/consumers.py` defines.
+"""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -34,7 +38,7 @@ from meltline.domain.units import format_duration
 
 @dataclass(frozen=True)
 class Consumers:
-    """Every consumer that was found, and which tables could not be looked into."""
+    """Every consumer that was found, and the tables that could not be read."""
 
     consumers: Sequence[Consumer]
     unreadable: Sequence[str]
@@ -50,29 +54,30 @@ def set_consumer(
     reset: bool = False,
     dry_run: bool = False,
 ) -> Consumer:
-    """Says up to which snapshot a reader has read: this one and all later ones are kept.
+    """Records up to which snapshot a reader has read: this one and all later ones are kept.
 
-    A move forward only lets go, so it waits for nobody. A consumer that is new or set back waits
-    for the run that works on the table.
+    A move forward only releases snapshots, so it takes no lock. A new or reset consumer waits for
+    the
+    run that works on the table.
 
     Args:
-        context: Where the table is.
+        context: The ports.
         table: The table.
         name: The consumer, new or known.
-        snapshot_id: Up to which it has read. The same as before says that it is still there.
-        expires_after: How long it stays after this and each later move; None for what it said
-            before, else for what the policy says.
-        reset: Whether it may go to a snapshot that does not come after where it stands.
+        snapshot_id: The last snapshot read. The same as before only renews the consumer.
+        expires_after: How long it stays after this and each later move; None for its previous
+            value, otherwise the policy's.
+        reset: Whether it may move to a snapshot that does not descend from its current one.
         dry_run: Check everything and change nothing.
 
     Raises:
         SnapshotNotFound: The table has no such snapshot, or has it no more.
-        ConsumerAhead: It stands further on or on another line, and `reset` is not given.
+        ConsumerAhead: Its current snapshot is later or on another branch, and `reset` is false.
         NameConflict: Engines could not read the name.
         UsageInvalid: `expires_after` is too short or too long.
         CatalogReadOnly: The catalog is only observed.
         FilesClaimed: A purge has begun to delete files of the snapshot; nothing was changed.
-        LockHeld: The consumer is new or set back, and a run works on the table.
+        LockHeld: The consumer is new or reset, and a run works on the table.
     """
     require_changeable(context, _object(table))
     _require_keep(expires_after)
@@ -101,10 +106,10 @@ def set_consumer(
 def remove_consumer(
     context: ReadContext, table: TableName, name: str, *, dry_run: bool = False
 ) -> Consumer:
-    """Ends a consumer; what it alone has kept returns to the ordinary rules.
+    """Removes a consumer; the ordinary rules apply to snapshots that it alone kept.
 
     Raises:
-        ConsumerNotFound: The table has none of that name.
+        ConsumerNotFound: The table has no such consumer.
         CatalogReadOnly: The catalog is only observed.
     """
     require_changeable(context, _object(table), dropped_too=True)
@@ -126,7 +131,7 @@ def remove_consumer(
 
 
 def find_consumers(context: ReadContext, table: TableName | None = None) -> Consumers:
-    """The consumers of a table, or of every table that can be read, by table and name.
+    """Lists the consumers of a table, or of every readable table, by table and name.
 
     Raises:
         TableNotFound: There is no such table.
@@ -150,7 +155,7 @@ def _placed(
     snapshot_id: int,
     expires_after: timedelta | None,
 ) -> Consumer:
-    """The consumer as it will stand: its end counts from now."""
+    """The consumer after the change: its end counts from now."""
     before, now = _standing(state, name), context.clock.now()
     own = expires_after or (None if before is None else before.keep)
     keep = own or _policy(context, state)
@@ -166,13 +171,13 @@ def _policy(context: ReadContext, state: TableMetadata) -> timedelta:
 
 
 def _tag(state: TableMetadata, consumer: Consumer) -> SnapshotRef:
-    assert consumer.ends_at is not None  # only an engine can say that it never ends
+    assert consumer.ends_at is not None  # only an engine can set one without an end
     age = state.snapshots[consumer.snapshot_id].age_at(consumer.ends_at)
     return SnapshotRef(consumer.tag, consumer.snapshot_id, is_branch=False, max_ref_age_ms=age)
 
 
 def _require_after(state: TableMetadata, consumer: Consumer, *, reset: bool) -> None:
-    """Asked again of the newest metadata: of two who move it at once nobody sets it back."""
+    """Checks the newest metadata again, so that of two concurrent moves none goes backwards."""
     require_snapshot(state, consumer.snapshot_id)
     now = _standing(state, consumer.name)
     if now is None or reset or state.descends_from(consumer.snapshot_id, now.snapshot_id):

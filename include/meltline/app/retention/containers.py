@@ -1,4 +1,8 @@
-"""Schemas and databases that are made with policies of their own (TT-12, TT-13, ML-29)."""
+"""Creates schemas and databases with policies of their own (TT-12, TT-13, ML-29).
+
+SQL statements call it. It is apart from `retention/policies.py`, because the policies must apply
+from the object's first moment.
+"""
 
 from collections.abc import Mapping
 
@@ -15,14 +19,14 @@ from meltline.domain.retention.policy_rules import require_allowed
 def create_container(
     context: ReadContext, name: ObjectName, policies: Mapping[str, str], *, if_not_exists: bool
 ) -> tuple[str, ...] | None:
-    """Makes a schema or database that has these policies from its first moment.
+    """Creates a schema or database that has these policies from its first moment.
 
     Returns:
-        What is risky about them; None where there was one of that name already.
+        Warnings about the policies; None if the object existed already.
 
     Raises:
-        NameConflict: There is one already, and nobody said that this is fine.
-        NamespaceNotFound: A schema's database is not there.
+        NameConflict: It exists already, and `if_not_exists` is false.
+        NamespaceNotFound: The database of a schema does not exist.
         RetentionOutOfRange: The profile does not allow a policy.
         CatalogReadOnly: The catalog cannot be changed from here.
     """

@@ -1,4 +1,8 @@
-"""Holds: nothing of an object departs and nothing of it is purged, whatever the limits."""
+"""Holds: adds, removes and lists them; a run neither expires nor purges files of a held object.
+
+The CLI, the forms in Airflow and the API call it. A hold is in the catalog, as a property or a tag,
+which `domain/retention/holds.py` defines.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +30,12 @@ from meltline.domain.units import format_instant
 from meltline.ports import CatalogListing, ControlLedger
 
 _SNAPSHOT = re.compile(r"^(?P<object>.+)@(?P<snapshot>-?\d+)$")
-_LONGEST_REASON = 500  # a SQL catalog keeps a namespace's property in 1,000 characters
+_LONGEST_REASON = 500  # a SQL catalog stores a namespace's property in 1,000 characters
 
 
 @dataclass(frozen=True)
 class HeldObject:
-    """A hold and where it lies."""
+    """A hold and its object."""
 
     hold: Hold
     object: ObjectName
@@ -39,7 +43,7 @@ class HeldObject:
 
 @dataclass(frozen=True)
 class Holds:
-    """Every hold that was found, and which tables could not be looked into."""
+    """Every hold that was found, and the tables that could not be read."""
 
     holds: Sequence[HeldObject]
     unreadable: Sequence[str]
@@ -57,19 +61,20 @@ def add_hold(
     """Holds a table, a namespace, or one snapshot (`NAME@SNAPSHOT`).
 
     Args:
-        context: Where the object is.
-        text: Its name.
-        reason: Why; people will read it.
-        until: When it ends by itself, by the wall clock; None is never.
-        kind: What the name stands for, where it could be two things.
+        context: The ports.
+        text: The name of the object.
+        reason: The reason, for readers of the list.
+        until: Its end by the wall clock; None is never.
+        kind: The kind of the object, if both a table and a schema have this name.
         dry_run: Check everything and change nothing.
 
     Raises:
-        UsageInvalid: No reason, an end that has passed, or a name that is none.
+        UsageInvalid: There is no reason, the end has passed, or the name is invalid.
         TableNotFound: There is no such object, or, NamespaceNotFound, no such namespace.
         SnapshotNotFound: The table has no such snapshot any more.
         CatalogReadOnly: The catalog is only observed.
-        FilesClaimed: A purge has begun to delete files of it; names them. Nothing was changed.
+        FilesClaimed: A purge has begun to delete some of its files, which the error names. Nothing
+            was changed.
         LockHeld: A run works on it and did not end within `limits.lock-wait`.
     """
     now = context.clock.now()
@@ -97,7 +102,7 @@ def add_hold(
 
 
 def _hold_snapshot(context: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
-    """A tag, and beside it who and why, in one commit. An end is the tag's own age."""
+    """Commits a tag, with a property for user and reason. The hold's end is the tag's own age."""
     if name.kind is not ObjectKind.TABLE or hold.snapshot_id is None:
         raise UsageInvalid(
             f"{name} is a {name.kind}: it has no snapshots",
@@ -124,7 +129,7 @@ def _hold_snapshot(context: ReadContext, name: ObjectName, hold: Hold, *, dry_ru
 
 
 def _hold_object(context: ReadContext, name: ObjectName, hold: Hold, *, dry_run: bool) -> None:
-    """A property. It is written before the claims are looked at: a purge does it in reverse."""
+    """Sets a property. It is written before the claims are read: a purge does the reverse."""
     purpose = f"hold {name}"
     uuids = _covered(context, name)
     if dry_run:
@@ -140,7 +145,7 @@ def _hold_object(context: ReadContext, name: ObjectName, hold: Hold, *, dry_run:
 
 
 def _covered(context: ReadContext, name: ObjectName) -> set[str]:
-    """UUIDs of the tables that a hold is about, as far as any step has ever seen them."""
+    """UUIDs of the tables that a hold covers, as far as the ledger knows them."""
     uuids = {table.uuid for table in context.control.registrations.all() if name.covers(table.name)}
     if name.kind is ObjectKind.TABLE:
         uuids.add(load_table(context, name.table_name).uuid)
@@ -148,7 +153,7 @@ def _covered(context: ReadContext, name: ObjectName) -> set[str]:
 
 
 def _busy(control: ControlLedger, name: ObjectName, uuids: set[str]) -> set[str]:
-    """Tables to lock. Of a namespace, those that a run is about to change: not thousands."""
+    """Tables to lock. In a namespace, only those that a run is about to change: not thousands."""
     if name.kind is ObjectKind.TABLE:
         return uuids
     open_plans = control.plans.find(states=[PlanState.PASSED, PlanState.APPLYING])
@@ -166,11 +171,11 @@ def _change(context: ReadContext, name: ObjectName, hold: Hold, *, present: bool
 
 
 def remove_hold(context: ReadContext, id: str, *, reason: str, dry_run: bool = False) -> Hold:
-    """Ends a hold; what it alone has kept returns to the ordinary rules.
+    """Removes a hold; the ordinary rules apply to files that it alone kept.
 
     Raises:
         HoldNotFound: No hold has that id.
-        UsageInvalid: No reason.
+        UsageInvalid: There is no reason.
         CatalogReadOnly: The catalog is only observed.
     """
     _require_reason(reason)
@@ -200,7 +205,7 @@ def remove_hold(context: ReadContext, id: str, *, reason: str, dry_run: bool = F
 
 
 def find_holds(context: ReadContext) -> Holds:
-    """Every hold in every catalog, by object and id; ended ones too, while they are written."""
+    """Lists every hold of every catalog, by object and id; ended ones too, while stored."""
     seen = look_everywhere(context)
     holds = [
         held for name, listing in seen.listings.items() for held in _of_namespaces(name, listing)
@@ -220,7 +225,7 @@ def _of_namespaces(catalog: str, listing: CatalogListing) -> Iterator[HeldObject
 def _as_known(
     hold: Hold, catalog: str, namespace: tuple[str, ...], properties: Mapping[str, str]
 ) -> Hold:
-    """The hold by the name that people know: a dropped object's is the one it had."""
+    """The hold under its object's usual name: for a dropped object, its old name."""
     drop = read_drop(catalog, properties) if is_dropped_name(namespace) else None
     return hold if drop is None else replace(hold, object=f"{drop.object} (dropped)")
 

@@ -1,7 +1,7 @@
-"""Leases: a reader's claim on a snapshot, which ends by itself when the reader dies (TT-4, DS-21).
+"""Leases: a reader's claim on a snapshot, which expires if the reader dies (TT-4, DS-21).
 
-They live in the control ledger alone, so that taking one costs no commit. A leased snapshot is
-kept, with its files, however old it is.
+They are only in the control ledger, so that acquiring one takes no commit. A leased snapshot is
+kept, with its files, however old it is. Queries, the CLI and the API call this module.
 """
 
 import logging
@@ -25,7 +25,7 @@ from meltline.domain.units import format_duration, format_instant
 from meltline.ports import Lease
 
 SHORTEST, LONGEST = timedelta(seconds=1), timedelta(days=7)
-"""A lease that nobody renews must end (C-16); what is to stay longer is a tag or a hold."""
+"""A lease that is not renewed must end (C-16); for longer needs there are tags and holds."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 _BEATS = 3  # per time to live: two may fail before the lease ends
@@ -42,12 +42,13 @@ def acquire_lease(
 ) -> Lease:
     """Leases a snapshot.
 
-    The lease is written first and the snapshot looked at after it. An expiration that is already
-    on its way may have looked at the leases before; so where a plan names the snapshot, that
-    table's lock is waited for before the last look.
+    The lease is written first, and the snapshot is checked after it. A concurrent expiration may
+    have
+    read the leases before. So if a plan names the snapshot, the last check waits for that table's
+    lock.
 
     Args:
-        context: Where the table is.
+        context: The ports.
         table: The table.
         snapshot_id: The snapshot; None for main's head.
         ttl: How long it lasts unless it is renewed, by the wall clock.
@@ -55,7 +56,7 @@ def acquire_lease(
 
     Raises:
         UsageInvalid: `ttl` is too short or too long.
-        ClockRefused: The clock is behind: the lease would be over too early.
+        ClockRefused: The clock is behind: the lease would end too early.
         TableNotFound: There is no such table.
         SnapshotNotFound: The table has no such snapshot, or has it no more.
         LockHeld: A run is expiring the snapshot and did not end within `limits.lock-wait`.
@@ -89,7 +90,7 @@ def acquire_lease(
 
 
 def renew_lease(context: ReadContext, id: str) -> Lease:
-    """Makes a lease last its time to live anew, from now on.
+    """Renews a lease for its full time to live, from now on.
 
     Raises:
         LeaseNotFound: There is none, or it has ended: its snapshot may be gone.
@@ -102,10 +103,10 @@ def renew_lease(context: ReadContext, id: str) -> Lease:
 
 
 def release_lease(context: ReadContext, id: str, *, audited: bool = True) -> Lease:
-    """Ends a lease: its snapshot returns to the ordinary rules.
+    """Ends a lease: the ordinary rules apply to its snapshot.
 
     Raises:
-        LeaseNotFound: There is none, or it has ended by itself.
+        LeaseNotFound: There is none, or it has expired.
     """
     leases = [lease for lease in living_leases(context) if lease.id == id]
     if not leases or not context.control.leases.remove(id):
@@ -116,7 +117,7 @@ def release_lease(context: ReadContext, id: str, *, audited: bool = True) -> Lea
 
 
 def living_leases(context: ReadContext) -> Sequence[Lease]:
-    """The leases that have not ended, the first to end first."""
+    """Leases that have not ended, ordered by their ends."""
     leases = context.control.leases.active(context.clock.now())
     return sorted(leases, key=lambda lease: (lease.expires_at, lease.id))
 
@@ -126,8 +127,8 @@ class KeptLease:
     """A lease that is renewed while its `with` block runs.
 
     Attributes:
-        lease: As it was acquired.
-        lost: Whether it could not be renewed in time: the snapshot may have expired meanwhile.
+        lease: The lease as it was acquired.
+        lost: Whether it was not renewed in time: the snapshot may have expired meanwhile.
     """
 
     lease: Lease
@@ -141,7 +142,7 @@ class KeptLease:
 
     @property
     def snapshot_id(self) -> int:
-        """The snapshot that is kept."""
+        """The leased snapshot."""
         return self.lease.snapshot_id
 
 
@@ -154,13 +155,13 @@ def leased(
     *,
     audited: bool = True,
 ) -> Iterator[KeptLease]:
-    """Leases a snapshot for the length of a `with` block; a thread renews it meanwhile.
+    """Leases a snapshot for the duration of a `with` block; a thread renews it.
 
     If the process dies, the lease ends after its time to live.
 
     Raises:
-        LeaseLost: At the end of a block that went well, if the lease had ended before.
-        MeltlineError: Whatever `acquire_lease` raises.
+        LeaseLost: The block succeeded, but the lease had ended before.
+        MeltlineError: Every error of `acquire_lease`.
     """
     kept_lease = KeptLease(acquire_lease(context, table, snapshot_id, ttl, audited=audited))
     heart = Thread(
@@ -195,7 +196,7 @@ def _beat(context: ReadContext, kept_lease: KeptLease) -> None:
 
 
 def _release_quietly(context: ReadContext, kept_lease: KeptLease, audited: bool) -> bool:
-    """Whether it was still in force. A ledger that does not answer ends it by itself."""
+    """Releases a lease; returns whether it was active. If the ledger fails, it just expires."""
     try:
         release_lease(context, kept_lease.id, audited=audited)
     except LeaseNotFound:

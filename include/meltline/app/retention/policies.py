@@ -1,6 +1,8 @@
-"""Policies: set, unset and shown. The catalog's property is the truth; the ledger remembers it.
+"""Policies: sets, unsets and shows them. The catalog's property is authoritative.
 
-Requirements ML-26 to ML-30, ML-32 to ML-34, TT-5 to TT-25, AR-26.
+The CLI, SQL and the API call it. The ledger remembers earlier values, for changes made outside the
+rules. The rules themselves are in `domain/retention`. Requirements ML-26 to ML-30, ML-32 to ML-34,
+TT-5 to TT-25, AR-26.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,9 +66,9 @@ from meltline.ports import CatalogEntry, CatalogListing
 
 _COLD_DAYS = AccountPolicy.cold_retention_days
 INHERITED = "inherited"
-"""What people see where an object does not say a policy itself: what is around it does."""
+"""Displayed if an object has no policy of its own, but inherits it."""
 APPLIED = "applied-retention-days"
-"""What the ledger calls the retention that the last run worked with (C-15)."""
+"""The ledger's key for the retention that the last run applied (C-15)."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,11 @@ class PolicyLine:
 
     Attributes:
         key: The property.
-        raw: What stands on the object itself; None where nothing does.
-        effective: What it comes to: days, `infinite`, or a flag.
-        source: The object that says so: a table, a namespace, `account` or `profile`.
-        applied: What the last run worked with, where that was longer: until the next one has
-            run, the past is readable as far back (TT-21, C-15). None where nothing differs.
+        raw: The object's own value; None if it has none.
+        effective: The value that applies: days, `infinite`, or a flag.
+        source: The object with that value: a table, a namespace, `account` or `profile`.
+        applied: The retention that the last run applied, if it was longer: until the next run, the
+            past is readable as far back (TT-21, C-15). None if it is equal.
     """
 
     key: str
@@ -91,7 +93,7 @@ class PolicyLine:
 
 @dataclass(frozen=True)
 class TableEffect:
-    """How many snapshots of a table the next run would expire, before and after a change."""
+    """Number of snapshots of a table that the next run would expire, before and after a change."""
 
     table: TableName
     expiring_before: int
@@ -100,12 +102,12 @@ class TableEffect:
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """What setting a policy does.
+    """Result of setting a policy.
 
     Attributes:
-        before: The object's own values, as far as they change; `after` what they become.
-        warnings: What is risky about it.
-        effect: The tables for which it makes a difference, were a run to begin now.
+        before: The object's own values before the change; `after` has the new ones.
+        warnings: Risks of the change.
+        effect: Tables with a different result if a run began now.
     """
 
     object: ObjectName
@@ -117,7 +119,7 @@ class PolicyChange:
 
 @dataclass(frozen=True)
 class _Scene:
-    """An object with everything around it, as it is now."""
+    """An object with its inherited levels, in their current state."""
 
     name: ObjectName
     listing: CatalogListing
@@ -131,12 +133,12 @@ class _Scene:
 
     @property
     def entries(self) -> list[CatalogEntry]:
-        """The tables that it is, or that lie in it."""
+        """The tables in the object, or the table itself."""
         return [entry for entry in self.listing.entries if self.name.covers(entry.name)]
 
     @property
     def memory(self) -> str:
-        """What the ledger calls the object."""
+        """The ledger's key of the object."""
         return str(self.name) if self.state is None else self.state.uuid
 
 
@@ -148,21 +150,21 @@ def change_policy(
     dry_run: bool,
     reason: str = "",
 ) -> PolicyChange:
-    """Sets and unsets policies of an object, by compare-and-set, and says what comes of it.
+    """Sets and unsets policies of an object, by compare-and-swap, and computes the effect.
 
     Args:
-        context: Where the object is.
+        context: The ports.
         name: A table, a namespace, or the account.
         changes: New values by property; None unsets one, which is then inherited (TT-15).
-        dry_run: Say what would come of it and change nothing.
-        reason: Why, for the audit.
+        dry_run: Compute the effect and change nothing.
+        reason: The reason, for the audit.
 
     Raises:
         RetentionOutOfRange: The profile does not allow a value (TT-8).
         TransientImmutable: The object is not new any more (ML-29).
         CatalogReadOnly: It cannot be changed from here.
         ObjectDropped: It has been dropped: undrop it first (TT-23).
-        CommitConflict: Somebody else has changed the same policy meanwhile.
+        CommitConflict: Another process has changed the same policy meanwhile.
     """
     require_changeable(context, name)
     scene = _scene(context, name)
@@ -236,7 +238,7 @@ def _write(
 def _effect(
     context: ReadContext, scene: _Scene, after: Mapping[str, str]
 ) -> tuple[TableEffect, ...]:
-    """What the next run would expire, were it to begin now, before and after a change."""
+    """Counts what the next run would expire if it began now, before and after a change."""
     now = context.clock.now()
     tables = _tables_in(context, scene)
     changed = [_with_level(table, scene.levels[0][0], after) for table in tables]
@@ -262,7 +264,7 @@ def _with_level(table: ObservedTable, name: str, properties: Mapping[str, str]) 
 
 
 def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
-    """Every policy of an object: its own word, what it comes to, and who says so."""
+    """Lists every policy of an object: its own value, the effective value, and its source."""
     scene = _scene(context, name)
     retention = _as_it_is(context, scene)
     stay = consumer_keep(context.config.account, scene.levels)
@@ -285,7 +287,7 @@ def show_policies(context: ReadContext, name: ObjectName) -> list[PolicyLine]:
 
 
 def _as_it_is(context: ReadContext, scene: _Scene) -> Retention:
-    """What an object's policies come to; of a table with what a policy store says of it now."""
+    """Effective retention of an object; for a table, with its policy store's current values."""
     account = context.config.account
     retention = effective_retention(account, scene.levels, scene.remembered)
     if scene.state is None:
@@ -297,7 +299,7 @@ def _as_it_is(context: ReadContext, scene: _Scene) -> Retention:
 def _about_cold(
     config: Config, levels: Levels
 ) -> list[tuple[str, int | str | bool, str, int | str | None]]:
-    """What is said about the archive, where anybody says anything."""
+    """Policies of the archive, with their sources."""
     account = config.account
     policy = cold_policy(account, levels)
     written: dict[str, tuple[int | str | bool, bool]] = {
@@ -324,9 +326,10 @@ def _applied(context: ReadContext, scene: _Scene, retention: Retention) -> int |
 
 
 def remember_policies(context: ReadContext, tables: Sequence[ObservedTable]) -> None:
-    """Notes what each table works with now: for later changes that are out of order.
+    """Records the policies that apply to each table now, for later changes outside the rules.
 
-    Also whether a table is transient the first time it is seen: that cannot change (ML-29).
+    It also records whether a table is transient at its first observation: that cannot change
+    (ML-29).
     """
     policies = context.control.policies.all()
     new: dict[str, dict[str, str | None]] = {}

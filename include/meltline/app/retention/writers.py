@@ -1,4 +1,8 @@
-"""What the marks of streaming writers keep: for `explain`, and as advice of `doctor`."""
+"""Snapshots that the marks of streaming writers keep.
+
+`explain` shows the writers of a snapshot, and `doctor` advises on marks that keep many. The marks
+themselves are computed in `domain/retention`.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +14,7 @@ from meltline.domain.retention.writers import WriterMark, walks
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_instant
 
-_MUCH = 100  # snapshots that nothing but a mark keeps, before doctor speaks of it
+_MUCH = 100  # snapshots that only a mark keeps, before doctor reports it
 _EXAMPLES = 5
 _ALONE = (KeepReason.WRITER,)
 _DAY = timedelta(hours=24)
@@ -18,7 +22,7 @@ _DAY = timedelta(hours=24)
 
 @dataclass(frozen=True)
 class WriterAdvice:
-    """A mark that keeps much, and what to do about it."""
+    """A mark that keeps many snapshots, and the advice about it."""
 
     object: str
     message: str
@@ -26,7 +30,7 @@ class WriterAdvice:
 
 
 class WriterNeeds:
-    """Which streaming writers need which snapshots of one table; each line is walked once."""
+    """Streaming writers that need snapshots of one table; each branch is walked once."""
 
     def __init__(self, target: TableRetention) -> None:
         self._keep = target.retention.writer_keep
@@ -37,7 +41,7 @@ class WriterNeeds:
         ]
 
     def of(self, snapshots: Iterable[int]) -> list[WriterMark]:
-        """The marks that are reached over some snapshots; what counts longest comes first."""
+        """The marks that need any of the given snapshots; the one that counts longest comes first."""
         ids, reached = set(snapshots), set[WriterMark]()
         for steps, marks in self._ways:
             if passed := steps.keys() & ids:
@@ -46,11 +50,11 @@ class WriterNeeds:
         return sorted(reached, key=lambda mark: mark.seen_at, reverse=True)
 
     def until(self, marks: Iterable[WriterMark]) -> list[datetime]:
-        """When writers that are not seen any more count as silent."""
+        """Times at which writers that are not seen again count as silent."""
         return [mark.seen_at + self._keep for mark in marks]
 
     def described(self, marks: Sequence[WriterMark]) -> tuple[str, ...]:
-        """Each writer, where its mark is, when it was last seen and until when it counts."""
+        """Describes each writer: its mark, when it was last seen, and until when it counts."""
         lines = [
             f"{mark.writer}: its mark is snapshot {mark.snapshot_id} on {mark.branch}, last seen "
             f"{format_instant(mark.seen_at)}, counts until {format_instant(until)}"
@@ -61,7 +65,7 @@ class WriterNeeds:
 
 
 def writer_advice(target: TableRetention, now: datetime) -> Iterator[WriterAdvice]:
-    """The marks that keep many snapshots which nothing else keeps."""
+    """Advises on marks that keep many snapshots which nothing else keeps."""
     state, keeps = target.table.state, target.keeps
     for branch in dict.fromkeys(mark.branch for mark in keeps.marks):
         marks = _marks_on(branch, keeps.marks)

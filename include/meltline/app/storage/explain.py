@@ -1,4 +1,8 @@
-"""Explain: why a file or snapshot is kept, and until when."""
+"""Explain: why a file or snapshot is kept, and until when.
+
+`meltline explain`, the pages and the API call it. Stages of files come from
+`storage/file_status.py`, keep reasons from the retained snapshots; this module joins the two.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,21 +41,22 @@ _END_BY_THEMSELVES = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why something is kept.
+    """Why a file or snapshot is kept.
 
     Attributes:
         path: The file; for a snapshot `table@id`.
-        stage: Its stage; empty where it is kept in the metadata only, `cold` of a snapshot that is
-            in the archive and no more in hot.
-        keep_reasons: Every reason, in words for people.
-        referenced_by: Snapshots (`table@id`), refs or metadata that name it.
-        since: From when it has been in that stage.
-        due_at: When it may be purged; for a snapshot that its window, streaming writers or
-            consumers keep, and nothing else does, when that ends.
+        stage: Its stage; empty if only the metadata has it; `cold` for a snapshot that is in the
+            archive and no longer in hot.
+        keep_reasons: Every reason, for display.
+        referenced_by: Snapshots (`table@id`), refs or metadata that reference it.
+        since: The time from which it has been in that stage.
+        due_at: When it may be purged. For a snapshot that only its window, streaming writers or
+            consumers keep, when that ends.
         writers: The streaming writers that need it, in sentences.
         consumers: The consumers that need it, in sentences.
-        decisions: Of a file that has departed: what let it go, and what deleted it.
-        guards: Of tables whose owners forbid deletions: what that keeps, and the way out.
+        decisions: For a departed file: the decisions that removed its reference, and that deleted
+            it.
+        guards: For tables whose owners forbid deletions: what that keeps, and the way out.
     """
 
     path: str
@@ -67,10 +72,10 @@ class Explanation:
 
 
 def explain_path(context: ReadContext, path: str) -> Explanation:
-    """Why a file is where it is.
+    """Explains why a file is in its stage.
 
     Raises:
-        UsageInvalid: No commit that Meltline has seen ever named it.
+        UsageInvalid: No commit that Meltline has observed ever referenced it.
     """
     standing = standing_now(context, path)
     at = location_key(path)
@@ -113,14 +118,14 @@ def _file_of(standing: FileStatus, path: str) -> FileStanding | None:
 
 
 def _why_kept(retentions: Mapping[str, Sequence[TableRetention]], file: FileStanding) -> list[str]:
-    """Why something refers to a file; nothing where nothing does."""
+    """Reasons for the references to a file; empty if there are none."""
     if not file.snapshots and file.tables:
         return ["metadata log" if file.stage is Stage.HISTORICAL else "current metadata"]
     return sorted({reason for key in file.snapshots for reason in _reasons(retentions, key)})
 
 
 def _why_in_failsafe(context: ReadContext, departed: Departure) -> list[str]:
-    """Failsafe alone, or what keeps the file when that has ended."""
+    """Failsafe, and any reason that keeps the file after it."""
     path = departed.path
     changed = [str(Why.NOT_AS_RECORDED) for _ in left_alone(context, [departed])]
     outside = [str(why) for why in leading_out(context, [path]).values()]
@@ -139,7 +144,7 @@ def _needed_now(context: ReadContext, paths: Sequence[str]) -> list[str]:
 def explain_table(
     context: ReadContext, name: TableName, snapshot_id: int | None = None
 ) -> list[Explanation]:
-    """The same per snapshot of a table, newest first; or of one snapshot.
+    """Explains each snapshot of a table, newest first; or one snapshot.
 
     Raises:
         TableNotFound: There is no such table.
@@ -185,7 +190,7 @@ def _tables_of(
 
 
 def _archived(name: TableName, copy: ArchivedSnapshot) -> Explanation:
-    """Of a snapshot that hot has no more, and cold has (AR-44)."""
+    """Explains a snapshot that is in cold and no longer in hot (AR-44)."""
     return Explanation(
         path=f"{name}@{copy.snapshot_id}",
         stage="cold",
@@ -219,9 +224,9 @@ def _snapshot(
 def _end(
     target: TableRetention, snapshot_id: int, others: Sequence[datetime | None]
 ) -> datetime | None:
-    """When nothing keeps a snapshot any more; None where something does not end by itself.
+    """When a snapshot's last keep reason ends; None if one has no end of its own.
 
-    `others` are when its writers and consumers need it no more; None of one that has no end.
+    `others` are the ends of the writers and consumers that need it; None for one without an end.
     """
     reasons = target.keeps.reasons.get(snapshot_id, ())
     end, window = target.keeps.superseded_at[snapshot_id], target.retention.window
@@ -235,7 +240,7 @@ def _end(
 def _writers(
     retentions: Mapping[str, Sequence[TableRetention]], keys: Collection[SnapshotKey]
 ) -> tuple[str, ...]:
-    """Of a file: the writers that need one of its snapshots."""
+    """Describes the writers that need one of a file's snapshots."""
     lines: list[str] = []
     for uuid in sorted({key.table_uuid for key in keys}):
         snapshots = [key.snapshot_id for key in keys if key.table_uuid == uuid]
@@ -247,7 +252,7 @@ def _writers(
 def _consumers(
     retentions: Mapping[str, Sequence[TableRetention]], keys: Iterable[SnapshotKey]
 ) -> tuple[str, ...]:
-    """Of a file: the consumers that need one of its snapshots."""
+    """Describes the consumers that need one of a file's snapshots."""
     ids: dict[str, set[int]] = {}
     for key in keys:
         ids.setdefault(key.table_uuid, set()).add(key.snapshot_id)
@@ -272,7 +277,7 @@ def _reasons(retentions: Mapping[str, Sequence[TableRetention]], key: SnapshotKe
 
 
 def _words_of(target: TableRetention, snapshot_id: int) -> Iterator[str]:
-    """Why a table keeps a snapshot; of a policy that no level of ours has, which one it is."""
+    """Reasons why a table keeps a snapshot, with the source of a policy that is not ours."""
     for reason in target.keeps.reasons.get(snapshot_id, ()):
         if reason is KeepReason.TURNED_OFF:
             yield f"{reason} by {target.retention.source}"
@@ -285,7 +290,7 @@ def _words_of(target: TableRetention, snapshot_id: int) -> Iterator[str]:
 def _times(
     retentions: Mapping[str, Sequence[TableRetention]], keys: set[SnapshotKey]
 ) -> datetime | None:
-    """Since the commit that brought it, while a head has it; else since the last one had it."""
+    """Since the first commit with it, if a head has it; otherwise since the last snapshot's end."""
     ends: list[datetime] = []
     starts: list[datetime] = []
     current = False

@@ -1,4 +1,8 @@
-"""Status of single files: their stages, and the snapshots that refer to them."""
+"""Status of single files: their stages, and the snapshots that reference them.
+
+`storage/explain.py` and `tag_bytes.py` call it. It builds an object per file; totals of a lake are
+in `storage/report.py`, which works on columns.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -21,7 +25,7 @@ from meltline.ports import IndexedFile, IndexedSnapshot, IndexedSpan, SnapshotKe
 
 @dataclass
 class FileStanding:
-    """One file, at one moment."""
+    """One file at one moment."""
 
     path: str
     kind: str
@@ -34,10 +38,10 @@ class FileStanding:
 
 @dataclass(frozen=True)
 class FileStatus:
-    """Known files with their stages, by location key, and whose names the UUIDs are.
+    """Known files with their stages, by location key, and table names by UUID.
 
     Attributes:
-        departures: The newest that is recorded of files that have departed.
+        departures: The latest recorded departure of each departed file.
     """
 
     files: Mapping[str, FileStanding]
@@ -47,12 +51,12 @@ class FileStatus:
 
 
 def standing_now(context: ReadContext, path: str | None = None) -> FileStatus:
-    """Where one file stands by the tables' present metadata, or every known file.
+    """Reads the status of one file, or of every known file, by the tables' current metadata.
 
-    Every file is an object each: for totals of a lake see `report`.
+    It builds an object for every file: for totals of a lake use `report`.
 
     Raises:
-        CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
+        CatalogUnlistable: A catalog cannot be listed, so the heads are unknown.
     """
     reader = context.reader
     paths = () if path is None else (path,)
@@ -71,11 +75,11 @@ def standing_now(context: ReadContext, path: str | None = None) -> FileStatus:
 
 
 _Lines = dict[str, list[tuple[IndexedSnapshot, FileReference]]]
-"""By table, the snapshots that are known by what they changed."""
+"""Snapshots with an incremental read, by table."""
 
 
 class _Book:
-    """Derives stages; a file's rank only ever rises from active outwards, so the lowest wins."""
+    """Derives stages. A reference can only lower the rank of a file's stage, so the lowest wins."""
 
     def __init__(self, references: References, departures: Iterable[Departure]) -> None:
         self._references = references
@@ -84,7 +88,7 @@ class _Book:
         self.foreign: dict[str, FileStanding] = {}
 
     def take_snapshots(self, files: Iterable[IndexedFile]) -> _Lines:
-        """Takes what snapshots name; returns those of which the files are known by changes."""
+        """Adds the files of full reads; returns the snapshots that were read incrementally."""
         by_manifest: dict[int, list[IndexedFile]] = {}
         for file in files:
             by_manifest.setdefault(file.manifest_id, []).append(file)
@@ -103,7 +107,7 @@ class _Book:
         return lines
 
     def take_lines(self, lines: _Lines, spans: Iterable[IndexedSpan]) -> None:
-        """Takes the files of snapshots that are known by what they changed."""
+        """Adds the files of snapshots that were read incrementally."""
         for line in lines.values():
             line.sort(key=_number)
         for span in spans:
@@ -116,7 +120,7 @@ class _Book:
     def _refer_unless_left(
         self, path: str, kind: str, size: int, use: FileReference, key: SnapshotKey
     ) -> None:
-        """A table keeps nothing that has departed since its metadata let go of it."""
+        """Adds a reference, unless the file departed after the table had expired the snapshot."""
         departure = self._left.get(location_key(path))
         if use.keeps(departure.departed_at if departure else None):
             self.refer(path, kind, size, use, key)
@@ -129,7 +133,7 @@ class _Book:
         stage, owner = use.stage_of(owners)
         at = location_key(path)
         file = book.setdefault(at, FileStanding(path, str(kind), size, owner, stage))
-        file.bytes = max(file.bytes, size)  # a path may have two: the sums take the larger as well
+        file.bytes = max(file.bytes, size)  # a path may have two sizes: totals take the larger, too
         if (stage.rank, owner) < (file.stage.rank, file.owner):
             file.stage, file.owner = stage, owner
         file.tables.add(use.table_uuid)
@@ -139,7 +143,7 @@ class _Book:
     def depart(self, departure: Departure) -> None:
         at = location_key(departure.path)
         if departure.state is DepartureState.CANCELLED or at in self.files:
-            return  # something refers to it again: that is newer than the record
+            return  # it is referenced again, which is newer than the record
         deleted = departure.state is DepartureState.DELETED
         stage = Stage.DELETED if deleted else Stage.FAILSAFE
         kind, size = str(departure.kind), departure.bytes

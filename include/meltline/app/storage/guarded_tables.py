@@ -1,7 +1,7 @@
-"""Guarded tables: what the settings of owners keep, and how a person overrides them.
+"""Guarded tables: bytes that settings of owners keep, and how the operator overrides them.
 
-Read by `storage`, `explain` and `doctor`. Which settings count is decided in
-`catalog/owner_guards`.
+`storage`, `explain` and `doctor` report them. `catalog/owner_guards` decides which settings count;
+this module adds the bytes and the next step.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ class GuardedTable:
     """A table whose owner forbids deletions.
 
     Attributes:
-        setting: The property by which.
-        kept_bytes: What no head of the table needs.
+        setting: The property that forbids them.
+        kept_bytes: Bytes that no head of the table references.
     """
 
     name: TableName
@@ -32,12 +32,12 @@ class GuardedTable:
 
     @property
     def message(self) -> str:
-        """What the setting keeps."""
+        """States the setting and the bytes that it keeps."""
         return f"its owner set {self.setting}=false: {format_size(self.kept_bytes)} of history stay"
 
     @property
     def fix(self) -> str:
-        """How a person has Meltline delete all the same."""
+        """The step that lets Meltline delete in spite of the setting."""
         if self.setting == OWNER_GC:
             return f"if its owner agrees: remove {OWNER_GC} from it with an engine"
         command = f"meltline attach {self.name} --despite-gc-disabled --reason TEXT"
@@ -45,7 +45,7 @@ class GuardedTable:
 
     @property
     def sentence(self) -> str:
-        """All of it."""
+        """The message and the fix in one sentence."""
         return f"{self.name}: {self.message}; {self.fix}"
 
 
@@ -54,15 +54,15 @@ def guarded_tables(
     states: Iterable[TableMetadata],
     rows: Sequence[StorageRow] | None = None,
 ) -> list[GuardedTable]:
-    """Those of some tables of the hot catalog whose owners forbid deletions, by name.
+    """Selects the given tables of the hot catalog whose owners forbid deletions, by name.
 
     Args:
-        context: Where the records are.
+        context: The ports.
         states: The tables.
-        rows: What tables store; None where that is to be computed.
+        rows: The storage of the tables; None to compute it.
 
     Raises:
-        CatalogUnlistable: What is stored is not known.
+        CatalogUnlistable: A catalog cannot be listed, so the storage is unknown.
     """
     guards, hot = OwnerGuards.read(context.control.decisions), context.config.hot
     settings = {s.name: guards.of(s) for s in states if s.name.catalog == hot}

@@ -1,8 +1,8 @@
-"""References: who referred to what at an instant, by the ledger and the tables' metadata.
+"""References at an instant: the stage that each snapshot and side file gives its files.
 
-A snapshot refers to its manifest list, to its manifests, and to all that these hold. What is
-active, what is history, and what a table has let go of is told here, per snapshot; what follows
-for each file is for `standing` and `report`.
+`storage/file_status.py` and `storage/report.py` read it. It decides per snapshot what is active,
+historical, or expired, by the ledger and the tables' metadata. A snapshot references its manifest
+list, its manifests, and all files in these. The consequences for each file are in the two callers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,19 +26,19 @@ from meltline.domain.iceberg.table_metadata import MAIN, TableMetadata
 from meltline.ports import IndexedSnapshot, SnapshotKey
 
 METADATA_KINDS = frozenset({FileKind.MANIFEST_LIST, FileKind.METADATA, FileKind.STATISTICS})
-"""Departures of these kinds tell which snapshots and side files are gone."""
+"""With these kinds of departures the lookup recognizes deleted snapshots and side files."""
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """One look at the ledgers and catalogs, of which any instant can be told.
+    """One read of the ledgers and catalogs, which answers for any instant.
 
     Attributes:
-        states: Every readable table of every catalog, the ledger's own left out.
-        names: Of all tables ever known, by UUID.
-        metadata_departures: Those of metadata, or of what is asked for: at least
+        states: Every readable table of every catalog, except the ledger's own.
+        names: Names of all tables ever known, by UUID.
+        metadata_departures: Departures of metadata, or of the requested paths: at least
             `METADATA_KINDS`.
-        unloaded: Why the metadata of other tables could not be had, by name.
+        unloaded: Errors of tables whose metadata could not be loaded, by name.
     """
 
     states: Sequence[TableMetadata]
@@ -50,12 +50,12 @@ class Lookup:
 
     @classmethod
     def at_all(cls, context: ReadContext) -> "Lookup":
-        """The look that totals need. Raises CatalogUnlistable."""
+        """Reads the state that totals need. Raises CatalogUnlistable."""
         return cls.with_departures(context, context.reader.departures(METADATA_KINDS))
 
     @classmethod
     def with_departures(cls, context: ReadContext, departures: Sequence[Departure]) -> "Lookup":
-        """The look for which these departures are enough. Raises CatalogUnlistable."""
+        """Reads the state, with departures that the caller has read. Raises CatalogUnlistable."""
         loaded = _loaded(context)
         states = metadata_of(loaded.values())
         names = {table.uuid: table.name for table in context.control.registrations.all()}
@@ -71,7 +71,7 @@ class Lookup:
 
 
 def _loaded(context: ReadContext) -> Loaded:
-    """Every table of every catalog, or why it could not be had; the ledger's own left out."""
+    """Loads every table of every catalog, or its error; omits the ledger's own."""
     entries = [
         pointer
         for catalog in context.catalogs.values()
@@ -82,7 +82,7 @@ def _loaded(context: ReadContext) -> Loaded:
 
 
 def left_by(at: datetime, departures: Iterable[Departure]) -> dict[str, Departure]:
-    """Files that had departed by an instant and were not taken back, by location key."""
+    """Files that had departed by an instant and were not cancelled, by location key."""
     return {
         location_key(departure.path): departure
         for departure in departures
@@ -91,15 +91,15 @@ def left_by(at: datetime, departures: Iterable[Departure]) -> dict[str, Departur
 
 
 class References:
-    """Who referred to what at an instant.
+    """References to files at an instant.
 
     Attributes:
         at: The instant.
-        owners: Who owns what.
+        owners: The owners of locations.
     """
 
     def __init__(self, context: ReadContext, look: Lookup, as_of: datetime | None) -> None:
-        """Takes a look, and the instant; None is now."""
+        """Takes a lookup, and the instant; None is now."""
         now = context.clock.now()
         self._past = as_of if as_of is not None and as_of < now else None
         self.at = self._past or now
@@ -118,13 +118,13 @@ class References:
         self._current_heads = set(chain.from_iterable(map(self._heads_of, self._live)))
 
     def of_snapshots(self) -> Iterator[tuple[IndexedSnapshot, FileReference]]:
-        """Every snapshot that refers to files, and as what."""
+        """Yields every snapshot that references files, with the kind of reference."""
         heads, present = self._heads(), self._present()
         readable = {state.uuid for state in self._look.states} | self._unregistered
         for snapshot in self._look.snapshots:
             if snapshot.key not in present:
                 continue
-            # What no table's metadata holds any more keeps nothing that has departed since.
+            # A snapshot in no table's metadata keeps no file that has departed since.
             in_metadata = snapshot.key in self._in_metadata
             yield (
                 snapshot,
@@ -137,7 +137,7 @@ class References:
             )
 
     def of_side_files(self) -> Iterator[tuple[SideFile, FileReference]]:
-        """Every metadata file and statistics file that is referred to, and as what."""
+        """Yields every referenced metadata file and statistics file, with the kind of reference."""
         since = {
             location_key(path): moment
             for state in self._look.states
@@ -159,7 +159,7 @@ class References:
         yield from self._unrecorded()
 
     def _unrecorded(self) -> Iterator[tuple[SideFile, FileReference]]:
-        """Tables' current metadata files that no observation has recorded: a commit named them."""
+        """Current metadata files that no observation has recorded; commits reference them."""
         if self._past is not None:
             return
         recorded = {(file.table_uuid, location_key(file.path)) for file in self._look.side_files}
@@ -186,19 +186,19 @@ class References:
                     for s in self._look.snapshots
                     if s.key.table_uuid == state.uuid and s.committed_at <= self._past
                 ]
-                if earlier:  # the log was cut by expiry: the newest snapshot of that time answers
+                if earlier:  # expiry cut the log: use the newest snapshot by then
                     heads.add(max(earlier, key=lambda s: s.committed_at).key)
         return heads
 
     def _heads_of(self, state: TableMetadata) -> Iterator[SnapshotKey]:
-        """Each branch's head; where nobody has observed that one yet, the newest before it."""
+        """Each branch's head; if no observation has it yet, its newest observed ancestor."""
         for head in state.heads.values():
             line = (SnapshotKey(state.uuid, s.snapshot_id) for s in state.ancestry(head))
             observed = next((key for key in line if key in self._indexed), None)
             yield observed or SnapshotKey(state.uuid, head)
 
     def _side_heads(self, state: TableMetadata) -> Iterable[SnapshotKey]:
-        """Heads of other branches at that time: the newest of their line by then."""
+        """Heads of other branches at that time: their newest snapshot by then."""
         for name, head in state.heads.items():
             line = state.ancestry(head) if name != MAIN and self._past else ()
             then = next((s for s in line if self._past and s.committed_at <= self._past), None)
@@ -208,8 +208,9 @@ class References:
     def _present(self) -> set[SnapshotKey]:
         """Snapshots that keep their files: in today's metadata, or not departed at that time.
 
-        What others have expired stays where it was until its files depart. But where a clone has
-        the very snapshot that its source has let go of, it is the clone that keeps the files.
+        A snapshot that others have expired stays until its files depart. But if a clone has the
+        same
+        snapshot as its source, which has expired it, the clone keeps the files.
         """
         files_of = {
             s.key: location_key(s.manifest_list) if s.manifest_list else s.key
@@ -234,9 +235,9 @@ class References:
         return departure is None or departure.kind is not FileKind.MANIFEST_LIST
 
     def _let_go(self, keys: Iterable[SnapshotKey]) -> set[SnapshotKey]:
-        """Snapshots that their tables had let go of by then, whether or not their files departed.
+        """Snapshots that their tables had expired by then, whether or not their files departed.
 
-        Of a past day only Meltline's own plans tell that.
+        For a past day, only Meltline's own plans have that information.
         """
         if self._past is not None:
             return {key for key, at in self._expired.items() if at <= self._past}
@@ -244,7 +245,7 @@ class References:
         return {k for k in keys if k not in self._in_metadata and k.table_uuid in read}
 
     def _current_metadata(self, since: Mapping[str, datetime]) -> set[str]:
-        """Each table's metadata file of that moment: the last one of its log by then."""
+        """Each table's metadata file at that moment: the last one of its log by then."""
         current: set[str] = set()
         for state in self._live:
             log = [location_key(path) for path in (*state.metadata_log, state.metadata_location)]
@@ -254,6 +255,6 @@ class References:
 
 
 def _is_dropped(state: TableMetadata, at: datetime) -> bool:
-    """Whether a table was a dropped one at that time: nothing of it is active then."""
+    """Whether a table was dropped by that time, so that none of its files is active."""
     drop = read_drop(state.name.catalog, state.properties)
     return is_dropped_name(state.name.namespace) and (drop is None or drop.at <= at)

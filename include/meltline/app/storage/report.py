@@ -1,8 +1,8 @@
-"""Report: storage by stage, per table and day.
+"""Storage totals: bytes by stage, per table and day.
 
-Stages are derived from what the ledger knows. A byte stands with the owner of its file, once,
-however many tables refer to it (ML-4, ML-18, I-3). A past day can be computed again: a file is
-there from the commit that brought it until it was deleted.
+The report step, `meltline storage` and guards call it. Stages are derived from the ledger. A byte
+counts once, for the owner of its file, however many tables reference it. A past day can be computed
+again: a file counts from its first commit until its deletion (ML-4, ML-18, I-3).
 """
 
 from collections import Counter
@@ -32,13 +32,13 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class StorageTotals:
-    """What is stored at one moment.
+    """Stored bytes at one moment.
 
     Attributes:
-        names: Of all tables ever known, by UUID.
+        names: Names of all tables ever known, by UUID.
         cold: Bytes that had been copied to cold by then, by the UUID of the hot table.
-        deep: The same of the permanent store.
-        observed: When each table was last seen as a whole, by UUID.
+        deep: Bytes that had been copied to the permanent store, likewise.
+        observed: The last complete observation of each table, by UUID.
     """
 
     at: datetime
@@ -50,18 +50,18 @@ class StorageTotals:
 
     @property
     def observed_at(self) -> datetime | None:
-        """When the ledger was last fed; None where it never was."""
+        """The last observation of any table; None if there was none."""
         return max(self.observed.values(), default=None)
 
     def computed_at(self, uuid: str) -> datetime:
-        """When the ledger was last fed: with this table, or, where that is gone, with any."""
+        """The last observation of this table, or of any if this one is gone."""
         return min(self.at, self.observed.get(uuid) or self.observed_at or self.at)
 
 
 def storage_rows(
     totals: StorageTotals, in_flight: Mapping[str, int] | None = None
 ) -> list[StorageRow]:
-    """A row per owner; foreign bytes stand with the table that refers to them."""
+    """Builds a row per owner; foreign bytes count for the table that references them."""
     holdings = totals.holdings
 
     def row(uuid: str, name: TableName) -> StorageRow:
@@ -88,15 +88,15 @@ def storage_rows(
 
 
 def totals_now(context: ReadContext) -> StorageTotals:
-    """What is stored by the tables' present metadata. Raises CatalogUnlistable."""
+    """Computes the totals by the tables' current metadata. Raises CatalogUnlistable."""
     return StoredBytes(context).at(None)
 
 
 class StoredBytes:
-    """What was stored at any instant, from one look at ledgers and catalogs.
+    """Stored bytes at any instant, from one read of ledgers and catalogs.
 
     Raises:
-        CatalogUnlistable: A catalog cannot be listed, so that nobody knows the heads.
+        CatalogUnlistable: A catalog cannot be listed, so the heads are unknown.
     """
 
     def __init__(self, context: ReadContext) -> None:
@@ -110,12 +110,12 @@ class StoredBytes:
         *,
         coming: timedelta | None = None,
     ) -> StorageTotals:
-        """The totals at an instant; None is now.
+        """Computes the totals at an instant; None is now.
 
         Args:
             as_of: The instant.
-            paths: Paths of which is asked whether they are known; see `UsageTotals.known_paths`.
-            coming: For how long from then on it is asked what comes due; see `UsageTotals.due`.
+            paths: Paths to check for known files; see `UsageTotals.known_paths`.
+            coming: Horizon of the forecast of due bytes; see `UsageTotals.due`.
         """
         references = References(self._context, self._look, as_of)
         manifests: dict[int, set[FileReference]] = {}
@@ -141,22 +141,22 @@ class StoredBytes:
 
     @property
     def unread(self) -> Sequence[UnreadTable]:
-        """Tables of which nobody can tell what they have."""
+        """Tables whose bytes are unknown."""
         return list(unread_tables(self._look, self._context.control.registrations.all()))
 
     @property
     def states(self) -> Sequence[TableMetadata]:
-        """Every readable table of every catalog, the ledger's own left out."""
+        """Every readable table of every catalog, except the ledger's own."""
         return self._look.states
 
     @property
     def indexed(self) -> frozenset[SnapshotKey]:
-        """The snapshots whose files the ledger knows."""
+        """The snapshots whose files are in the ledger."""
         return frozenset(snapshot.key for snapshot in self._look.snapshots)
 
 
 def _observed(rows: Sequence[KnownTable]) -> dict[str, datetime]:
-    """When each table that stands somewhere was last seen as a whole, by UUID."""
+    """The last complete observation of each registered table, by UUID."""
     seen: dict[str, datetime] = {}
     for row in rows:
         if row.status not in (UNOBSERVED, *ENDED):
@@ -178,7 +178,7 @@ def _archived_bytes(control: ControlLedger, at: datetime) -> tuple[Counter[str],
 def record_storage(context: ReadContext, history: StoredBytes, totals: StorageTotals) -> None:
     """Stores today's rows under today, never under another day (ML-37).
 
-    A table that nobody can read has none today: what it has is not known.
+    An unreadable table has no row today: its bytes are unknown.
     """
     day, unread = context.clock.now().date().isoformat(), {table.uuid for table in history.unread}
     rows = [row for row in storage_rows(totals) if row.table_uuid not in unread]
@@ -186,9 +186,9 @@ def record_storage(context: ReadContext, history: StoredBytes, totals: StorageTo
 
 
 def listed_files(context: ReadContext) -> Collection[StoredObject]:
-    """What is under the tables' prefixes now, each once, from a listing of the store.
+    """Lists the files under the tables' prefixes now, each once, from the store.
 
-    Side files of Hadoop's local file system (`.NAME.crc`) go with their file and do not count.
+    Side files of Hadoop's local file system (`.NAME.crc`) belong to their file and do not count.
     """
     by_key: dict[str, StoredObject] = {}
     for prefix in sorted({o.prefix for o in context.control.registrations.ownerships()}):
@@ -202,12 +202,12 @@ def listed_files(context: ReadContext) -> Collection[StoredObject]:
 def in_flight_bytes(
     context: ReadContext, listed: Collection[StoredObject], totals: StorageTotals
 ) -> dict[str, int]:
-    """Bytes of listed files that no commit has named, by the table that owns the place.
+    """Bytes of listed files that no commit has referenced, by the table that owns their location.
 
     Args:
-        context: Where ownership is recorded.
-        listed: The files, listed before the totals were made, and asked for there.
-        totals: What is known.
+        context: The ports.
+        listed: The files, listed before the totals were computed, and passed to them as `paths`.
+        totals: The totals.
     """
     owners = OwnerIndex(context.control.registrations.ownerships())
     by_uuid: dict[str, int] = {}

@@ -1,4 +1,8 @@
-"""What people are shown of storage: a line for each table, namespace or catalog."""
+"""The answer of `meltline storage`: a line for each table, namespace or catalog.
+
+The CLI, the pages and the API show it. The bytes come from `storage/report.py`; this module groups
+them, and marks the tables whose figures are unknown.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,26 +45,26 @@ _BY_METADATA = (
     "retained_for_clone_bytes",
     "foreign_bytes",
 )
-"""What nobody can tell of a table that cannot be read."""
+"""Columns that are unknown for an unreadable table."""
 
 BY: Mapping[str, Callable[[TableName], str]] = {
     "table": str,
     "namespace": lambda name: str(ObjectName(name.catalog, name.namespace)),
     "catalog": lambda name: name.catalog,
 }
-"""What lines may be for."""
+"""Ways to group the lines."""
 
 
 @dataclass(frozen=True)
 class StorageLine:
-    """The bytes of one table, or of all in a namespace or catalog.
+    """Bytes of one table, or of all in a namespace or catalog.
 
     Attributes:
-        name: Whose.
-        bytes: By column; None is unknown. Of several tables, those that are known.
-        computed_at: When the ledger was last fed with what the line tells: with several tables,
-            the one that was fed first. None where nothing was ever observed.
-        unread: Those of its tables of which nobody can tell what they have.
+        name: The name of the table, namespace or catalog.
+        bytes: Bytes by column; None is unknown. With several tables, the sum of the known ones.
+        computed_at: The last observation of the line's table; with several, the earliest. None if
+            there was none.
+        unread: Its tables whose bytes are unknown.
     """
 
     name: str
@@ -70,11 +74,11 @@ class StorageLine:
 
     @property
     def state(self) -> str:
-        """`ok`, or what is wrong with some of it: the worse first."""
+        """`ok`, or the worst state of its tables."""
         return max((table.state for table in self.unread), default="ok")
 
     def as_json(self) -> dict[str, Any]:
-        """A row of the document."""
+        """Formats a row of the document."""
         computed_at = format_instant(self.computed_at) if self.computed_at else None
         return {
             "table": self.name,
@@ -86,14 +90,14 @@ class StorageLine:
 
 @dataclass(frozen=True)
 class StorageAnswer:
-    """What is, or was, stored.
+    """Stored bytes, now or at an earlier instant.
 
     Attributes:
-        at: The instant of which it tells.
-        observed_at: When the ledger was last fed; None: never.
+        at: The instant.
+        observed_at: The last observation of any table; None: never.
         unmatched: Globs that no table matches.
-        not_armed: That nothing expires, since nobody has armed the catalog; empty where it does.
-        guarded: Of tables whose owners forbid deletions: the setting, and what it keeps.
+        not_armed: A message that nothing expires because the catalog is not armed; empty if it is.
+        guarded: For tables whose owners forbid deletions: the setting, and the bytes that it keeps.
     """
 
     at: datetime
@@ -105,12 +109,12 @@ class StorageAnswer:
 
     @property
     def unread(self) -> Sequence[UnreadTable]:
-        """Tables of which nobody can tell what they have."""
+        """Tables whose bytes are unknown."""
         return [table for line in self.lines for table in line.unread]
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a person has to know beside the figures."""
+        """Messages that qualify the figures."""
         globs = [f"no table matches {glob}" for glob in self.unmatched]
         if self.observed_at is None:
             first = "nothing was observed yet: `meltline observe`, or a first run, reads the tables"
@@ -119,11 +123,11 @@ class StorageAnswer:
 
     @property
     def exit_code(self) -> int:
-        """4 where something could not be read, or a glob matches nothing; else 0."""
+        """Returns 4 if a table could not be read, or a glob matches nothing; otherwise 0."""
         return 4 if self.unmatched or any(table.error for table in self.unread) else 0
 
     def as_json(self) -> dict[str, Any]:
-        """The document that `storage --json` prints."""
+        """Formats the document of `storage --json`."""
         return {
             "at": format_instant(self.at),
             "observed_at": format_instant(self.observed_at) if self.observed_at else None,
@@ -150,18 +154,18 @@ def storage_answer(
     by: str = "table",
     listing: bool = False,
 ) -> StorageAnswer:
-    """What was stored at an instant, now where none is given.
+    """Computes the stored bytes at an instant; None is now.
 
     Args:
-        context: The ledgers and the catalogs.
+        context: The ports.
         tables: Globs; none is all.
         as_of: The instant.
-        by: What has a line each: one of `BY`.
-        listing: Whether the store is listed, for what no commit has named yet.
+        by: The grouping of the lines: a key of `BY`.
+        listing: Whether to list the store, for files that no commit has referenced yet.
 
     Raises:
-        UsageInvalid: `by` is not known, or the store as it was is asked for.
-        AsOfInFuture: The instant has not come.
+        UsageInvalid: `by` is unknown, or a listing was requested for the past.
+        AsOfInFuture: The instant is in the future.
         CatalogUnlistable: A catalog cannot be listed.
     """
     _require_sensible(by, listing, as_of)
@@ -214,7 +218,7 @@ def _line(name: str, rows: Sequence[StorageRow], unread: Sequence[UnreadTable]) 
 
 
 def _sum(column: str, rows: Sequence[StorageRow], unknown: set[str]) -> int | None:
-    """Of those rows that can tell it; None where none can."""
+    """Sums the rows with a known value; None if there are none."""
     sizes = [
         getattr(row, column)
         for row in rows

@@ -1,4 +1,8 @@
-"""What only a tag holds: the bytes that would depart, were it taken away (AR-45)."""
+"""Bytes that only a tag keeps: they would depart if it were removed (AR-45).
+
+`refs` shows them beside each tag. It is apart from `storage/report.py` because it needs the
+references of every file, not only sums.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,9 +18,9 @@ _BY_TAGS = frozenset({KeepReason.TAG, KeepReason.NAMED, KeepReason.SHARE})
 
 
 def bytes_held_alone(context: ReadContext, name: TableName) -> Mapping[str, int]:
-    """Of each tag of a table, the bytes that nothing else keeps, in whatever table.
+    """Computes, for each tag of a table, the bytes that nothing else keeps in any table.
 
-    What no run has seen yet does not count. Where two tags name one snapshot, neither holds it
+    Snapshots that no run has observed do not count. If two tags name one snapshot, neither keeps it
     alone.
 
     Raises:
@@ -46,7 +50,7 @@ def _kept(retentions: Sequence[TableRetention]) -> set[SnapshotKey]:
 
 
 def _named_alone(target: TableRetention) -> dict[SnapshotKey, str]:
-    """The snapshots that one tag keeps and nothing else, each with that tag."""
+    """The snapshots that exactly one tag keeps and nothing else, each with its tag."""
     names: dict[int, list[str]] = {}
     for ref in target.state.refs.values():
         names.setdefault(ref.snapshot_id, []).append(ref.name)

@@ -1,4 +1,7 @@
-"""Tables of which the ledgers cannot tell what they have now: their figures would be wrong."""
+"""Tables whose current bytes are unknown to the ledgers: their figures would be wrong.
+
+`storage/report.py` and `storage_answer.py` mark them, and the report step stores no row for them.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +17,12 @@ from meltline.ports import KnownTable, SnapshotKey
 
 @dataclass(frozen=True)
 class UnreadTable:
-    """A table whose bytes nobody can tell.
+    """A table whose bytes are unknown.
 
     Attributes:
-        uuid: Its registration's id; empty where it has none yet.
-        error: Why it cannot be read; empty where nobody has observed it yet.
-        last_read_at: When it was last seen as a whole; None where it never was.
+        uuid: Its registration's id; empty if it has none yet.
+        error: Why it cannot be read; empty if it was not observed yet.
+        last_read_at: Its last complete observation; None if there was none.
     """
 
     table: TableName
@@ -29,12 +32,12 @@ class UnreadTable:
 
     @property
     def state(self) -> str:
-        """How its row is marked."""
+        """The mark of its row."""
         return "unreadable" if self.error else "not observed yet"
 
     @property
     def sentence(self) -> str:
-        """What is wrong with it, and the way out."""
+        """States the cause and the next step."""
         if not self.error:
             return (
                 f"{self.table} is not observed yet: `meltline observe`, or the next run, reads it"
@@ -44,11 +47,11 @@ class UnreadTable:
 
 
 def unread_tables(look: Lookup, rows: Sequence[KnownTable]) -> Iterator[UnreadTable]:
-    """Those of a look that nobody can read, or nobody has read yet.
+    """Finds the tables of a lookup that are unreadable, or were not observed yet.
 
     Args:
-        look: What the catalogs have.
-        rows: What the control ledger remembers of registrations.
+        look: The read of the catalogs.
+        rows: The registrations in the control ledger.
     """
     indexed = {snapshot.key for snapshot in look.snapshots}
     read = {key.table_uuid for key in indexed}
@@ -73,7 +76,7 @@ def unread_tables(look: Lookup, rows: Sequence[KnownTable]) -> Iterator[UnreadTa
 def _broken(
     state: TableMetadata, rows: Sequence[KnownTable], indexed: Collection[SnapshotKey]
 ) -> KnownTable | None:
-    """The row that says that the table's newest state could not be read; None where it could."""
+    """Finds the row with the read error of the table's newest state; None if it was read."""
     heads = {SnapshotKey(state.uuid, head) for head in state.heads.values()}
     if heads <= set(indexed):
         return None
