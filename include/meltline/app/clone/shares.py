@@ -1,6 +1,6 @@
 """Shares: creates, updates, drops and lists them (ML-19 to ML-21, DS-14).
 
-The CLI calls it, and the daily report for automatic shares. A commit first tags the source's
+The CLI and SQL call it, and the daily report for automatic shares. A commit first tags the source's
 snapshot, which keeps it from then on. Then all tables of the share are registered at once. Engines
 can write to a shared table as to any other; the next update reverts such writes, and reports them.
 """
@@ -339,7 +339,7 @@ def list_shares(context: ReadContext, of: str = "") -> list[Shared]:
 
     Raises:
         UsageInvalid: It is not a name, or is ambiguous.
-        TableNotFound: There is no object of that name.
+        TableNotFound: There is no such object.
     """
     scope = find_object(context, of) if of else None
     shares: list[Shared] = []

@@ -1,1 +1,1 @@
-"""Setting up, and finding what is wrong."""
+"""Set-up of an installation, and its diagnosis."""

@@ -1,6 +1,6 @@
-"""What `doctor` says about chunks: what keeps a policy by age from doing what it says.
+"""Doctor's findings about chunks: causes that keep a policy by age from being applied.
 
-By the ledger alone: one look at all tables, and at the chunks of those that drop.
+`doctor` calls it. It reads the ledger only: once all tables, and the chunks of tables that drop.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _TOLD_OF = (ChunkStatus.REOPENED, ChunkStatus.UNKNOWN)
 
 @dataclass(frozen=True)
 class _CheckedTable:
-    """What the ledger has of one table that is cut into chunks."""
+    """The ledger's rows of one table with chunks."""
 
     tracked: TrackedTable
     sync: TableSync | None
@@ -41,11 +41,11 @@ class _CheckedTable:
 
 
 def chunk_findings(context: ReadContext, standing: Collection[str]) -> Iterator[Finding]:
-    """Replication that has failed or is silent, policies that wait, late rows, files that span.
+    """Finds failed or silent replication, idle policies, late rows, and files that span chunks.
 
     Args:
-        context: Where the ledger is.
-        standing: The ids of tables that can be read: of others other findings tell.
+        context: The ports.
+        standing: The ids of readable tables: other findings report the unreadable ones.
     """
     for table in _tables(context, standing):
         yield from _of_sync(context, table)
@@ -112,7 +112,7 @@ def _silence(sync: TableSync, oldest: timedelta) -> str:
 
 
 def _idle_policies(table: _CheckedTable) -> Iterable[Finding]:
-    """Policies that do nothing, since nothing is copied (LT-9, LT-20)."""
+    """Policies without effect, because nothing is copied (LT-9, LT-20)."""
     for policy in table.policies:
         is_gated = policy.type is not PolicyType.RETENTION or table.sync is not None
         if is_gated and not table.is_replicated:
@@ -126,7 +126,7 @@ def _idle_policies(table: _CheckedTable) -> Iterable[Finding]:
 
 
 def _late_rows(table: _CheckedTable) -> Iterable[Finding]:
-    """Rows that came after their chunk was dropped, and that cold does not have yet."""
+    """Rows that were written after their chunk was dropped, and that cold does not have yet."""
     late, sync = table.reopened, table.sync
     if late is None or not late.chunks:
         return
@@ -146,7 +146,7 @@ def _late_rows(table: _CheckedTable) -> Iterable[Finding]:
 
 
 def _unknown_drops(table: _CheckedTable) -> Iterable[Finding]:
-    """Chunks of which nobody can tell whether hot's rows are those that cold has."""
+    """Chunks for which it is unknown whether hot's rows are those that cold has."""
     if table.unknown is not None and table.unknown.chunks:
         yield Finding(
             "error",

@@ -1,4 +1,7 @@
-"""What `doctor` says about the cold tier: what keeps history from going there."""
+"""Doctor's findings about the cold tier: causes that keep history from being archived.
+
+`doctor` calls it. It is apart from `app/archive`, which copies and stops at the first such cause.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -20,7 +23,7 @@ _SHOWN = 3
 
 
 def cold_findings(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[Finding]:
-    """Policies that cannot be followed, a tier that cannot be read, and what waits for its copy."""
+    """Finds invalid policies, an unreadable cold tier, and pending handoffs."""
     wanting = [table for table in tables if table.managed and cold_policy_of(context, table).is_on]
     yield from _odd_values(context, tables)
     if context.cold is None:
@@ -59,7 +62,7 @@ def _tier_findings(
 def _of_others(
     tables: ListedColdTables, uuids: Collection[str], states: Sequence[TableMetadata]
 ) -> Iterator[Finding]:
-    """Tables that another installation writes, and that have the rows of a table of ours."""
+    """Cold tables that another installation writes, with the rows of a table of ours."""
     for state in states:
         mark = mark_of(state)
         uuid = state.properties.get(SYNC_OF) or state.properties.get(COLD_OF)
@@ -75,9 +78,9 @@ def _of_others(
 
 
 def _foreign(store: ObjectReader, state: TableMetadata) -> Iterator[Finding]:
-    """Commits to the archive that are not Meltline's: nobody else may write there (AR-34).
+    """Commits to the archive by others: only Meltline may write there (AR-34).
 
-    A table to which chunks are replicated is no archive: an engine writes it.
+    A table to which chunks are replicated is not an archive: an engine writes it.
     """
     if SYNC_OF in state.properties:
         return
@@ -114,7 +117,7 @@ def _odd_values(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterat
 def _names_taken(
     wanting: Sequence[ObservedTable], states: Sequence[TableMetadata]
 ) -> Iterator[Finding]:
-    """Cold tables that bear the name of a hot one, and hold what another table was."""
+    """Cold tables with the name of a hot one, and the history of another table."""
     holders = {(s.name.namespace, s.name.name): s.properties.get(COLD_OF, "") for s in states}
     for table in wanting:
         name = plain_name(table)

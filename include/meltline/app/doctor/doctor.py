@@ -1,4 +1,8 @@
-"""Doctor: everything that keeps a table out, holds a run back, or endangers files."""
+"""Doctor: finds everything that excludes a table, blocks a run, or endangers files.
+
+`meltline doctor` calls it. It combines the findings of its neighbours, and
+adds the checks that need only a few lines. It repairs nothing.
+"""
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +71,7 @@ from meltline.ports import UNREADABLE, CatalogEntry, GuardKind, ObjectReader, Pl
 
 
 def examine(context: ReadContext) -> list[Finding]:
-    """Looks at everything that can be looked at without a JVM; the worst first."""
+    """Runs all checks that need no JVM, and returns their findings; the worst first."""
     if not context.control.database.is_prepared():
         return [
             Finding(
@@ -83,7 +87,7 @@ def examine(context: ReadContext) -> list[Finding]:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Errors, then warnings; those of one kind beside each other."""
+    """Sorts findings: errors, then warnings, then by code."""
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda f: (order[f.level], f.code, f.object))
 
@@ -97,7 +101,7 @@ def _refusals(code: str, check: Callable[[], None]) -> list[Finding]:
     try:
         check()
     except CatalogUnlistable:
-        return []  # found again, with its own words, among the catalogs
+        return []  # reported among the catalogs, with its own message
     except MeltlineError as refused:
         return [_error(code, refused)]
     return []
@@ -131,7 +135,7 @@ def _armed(check: ArmingCheck) -> Iterable[Finding]:
     try:
         refused = check.refusal()
     except CatalogUnlistable:
-        return  # found again among the catalogs
+        return  # reported among the catalogs
     if refused is not None:
         message = f"{refused.message}: {refused.found}; runs plan and report, and delete nothing"
         yield Finding("warning", "not_armed", refused.object, message, refused.next)
@@ -212,7 +216,7 @@ def _left_out(
 def _without_alarm(
     findings: Iterable[Finding], detached: Mapping[TableName, str]
 ) -> Iterable[Finding]:
-    """Makes findings about tables that a person has detached with a reason information."""
+    """Lowers findings about tables that an operator has detached, with a reason, to information."""
     reasons = {str(name): reason for name, reason in detached.items()}
     for finding in findings:
         if reason := reasons.get(finding.object):
@@ -256,7 +260,7 @@ def _words(
     readable: Collection[TableName],
     errors: Mapping[CatalogEntry, MeltlineError],
 ) -> Iterable[Finding]:
-    """Tables that were never read and hold all purging back, and for which a person vouches."""
+    """Tables that were never read and block all purging, and tables that are detached."""
     rows, decisions = context.control.registrations.all(), context.control.decisions
     broken = {row.name for row in rows if row.is_skipped}
     unread = never_read(rows, [p for p in listed if p.name in broken or p.name not in readable])
@@ -317,7 +321,7 @@ def _holds(tables: list[ObservedTable], now: datetime) -> Iterable[Finding]:
 
 
 def _guarded(context: ReadContext, tables: Sequence[ObservedTable]) -> Iterable[Finding]:
-    """Tables whose owners forbid deletions, with what that keeps."""
+    """Tables whose owners forbid deletions, with the bytes that this keeps."""
     for guard in guarded_tables(context, [table.state for table in tables]):
         yield Finding("info", "owner_guard", str(guard.name), guard.message, guard.fix)
 
@@ -340,7 +344,7 @@ def _trusted(context: ReadContext) -> Iterable[Finding]:
 def _without_clones(
     profile: Profile, states: Sequence[TableMetadata], sharing: Collection[str]
 ) -> Iterable[Finding]:
-    """In a product without clones nothing is retained for one: an engine has made files shared."""
+    """Tables whose files an engine shared, though the product has no clones to retain them for."""
     for state in states if not profile.has_clones else ():
         if state.uuid in sharing:
             yield Finding(
@@ -400,7 +404,7 @@ def _readers(context: ReadContext) -> Iterable[Finding]:
 
 
 def approval_findings(approvals: Approvals, permits: PurgePermits) -> Iterator[Finding]:
-    """Purges about which a person is asked now, and that nobody has approved."""
+    """Purges that wait for approval now."""
     for plan in approvals.awaited():
         if not permits.not_approved(plan):
             continue
@@ -418,7 +422,7 @@ def approval_findings(approvals: Approvals, permits: PurgePermits) -> Iterator[F
 
 
 def half_seen_findings(places: PlaceReader) -> list[Finding]:
-    """A warning for each, with the places where nothing is deleted."""
+    """A warning per half-seen catalog, with the locations where nothing is deleted."""
     return [
         Finding("warning", "catalog_half_seen", name, text, MOVE_AWAY)
         for name, text in half_seen_sentences(places)
@@ -426,7 +430,7 @@ def half_seen_findings(places: PlaceReader) -> list[Finding]:
 
 
 def rollup_findings(rollups: Sequence[Rollup]) -> Iterator[Finding]:
-    """Rollups that cannot be refreshed, and those with rows that came too late for their bucket."""
+    """Rollups whose refresh fails, and rollups with rows that came too late for their bucket."""
     for rollup in rollups:
         if rollup.problem:
             since = rollup.last_refreshed_at
@@ -453,11 +457,13 @@ def rollup_findings(rollups: Sequence[Rollup]) -> Iterator[Finding]:
 
 
 def version_findings(store: ObjectReader, files: Iterable[str]) -> Iterator[Finding]:
-    """Looks at one file of each store. A store that does not tell, or not answer, is passed over.
+    """Measures one file of each store, and reports stores that keep versions.
+
+    A store that does not report versions, or does not answer, is skipped.
 
     Args:
-        store: Measures them.
-        files: Files that are there, such as the tables' metadata files.
+        store: Measures the files.
+        files: Existing files, such as the tables' metadata files.
     """
     one_of_each = {store_of(path): path for path in files if not is_local(path)}
     for name, path in sorted(one_of_each.items()):
@@ -476,17 +482,17 @@ def _is_version(store: ObjectReader, path: str) -> bool:
     try:
         shown = store.measure(path)
     except StoreRefused:
-        return False  # whoever reads the table says so
+        return False  # reported where the table is read
     return shown is not None and shown.is_version
 
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file or folder that lets in whom it should not.
+    """A file or folder with permissions wider than `local-access` allows.
 
     Attributes:
-        who: Whom, and for what.
-        fix: The line that closes it.
+        who: The groups that have access, and the kind of access.
+        fix: The command that removes it.
     """
 
     path: Path
@@ -495,7 +501,7 @@ class OpenFile:
 
 
 def open_files(config: Config) -> Iterator[OpenFile]:
-    """The control ledger, pages of gates, and `meltline.yaml` where a secret stands in it."""
+    """Checks the control ledger, pages of gates, and `meltline.yaml` if it contains a secret."""
     for path in _own(config):
         yield from _opened(path, config)
     yield from _opened(config.docs_folder, config, folder=True)

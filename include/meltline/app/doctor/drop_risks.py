@@ -1,4 +1,7 @@
-"""Where a plain DROP deletes: catalogs and tables at which `meltline drop` should be used."""
+"""Doctor's findings about drops: catalogs and tables where a plain DROP deletes files.
+
+`doctor` calls it, to recommend `meltline drop` there. `app/drop` itself does not need to know.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -16,7 +19,7 @@ _HIVE_PURGE = "external.table.purge"
 
 
 def drop_risks(context: ReadContext, states: Sequence[TableMetadata]) -> Iterable[Finding]:
-    """What `doctor` says about drops, from the tables that could be read."""
+    """Finds risks of plain drops in the readable tables."""
     for name, catalog in context.config.catalogs.items():
         own = [s for s in states if s.name.catalog == name]
         if catalog.type == "rest" and own:
@@ -57,7 +60,7 @@ def _purgeable(catalog: str, states: Sequence[TableMetadata]) -> Iterable[Findin
 
 
 def _sharing_folders(states: Sequence[TableMetadata]) -> Iterable[Finding]:
-    """A table that was made anew under a dropped one's name, in the same folder (TT-41)."""
+    """A table that was created under a dropped one's name, in the same folder (TT-41)."""
     dropped = {
         claim_prefix(state.location): state
         for state in states
@@ -91,7 +94,7 @@ def _without_facts(states: Sequence[TableMetadata]) -> Iterable[Finding]:
 
 
 def _kept_by_refs(states: Sequence[TableMetadata], now: datetime) -> Iterable[Finding]:
-    """Dropped tables that nobody can bring back and that a tag keeps from being let go."""
+    """Dropped tables past undrop and retention that a tag keeps from being finalized."""
     for state in states:
         drop = read_drop(state.name.catalog, state.properties)
         tags = sorted(ref.name for ref in state.refs.values() if not ref.is_branch)

@@ -1,4 +1,8 @@
-"""Init: prepares the ledgers, marks sandboxes, takes in tables, adopts a ledger without a past."""
+"""Init: prepares the ledgers, marks sandboxes, and adopts a ledger that has lost its history.
+
+`meltline init` and the demo call it. It is the only module that creates the ledgers' tables and
+begins a generation.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,15 +36,15 @@ from meltline.ports import Catalog, CatalogListing, ControlLedger, GuardKind, St
 
 @dataclass(frozen=True)
 class Adopted:
-    """What a ledger that lost its past may have forgotten, and what was done about it.
+    """Facts that an adopted ledger may have lost, and what was done about them.
 
     Attributes:
-        unknown_since: When anything was last written to this ledger: what was decided later it
-            does not know. None where it knows nothing.
-        last_known: The newest decision or run, as the catalog has it.
-        stop: The stop that is in force now, since the catalog knows of it; empty for none.
-        approvals: How many approvals count no more: they must be given anew.
-        words: Tables for which somebody vouched: that must be done anew, too.
+        unknown_since: The last write to this ledger: it does not know later decisions. None if it
+            is empty.
+        last_known: The newest decision or run that the catalog recorded.
+        stop: The stop that is in force now because the catalog recorded it; empty for none.
+        approvals: Number of approvals that are void: they must be given again.
+        words: Tables that were detached: that must be repeated, too.
         chunk_policies: Policies that dropped chunks: likewise.
     """
 
@@ -53,7 +57,7 @@ class Adopted:
 
     @property
     def sentence(self) -> str:
-        """The same in words, for the audit."""
+        """Formats these facts for the audit."""
         since = format_instant(self.unknown_since) if self.unknown_since else "never"
         words = ", ".join(map(str, self.words)) or "none"
         return (
@@ -66,11 +70,11 @@ class Adopted:
 
 @dataclass(frozen=True)
 class Initialised:
-    """What `meltline init` did.
+    """Result of `meltline init`.
 
     Attributes:
-        storage_roots: Places of tables outside every root: a person may want to make them some.
-        lost: What an adopted ledger may have forgotten.
+        storage_roots: Locations of tables outside every root, as proposals for further roots.
+        lost: Facts that an adopted ledger may have lost.
     """
 
     generation: int
@@ -85,21 +89,20 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     """Prepares both ledgers. Running it again changes nothing.
 
     Args:
-        context: The ledgers and the catalogs.
-        adopt: Accept a ledger that is not that of the catalog or the storage roots: every file in
-            failsafe waits its whole period anew, and approvals and words for unreadable tables
-            count no more.
+        context: The ports.
+        adopt: Accept a ledger that does not belong to the catalog or the storage roots: failsafe
+            starts again for every file, and approvals and detached tables are void.
         sandbox: Mark an empty warehouse as a sandbox.
 
     Raises:
         NotASandbox: The warehouse is not empty, or the configuration does not say sandbox.
         LedgerOutOfStep: The ledger is not the catalog's, or another installation manages the
-            warehouse, and `adopt` was not given.
+            warehouse, and `adopt` is false.
         CatalogReadOnly: The catalog's tables cannot be changed safely.
-        CatalogUnlistable: A catalog, the archive's too, does not answer.
-        StoreRefused: A warehouse, the archive's too, cannot be written to.
-        SetupMissing: Something that it stands on is missing, or a catalog has not made or kept
-            what it answered yes to.
+        CatalogUnlistable: A catalog, perhaps the archive's, does not answer.
+        StoreRefused: A warehouse, perhaps the archive's, cannot be written to.
+        SetupMissing: A prerequisite is missing, or a catalog acknowledged a create or change that
+            is not visible.
     """
     require_grounds(context)
     require_unhindered(context.catalogs[context.config.hot])
@@ -108,7 +111,7 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
     context.control.database.prepare()
     unknown_since = context.control.database.newest_time()
     if not adopt:
-        require_own_roots(context)  # before anything is made in a catalog that is another's
+        require_own_roots(context)  # before any change in a catalog that belongs to another ledger
     tables = context.files.upkeep.prepare()
     if context.prepare_cold is not None:
         context.prepare_cold()
@@ -135,7 +138,7 @@ def init(context: RunContext, *, adopt: bool = False, sandbox: bool = False) -> 
 
 
 def require_unhindered(catalog: Catalog) -> None:
-    """Refuses a catalog of which nothing could be managed, before anything is made in it.
+    """Refuses a catalog that cannot be managed, before anything is created in it.
 
     Raises:
         CatalogReadOnly: Its tables cannot be changed safely.
@@ -151,10 +154,10 @@ def require_unhindered(catalog: Catalog) -> None:
 
 
 def _goes_on(context: RunContext, stated: str | None, ours: int, *, adopt: bool) -> bool:
-    """Whether there is a ledger and it is the catalog's: there is nothing to begin then.
+    """Whether the ledger exists and belongs to the catalog, so that no generation has to begin.
 
     Raises:
-        LedgerOutOfStep: It is not, and `adopt` was not given.
+        LedgerOutOfStep: It does not, and `adopt` is false.
     """
     try:
         if stated is None and ours == 0:
@@ -171,7 +174,7 @@ def _goes_on(context: RunContext, stated: str | None, ours: int, *, adopt: bool)
 def _forget_permissions(
     context: RunContext, properties: Mapping[str, str], unknown_since: datetime | None
 ) -> Adopted:
-    """What held back and stands in the catalog holds again; what allows has to be asked anew."""
+    """Restores restrictions that the catalog recorded; permissions have to be given again."""
     control = context.control
     if stated := properties.get(STOPPED, ""):
         stop = control.switch.stopped()
@@ -196,7 +199,7 @@ def _forget_permissions(
 
 
 def mark_sandbox(context: RunContext) -> None:
-    """Marks an empty warehouse; a filled one only a person marks, by hand.
+    """Marks an empty warehouse as a sandbox; only an operator may mark another one, by hand.
 
     Raises:
         NotASandbox: It is not empty, or `sandbox: true` is missing.
@@ -218,7 +221,7 @@ def mark_sandbox(context: RunContext) -> None:
 
 
 def _restart_failsafe(context: RunContext) -> int:
-    """Every waiting file waits its whole period anew: nobody knows what the gap has hidden."""
+    """Restarts the failsafe of every waiting file: decisions of the lost period are unknown."""
     now = context.clock.now()
     waiting = context.files.departures.in_states(frozenset({DepartureState.FAILSAFE}))
     anew = [
@@ -237,13 +240,13 @@ _DETAIL = (
 
 
 def forget_chunk_words(control: ControlLedger) -> tuple[str, ...]:
-    """Has every synced table wait for a person, and removes what lets chunks go.
+    """Stops every synced table until an operator decides, and removes policies that drop chunks.
 
-    What cold alone has stands in cold (`meltline.sync-dropped`). A word of this ledger about the
-    same chunk counts only as long as it has seen all that happened, which it has not.
+    Cold itself records the rows that cold alone has (`meltline.sync-dropped`). This ledger's own
+    records of a chunk are valid only if it has seen every event, which is not so any more.
 
     Returns:
-        The policies that have to be added anew, in words.
+        The policies to add again, as sentences.
     """
     for sync in control.syncs.all():
         waiting = replace(
@@ -264,11 +267,11 @@ def forget_chunk_words(control: ControlLedger) -> tuple[str, ...]:
 
 
 def require_grounds(context: RunContext) -> None:
-    """Makes what catalogs and warehouses stand on where it may, and names what is missing.
+    """Creates what catalogs and warehouses need, if it may, and reports what is missing.
 
     Raises:
         CatalogUnlistable: A catalog does not answer.
-        SetupMissing: A catalog has no place for tables.
+        SetupMissing: A catalog has no warehouse or namespace for tables.
         StoreRefused: A warehouse cannot be written to.
     """
     if context.lay_foundations is not None:
@@ -289,15 +292,15 @@ def require_grounds(context: RunContext) -> None:
 
 
 def require_made(context: RunContext, listing: CatalogListing, tables: Sequence[str]) -> None:
-    """Looks whether the hot catalog has what Spark was told that it has.
+    """Checks that the hot catalog shows the tables that Spark created in it.
 
     Args:
-        context: Whose ledger it is.
-        listing: The catalog as our own client sees it.
-        tables: Those that the ledger has.
+        context: The ports.
+        listing: The catalog as our own client reads it.
+        tables: The tables of the ledger.
 
     Raises:
-        SetupMissing: It has not.
+        SetupMissing: It does not show them.
     """
     catalog, space = context.config.hot, (context.config.ledger_namespace,)
     missing = [name for name in tables if listing.of(TableName(catalog, space, name)) is None]

@@ -1,4 +1,7 @@
-"""What of the installation keeps runs from their work; it is told before any ledger is there."""
+"""Doctor's findings about the installation: Spark, its jars, and Java.
+
+`meltline doctor` calls it first, as it needs neither configuration nor ledger.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -12,13 +15,13 @@ from meltline.jars.java import java_home
 def installation_findings(
     environ: Mapping[str, str], version_of: VersionOf = installed_version
 ) -> list[Finding]:
-    """Whether Spark, its jars and a Java are there, and Spark of one piece.
+    """Checks that Spark, its jars and Java are installed, and that Spark's packages match.
 
-    An environment without Spark is no mistake: commands that look do without.
+    An environment without Spark is not an error: commands that only read do not need it.
 
     Args:
-        environ: Names Java and the folder of the jars.
-        version_of: Which packages are installed.
+        environ: The environment with the paths of Java and of the jars.
+        version_of: Returns the version of an installed package.
     """
     try:
         require_spark(version_of)

@@ -1,7 +1,7 @@
-"""Reports plans that wait: those that a gate refused, and those that were begun and not finished.
+"""Doctor's findings about plans: those that a gate refused, and those left unfinished.
 
-What happened once is information, or the next run's to finish; what happened to two runs in a row
-needs a person.
+`doctor` calls it. An event in one run is information, or the next run resolves it; the same event
+in two runs in a row needs an operator.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from meltline.ports import ChunkReader, ControlLedger
 
 _MOST = 20
 _A_WEEK = timedelta(days=7)
-_RUNS = 30  # the newest, each with what it said of its tables
+_RUNS = 30  # the newest ones, each with its messages about tables
 _NEXT_RUN = "the next run finishes it"
 _WAYS_OUT = {
     "share_allowed": "`meltline chunks run --dry-run --tables {table}` shows what would go; if it "
@@ -36,11 +36,11 @@ _WAYS_OUT = {
     "drops_unknown": "`meltline chunks settle {table}` shows the evidence and takes the answer",
     "planned_held": "`meltline hold list` says who holds it",
 }
-"""What to do about a drop, by the fact that refused it."""
+"""The fix for a refused drop, by the fact that refused it."""
 
 
 def unfinished_findings(control: ControlLedger) -> Iterator[Finding]:
-    """Yields plans that were begun and not finished, and what each run since has met."""
+    """Yields plans that were begun and not finished, with the obstacle of each run since."""
     begun = control.plans.find(states=[PlanState.APPLYING])
     runs = find_runs(control, RunFilter(limit=_RUNS)) if begun else []
     for plan in begun:
@@ -60,7 +60,7 @@ def unfinished_findings(control: ControlLedger) -> Iterator[Finding]:
 
 
 def expirer_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]:
-    """Yields tables of which another tool has expired snapshots within a week."""
+    """Yields tables whose snapshots another tool has expired within a week."""
     applied = control.plans.find(states=[PlanState.APPLIED], since=now - _A_WEEK)
     lost = Counter[TableName]()
     for plan in applied:
@@ -77,9 +77,9 @@ def expirer_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]
 
 
 def _met(runs: Sequence[RunLine], table: TableName) -> tuple[int, str]:
-    """In how many runs in a row, the newest first, the same was said of a table, and what.
+    """Number of latest runs in a row with the same message about a table, and the message.
 
-    The plan may be the last one's alone: a night later its gate's result has ended.
+    Only the last run may have the plan itself: its gate's result expires within a night.
     """
     told = [run.obstacle(str(table)) for run in runs]
     newest = told[0] if told else ""
@@ -88,7 +88,7 @@ def _met(runs: Sequence[RunLine], table: TableName) -> tuple[int, str]:
 
 
 def refused_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]:
-    """What gates refused last of each table, and chunks that they hold back run after run."""
+    """The last refusal for each table, and chunks that it defers in run after run."""
     refused = control.plans.find(states=[PlanState.REFUSED], limit=_MOST)
     policies = {p.table_uuid: p for p in control.chunk_policies.all() if p.drop_after}
     dropping = [(uuid, PlanKind.DROP_CHUNKS) for uuid in policies]
@@ -104,7 +104,7 @@ def refused_findings(control: ControlLedger, now: datetime) -> Iterator[Finding]
 def _held_back(
     ledger: ChunkReader, policy: ChunkPolicy | None, refusal: Refusal, now: datetime
 ) -> list[Chunk]:
-    """Chunks that are in hot because of a refusal, and that the policy still drops."""
+    """Chunks that are still in hot because of a refusal, and that the policy still drops."""
     if policy is None or refusal.plan.kind is not PlanKind.DROP_CHUNKS:
         return []
     due = due_to_drop(ledger.of(policy.table_uuid, resident=True), policy, now).due

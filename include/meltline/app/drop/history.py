@@ -1,6 +1,6 @@
 """Lists live and dropped tables, schemas and databases in one history.
 
-The CLI, SQL and the API call it. It is apart from `app/run_history`, which lists runs (TT-47 to
+The CLI and SQL call it. It is apart from `app/run_history`, which lists runs (TT-47 to
 TT-50).
 """
 

@@ -42,7 +42,7 @@ class RestoredTable:
 
     Attributes:
         snapshot_id: Its current snapshot; None if it has none.
-        missing: Files of that snapshot which an engine had already deleted. Checked only after an
+        missing: Files of the snapshot that an engine had already deleted. Checked only after an
             external drop: otherwise nothing but Meltline deletes them.
         owner: The owner by the table's property. Roles are not checked: the user who ran the undrop
             is recorded beside it (TT-51).

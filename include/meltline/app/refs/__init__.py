@@ -1,1 +1,1 @@
-"""Tags, branches and differences."""
+"""Tags, branches, and differences between snapshots."""

@@ -1,4 +1,8 @@
-"""Undo: rollback, branch, diff, publish, resync (DS-16, DS-17). Nothing is copied or deleted."""
+"""Branches: rollback, branch, drop, publish and resync. No file is copied or deleted.
+
+The CLI and SQL call it. Each is one commit that moves or removes a ref
+(DS-16, DS-17).
+"""
 
 from dataclasses import dataclass, replace
 
@@ -17,11 +21,11 @@ from meltline.domain.safe_text import quote
 
 @dataclass(frozen=True)
 class MovedBranch:
-    """A branch that points elsewhere now.
+    """A branch with a new head.
 
     Attributes:
-        before: Where it stood; None for a new branch.
-        commits: How many commits it went back or forward; 0 when it stood there already.
+        before: Its previous snapshot; None for a new branch.
+        commits: Number of commits that it moved back or forward; 0 if it did not move.
     """
 
     table: TableName
@@ -32,15 +36,15 @@ class MovedBranch:
 
 
 def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: bool) -> MovedBranch:
-    """Points main back at a snapshot that it has been at.
+    """Moves main back to a snapshot that was its head before.
 
-    What was committed since stays readable by its snapshot for as long as the policy says.
+    Later commits stay readable by their snapshots for as long as the policy says.
 
     Raises:
         SnapshotNotFound: The table has no such snapshot any more.
-        OutsideRetention: Nobody can tell what was current at that instant.
-        UndoRefused: Main was never there, or somebody has committed meanwhile.
-        FilesClaimed: A purge has begun to delete files of it.
+        OutsideRetention: It is unknown which snapshot was current at that instant.
+        UndoRefused: Main was never there, or another commit was made meanwhile.
+        FilesClaimed: A purge has begun to delete some of its files.
         LockHeld: A run works on the table.
     """
     seen = open_table(context, table)
@@ -65,7 +69,7 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
         now_at = require_ref(state, MAIN, is_branch=True)
-        if now_at.snapshot_id != main.snapshot_id:  # nobody has asked to undo that commit
+        if now_at.snapshot_id != main.snapshot_id:  # the user did not ask to undo that commit
             raise _moved(table, MAIN, main.snapshot_id, now_at.snapshot_id)
         document.set_ref(replace(now_at, snapshot_id=target))
 
@@ -78,11 +82,11 @@ def rollback(context: ReadContext, table: TableName, point: Point, *, dry_run: b
 def branch(
     context: ReadContext, table: TableName, name: str, point: Point, *, dry_run: bool
 ) -> MovedBranch:
-    """Makes a branch, to try something or to look at the past.
+    """Creates a branch at a snapshot.
 
     Raises:
         SnapshotNotFound: The table has no such snapshot, or none at all.
-        OutsideRetention: Nobody can tell what was current at that instant.
+        OutsideRetention: It is unknown which snapshot was current at that instant.
         NameConflict: The name is taken or cannot be used.
     """
     seen = open_table(context, table)
@@ -103,7 +107,7 @@ def branch(
 
 
 def drop_branch(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> SnapshotRef:
-    """Takes a branch away. What it alone has stays readable for as long as the policy says.
+    """Drops a branch. Its own commits stay readable for as long as the policy says.
 
     Raises:
         RefNotFound: There is no such branch.
@@ -123,7 +127,7 @@ def drop_branch(context: ReadContext, table: TableName, name: str, *, dry_run: b
 
         def edit(document: MetadataEditor, state: TableMetadata) -> None:
             now_at = require_ref(state, name, is_branch=True)
-            if now_at.snapshot_id != ref.snapshot_id:  # nobody has asked to drop that commit
+            if now_at.snapshot_id != ref.snapshot_id:  # the user did not ask to drop that commit
                 raise _moved(table, name, ref.snapshot_id, now_at.snapshot_id)
             document.remove_ref(name)
 
@@ -143,17 +147,17 @@ def _moved(table: TableName, name: str, before: int, now: int) -> UndoRefused:
 
 
 def publish(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> MovedBranch:
-    """Brings a branch's commits to main: a fast-forward of main.
+    """Fast-forwards main to a branch's head.
 
     Raises:
         RefNotFound: There is no such branch.
-        UndoRefused: Main has commits that the branch has not; they would be lost.
+        UndoRefused: Main has commits that the branch does not have; they would be lost.
     """
     return _fast_forward(context, table, MAIN, name, dry_run=dry_run, action="publish")
 
 
 def resync(context: ReadContext, table: TableName, name: str, *, dry_run: bool) -> MovedBranch:
-    """Brings main's commits to a branch: a fast-forward of the branch.
+    """Fast-forwards a branch to main's head.
 
     Raises:
         RefNotFound: There is no such branch.
@@ -182,7 +186,7 @@ def _fast_forward(
 
 
 def _forward(state: TableMetadata, behind: str, ahead: str) -> MovedBranch:
-    """Where a branch goes when it follows another one; nothing of its own may be lost."""
+    """Computes the fast-forward of a branch to another; refuses it if commits would be lost."""
     to = require_ref(state, ahead, is_branch=True).snapshot_id
     if behind == MAIN and MAIN not in state.refs:
         return MovedBranch(state.name, behind, None, to)

@@ -1,7 +1,7 @@
-"""Diff: what lies between two states of a table, from what every commit says of itself.
+"""Diff: the difference between two snapshots of a table, from the summaries of the commits between.
 
-The cost is the number of commits in between, whatever the size of the table. A commit that both
-adds and removes a file counts in both; the net is what the totals differ by.
+The cost grows with the number of commits, not with the size of the table. A commit that both adds
+and removes a file counts in both; the net is the difference of the totals. The CLI and SQL call it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,14 @@ _TOTAL = ("total-data-files", "total-delete-files"), "total-records", "total-fil
 
 @dataclass(frozen=True)
 class Amount:
-    """Files (data and delete files), rows and bytes; None where nobody has counted them."""
+    """Files (data and delete files), rows and bytes; None if unknown."""
 
     files: int | None
     rows: int | None
     bytes: int | None
 
     def plus(self, amount: "Amount") -> "Amount":
-        """The sum; unknown where either is."""
+        """The sum; unknown if either is."""
         return Amount(
             _add(self.files, amount.files),
             _add(self.rows, amount.rows),
@@ -37,19 +37,19 @@ class Amount:
         )
 
     def minus(self, amount: "Amount") -> "Amount":
-        """The difference; unknown where either is."""
+        """The difference; unknown if either is."""
         return self.plus(Amount(_minus(amount.files), _minus(amount.rows), _minus(amount.bytes)))
 
 
 @dataclass(frozen=True)
 class Diff:
-    """What changes on the way from one snapshot to another.
+    """The changes from one snapshot to another.
 
     Attributes:
-        commits: Commits undone and made on the way; None where the line between is broken, so
-            that only the net is known.
-        added: What the commits on the way add; `removed` what they remove.
-        net: By how much the totals differ.
+        commits: Number of commits undone and made between them; None if the history between is
+            broken, so that only the net is known.
+        added: Amount that these commits add; `removed` is the amount that they remove.
+        net: Difference of the totals.
     """
 
     table: TableName
@@ -62,7 +62,7 @@ class Diff:
 
 
 def diff(context: ReadContext, table: TableName, a: str, b: str) -> Diff:
-    """Compares two states of a table, named by branch, tag or snapshot id.
+    """Compares two states of a table, each a branch, tag or snapshot id.
 
     Raises:
         SnapshotNotFound: The table has no such snapshot, branch or tag.
@@ -108,7 +108,7 @@ def _snapshot(state: TableMetadata, word: str) -> Snapshot:
 def _path_between(
     state: TableMetadata, start: Snapshot, end: Snapshot
 ) -> tuple[list[Snapshot], list[Snapshot]] | None:
-    """Commits to undo from the start, and to make to the end; None where they never meet."""
+    """Commits to undo from the start, and to make to the end; None without a common ancestor."""
     back = list(state.ancestry(start.snapshot_id))
     seen = {snapshot.snapshot_id: position for position, snapshot in enumerate(back)}
     commits: list[Snapshot] = []
@@ -127,7 +127,7 @@ def _is_root(snapshot: Snapshot) -> bool:
 def _changes(
     context: ReadContext, state: TableMetadata, snapshot: Snapshot
 ) -> tuple[Amount, Amount]:
-    """What one commit adds and removes: by its summary if that fits the totals, else its lists."""
+    """Changes of one commit, by its summary if that fits the totals, otherwise by its manifests."""
     added, removed = _amount(snapshot, _ADDED), _amount(snapshot, _REMOVED)
     parent = None if snapshot.parent_id is None else state.snapshots.get(snapshot.parent_id)
     before = Amount(0, 0, 0) if snapshot.parent_id is None else _total(parent) if parent else None
@@ -154,7 +154,7 @@ def _counted(numbers: Iterable[int | None]) -> Amount:
 
 
 def _amount(snapshot: Snapshot, keys: tuple[tuple[str, str], str, str]) -> Amount:
-    """What a summary says; what it leaves out is none of it."""
+    """Reads amounts from a summary; a key that is left out counts as zero."""
     files, rows, size = keys
     numbers = [_number(snapshot.summary, key) for key in files]
     total = sum(n for n in numbers if n is not None) if None not in numbers else None
@@ -162,7 +162,7 @@ def _amount(snapshot: Snapshot, keys: tuple[tuple[str, str], str, str]) -> Amoun
 
 
 def _total(snapshot: Snapshot) -> Amount:
-    """A snapshot's totals; unlike what a commit did, one that is left out is not known."""
+    """A snapshot's totals; unlike in a commit's changes, a key that is left out is unknown."""
     files, rows, size = _TOTAL
     unknown = dict.fromkeys((*files, rows, size), "unknown")
     return _amount(replace(snapshot, summary={**unknown, **snapshot.summary}), _TOTAL)

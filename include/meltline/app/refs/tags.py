@@ -1,4 +1,8 @@
-"""Tags: named snapshots that stay as long as somebody said (AR-41 to AR-44, AR-46, ML-24)."""
+"""Tags: adds, removes and lists named snapshots, each with the retention of its tag.
+
+The CLI and SQL call it. Holds, shares and consumers use tags of their own,
+which this module lists and does not change (AR-41 to AR-44, AR-46, ML-24).
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,12 +29,12 @@ _OWN = {HOLD_TAG: "hold", SHARE_TAG: "share", CONSUMER_TAG: "consumer"}
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag and how long it stays.
+    """A tag and its retention.
 
     Attributes:
         kind: `tag`, `named` (it stays for ever), `hold`, `share` or `consumer`.
-        committed_at: When the snapshot was committed.
-        expires_at: From when the next run takes the tag away; None is never.
+        committed_at: The time of the snapshot's commit.
+        expires_at: The time from which a run removes the tag; None is never.
     """
 
     table: TableName
@@ -54,20 +58,20 @@ def add_tag(
     """Tags a snapshot.
 
     Args:
-        context: Where the table is.
+        context: The ports.
         table: The table.
         name: The tag's name.
-        point: The snapshot; main's head when nothing is asked for.
-        days: How long the tag stays, counted from now and not from the snapshot; None is for
-            ever, said explicitly, so that no default of the table ends it.
+        point: The snapshot; main's head by default.
+        days: The tag's retention from now on, not from the snapshot's commit; None is an explicit
+            for ever, so that no default of the table ends it.
         dry_run: Check everything and change nothing.
-        reason: Why, for the audit.
+        reason: The reason, for the audit.
 
     Raises:
-        SnapshotNotFound: There is no such snapshot; says so where it is archived (AR-44).
-        OutsideRetention: Nobody can tell what was current at that instant.
+        SnapshotNotFound: There is no such snapshot; the error says if it is archived (AR-44).
+        OutsideRetention: It is unknown which snapshot was current at that instant.
         NameConflict: The name is taken or cannot be used.
-        RetentionOutOfRange: The profile has no tags for ever, or the days are none.
+        RetentionOutOfRange: The profile has no tags for ever, or the days are out of range.
     """
     _require_days(context, days)
     now = context.clock.now()
@@ -85,7 +89,7 @@ def add_tag(
     tag = _tag(seen, ref)
     if dry_run:
         return tag
-    # The very snapshot that is shown, whatever is committed meanwhile.
+    # Tags exactly the snapshot that is shown, whatever is committed meanwhile.
     exact = Point(snapshot_id=ref.snapshot_id)
 
     def edit(document: MetadataEditor, state: TableMetadata) -> None:
@@ -102,12 +106,12 @@ def add_tag(
 def remove_tag(
     context: ReadContext, table: TableName, name: str, *, dry_run: bool, reason: str = ""
 ) -> Tag:
-    """Takes a tag away, for a reason: its snapshot returns to the ordinary rules (AR-43).
+    """Removes a tag, for a reason: the ordinary rules apply to its snapshot (AR-43).
 
     Raises:
         RefNotFound: There is no such tag.
-        NameConflict: It is a hold's, a share's or a consumer's, which end in their own way. The
-            tag of a share that is gone without its drop is like one that somebody has set.
+        NameConflict: It belongs to a hold, a share or a consumer, which have commands of their own.
+            The tag of a share that is gone without `share drop` counts as a user's.
     """
     seen = open_table(context, table)
     tag = _tag(seen, require_ref(seen, name, is_branch=False))

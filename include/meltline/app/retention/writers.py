@@ -41,7 +41,7 @@ class WriterNeeds:
         ]
 
     def of(self, snapshots: Iterable[int]) -> list[WriterMark]:
-        """The marks that need any of the given snapshots; the one that counts longest comes first."""
+        """Marks that need any of the given snapshots; the one that counts longest is first."""
         ids, reached = set(snapshots), set[WriterMark]()
         for steps, marks in self._ways:
             if passed := steps.keys() & ids:

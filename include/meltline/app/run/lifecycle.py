@@ -1,7 +1,7 @@
 """Implements each step of a run, as a method of `Run`.
 
-The run log and `meltline run` do all steps in one process; each Spark app does one step. The order
-of the steps is in `run/steps.py`, which DAGs import without the code that does the work.
+`run/recorded.py` runs all steps in one process; each Spark app runs one. The order of the steps is in
+`run/steps.py`, which DAGs import without the code that does the work.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """The quiet window of a run: outside it no new work on the stores begins, and the rest is reported.
 
-`Run` and the run over chunks ask it before each step that reads or writes much. The hours are in
+`Run` asks it before each step that reads or writes much. The hours are in
 `IoSettings`; this module adds the notices to the summary.
 """
 

@@ -1,6 +1,6 @@
 """Explain: why a file or snapshot is kept, and until when.
 
-`meltline explain`, the pages and the API call it. Stages of files come from
+`meltline explain` calls it. Stages of files come from
 `storage/file_status.py`, keep reasons from the retained snapshots; this module joins the two.
 """
 

@@ -1,6 +1,6 @@
 """The answer of `meltline storage`: a line for each table, namespace or catalog.
 
-The CLI, the pages and the API show it. The bytes come from `storage/report.py`; this module groups
+The CLI and the pages show it. The bytes come from `storage/report.py`; this module groups
 them, and marks the tables whose figures are unknown.
 """
 

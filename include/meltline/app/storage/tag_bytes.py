@@ -1,6 +1,6 @@
 """Bytes that only a tag keeps: they would depart if it were removed (AR-45).
 
-`refs` shows them beside each tag. It is apart from `storage/report.py` because it needs the
+`meltline tags` shows them beside each tag. It is apart from `storage/report.py` because it needs the
 references of every file, not only sums.
 """
 
