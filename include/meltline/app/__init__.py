@@ -1,1 +1,1 @@
-"""One module per step of the chain. They decide nothing that the domain can decide."""
+"""Application layer: one package per capability. It makes no decision that the domain can make."""

@@ -1,4 +1,8 @@
-"""What a run is asked for, declared once: commands, forms and command lines follow from here."""
+"""Options of a run, declared once: commands, forms and command lines are derived from them.
+
+The CLI, the DAGs' forms and the steps share `RunRequest`. An option is a field of it, with its help
+text and its notation, so that a new one needs no change elsewhere.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,20 +22,20 @@ from meltline.domain.units import (
 
 
 def globs(text: str) -> tuple[str, ...]:
-    """Globs that stand in one text, with commas between them."""
+    """Parses globs that are separated by commas."""
     return tuple(glob.strip() for glob in text.split(",") if glob.strip())
 
 
 @dataclass(frozen=True)
 class Notation:
-    """How values of one kind are written, and read.
+    """Syntax of the values of one type.
 
     Attributes:
-        noun: What a text is not that cannot be read, such as `an instant`.
-        example: What is expected instead.
-        parse: Reads a text that is not empty; raises ValueError.
-        spell: Writes a value so that `parse` reads it again.
-        blank: What the field of a form holds that nobody has filled in.
+        noun: The noun of a parse error, such as `an instant`.
+        example: The expected syntax, for that error.
+        parse: Parses a text that is not empty; raises ValueError.
+        spell: Formats a value so that `parse` can read it.
+        blank: The value of an empty field in a form.
         schema: JSON schema of such a field.
     """
 
@@ -41,19 +45,19 @@ class Notation:
     spell: Callable[[Any], str] = str
     blank: str | bool | None = None
     schema: Mapping[str, Any] = field(
-        # Airflow's form takes an empty text for a missing one, unless it may be null.
+        # Airflow's form treats an empty text as missing, unless it may be null.
         default_factory=lambda: {"type": ["null", "string"], "pattern": r"^[^\r\n]*$"}
     )
 
     def read(self, text: str, name: str) -> Any:
-        """The value that a text stands for.
+        """Parses a value.
 
         Args:
-            text: As a person wrote it.
-            name: What it is for, for the error.
+            text: The text that the user wrote.
+            name: The name of the option, for the error.
 
         Raises:
-            UsageInvalid: It stands for none.
+            UsageInvalid: The text is not a valid value.
         """
         try:
             return self.parse(text)
@@ -105,7 +109,7 @@ INSTANT = Notation(
     schema={
         "type": ["null", "string"],
         "format": "date-time",
-        # Airflow checks the format date-time only where a further package is installed.
+        # Airflow checks the format date-time only if another package is installed.
         "pattern": r"^\d{4}-(0\d|1[0-2])-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?"
         r"(Z|[+-]\d\d:\d\d)$",
     },
@@ -114,14 +118,14 @@ INSTANT = Notation(
 
 @dataclass(frozen=True)
 class Option:
-    """One thing that a run is asked for.
+    """One option of a run.
 
     Attributes:
-        help: In one line.
-        form: What a form says instead, in Markdown.
+        help: A description in one line.
+        form: The description in a form, in Markdown, if it differs.
         private: Whether other users of the machine must not read it.
-        name: In a form and in the code; a command line has it with dashes.
-        default: What holds when it is left out.
+        name: Its name in a form and in the code; on a command line, with dashes.
+        default: Its value if it is left out.
     """
 
     help: str
@@ -137,7 +141,7 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     def word(self, setting: Any) -> str:
-        """Its word on a command line."""
+        """Its argument on a command line."""
         return self.flag if setting is True else f"{self.flag}={self.notation.spell(setting)}"
 
 
@@ -147,22 +151,23 @@ def _option(help: str, notation: Notation = TEXT, **more: Any) -> Mapping[str, O
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a run was asked for, with how each of it is asked.
+    """Options of a run, each with its declaration.
 
     Attributes:
         as_of: The logical date, already resolved against the wall clock.
         tables: Globs; none is all.
         any_hour: Work on the stores may begin outside the quiet window too.
-        parallelism: So many small requests at a time in one process; None is as configured.
-        approve: Why a person approves purges above the limit; empty when nobody does.
-        once: Why a person lets the run destroy in a catalog that is not armed; empty when nobody
-            does.
-        minimum_age: Of what a sweep takes; None is as configured.
-        inventory: What stands in for a sweep's listing of the store; None to list it.
-        chunks: Those that a forced drop is about, by name.
-        force: Why they may go unproved; empty when nobody says so.
-        deletes: What a person has cold do about large deletes that wait for their word.
-        who: Who asked for it; empty is whoever runs it.
+        parallelism: Maximum number of parallel small requests in one process; None is as
+            configured.
+        approve: The reason to approve purges above the limit; empty without approval.
+        once: The reason to let the run destroy in a catalog that is not armed; empty without
+            override.
+        minimum_age: Minimum age of files that a sweep takes; None is as configured.
+        inventory: A replacement for a sweep's listing of the store; None to list it.
+        chunks: Names of the chunks of a forced drop.
+        force: The reason to drop them without proof; empty without override.
+        deletes: The operator's answer about large deletes that wait for it.
+        who: The user who requested it; empty is the user who runs it.
     """
 
     run_id: str = field(metadata=_option("names the run its plans belong to"))
@@ -249,15 +254,15 @@ class RunRequest:
 
     @classmethod
     def read(cls, run_id: str, as_of: datetime, written: Mapping[str, Any]) -> "RunRequest":
-        """Reads what a person wrote on a command line or in a form; what is empty is left out.
+        """Reads the options of a command line or a form; omits empty ones.
 
         Args:
-            run_id: Of the run.
+            run_id: The id of the run.
             as_of: Its logical date, resolved.
-            written: By the options' names; what is none of them is passed over.
+            written: Texts by name; names of other options are ignored.
 
         Raises:
-            UsageInvalid: Something written stands for nothing.
+            UsageInvalid: A text is not a valid value.
         """
         texts = {name: str(written.get(name) or "").strip() for name in OPTIONS}
         given = {
@@ -268,10 +273,11 @@ class RunRequest:
         return cls(**{**given, "run_id": run_id, "as_of": as_of})
 
     def require_forcible(self) -> None:
-        """Refuses a force that is not about chunks, by name, of one table.
+        """Refuses a forced drop without named chunks of exactly one table.
 
         Raises:
-            UsageInvalid: A reason or the chunks are missing, or it is about other tables, too.
+            UsageInvalid: The reason or the chunks are missing, or it is not about exactly one
+                table.
         """
         if bool(self.force) != bool(self.chunks):
             raise UsageInvalid(
@@ -291,12 +297,13 @@ class RunRequest:
             )
 
     def words(self, *, private: bool = False) -> list[str]:
-        """The words of a command line from which `read` makes the same, as far as asked for.
+        """Formats the options as command-line arguments, from which `read` makes the same request.
 
-        Each value stays with its name in one word: a value may then begin with a dash.
+        A value and its name are one argument, so that the value may begin with a dash.
 
         Args:
-            private: Those that other users of the machine may not read, else all others.
+            private: Only options that other users of the machine may not read; otherwise all
+                others.
         """
         return [
             option.word(getattr(self, name))

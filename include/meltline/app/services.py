@@ -1,4 +1,8 @@
-"""What a step works with: the ports, wired once."""
+"""Contexts: the ports that a step works with, wired once by `meltline.wiring`.
+
+Every step takes one of the classes here. The smaller ones exist so that a gate cannot write, and
+that commands without Spark start no JVM.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -44,12 +48,12 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class ColdReader:
-    """The cold tier, to be read.
+    """The cold tier, read only.
 
     Attributes:
-        catalog: Holds the cold tables.
-        store: What they lie in.
-        warehouse: Below it lies all of cold.
+        catalog: The catalog of the cold tables.
+        store: The store of their files.
+        warehouse: The prefix of all of cold.
     """
 
     catalog: Catalog
@@ -59,13 +63,13 @@ class ColdReader:
 
 @dataclass(frozen=True)
 class ColdTier(ColdReader):
-    """Where history goes when it leaves hot. It has credentials of its own (AR-34).
+    """The tier of archived history. It has credentials of its own (AR-34).
 
     Attributes:
-        editor: The catalog, to change what it says of its tables.
-        writer: The store, to be written to; `remover`, to be deleted from.
-        resolver: Where names in it lead.
-        registrar: The catalog, to make tables in it.
+        editor: Changes the metadata of tables in its catalog.
+        writer: Writes to its store; `remover` deletes from it.
+        resolver: Resolves links in its paths.
+        registrar: Creates tables in its catalog.
     """
 
     editor: CatalogEditor = field(kw_only=True)
@@ -80,12 +84,12 @@ class ReadSources:
     """Ports that read tables, their chunks and cold; a gate gets these, and nothing that writes.
 
     Attributes:
-        catalogs: By name, every one of `meltline.yaml` but the cold one.
-        store: Objects of hot.
-        cold: The cold tier, where one is configured. Its catalog is none of `catalogs`: nothing
-            that looks for what is needed, planned or deleted comes across it (I-8).
-        chunk_files: Tells which files lie in which chunks; `cold_chunk_files` the same of cold's.
-        policy_stores: What keeps policies beside tables' properties, by catalog; few have it.
+        catalogs: Every catalog of `meltline.yaml` except the cold one, by name.
+        store: The store of hot.
+        cold: The cold tier, if one is configured. Its catalog is not in `catalogs`: no search for
+            references, plans or files to delete includes it (I-8).
+        chunk_files: Maps files to chunks; `cold_chunk_files` does so in cold.
+        policy_stores: Stores of policies beside tables' properties, by catalog; few have one.
     """
 
     config: Config
@@ -113,24 +117,25 @@ def _part(kind: type[_Part], whole: _Part) -> _Part:
 
 @dataclass(frozen=True)
 class ReadContext(ReadSources):
-    """What needs no JVM: enough to look, to decide on a policy, to stop and to go.
+    """Ports that need no JVM: enough to read, to set policies, to stop and to resume.
 
     Attributes:
-        editors: The catalogs, to change what they say of a table.
-        registrars: The same, to change which tables they have.
-        folders: The store, one folder at a time; the next three are the same for those who do more.
-        writer: To be written to.
-        remover: To be deleted from at once: what is purged goes by `deleter`.
-        resolver: Where names lead.
+        editors: Change the metadata of a table in each catalog.
+        registrars: Change the registrations in each catalog.
+        folders: Lists the store, one folder at a time.
+        writer: Writes to the store.
+        remover: Deletes from the store at once; purges use `deleter`.
+        resolver: Resolves links in paths.
         reader: The file ledger's tables, read only.
-        progress: Tells a person what is going on; never part of the answer.
-        who: Under whose name decisions are recorded.
-        copies: Reads cold beside hot, for the gate and for those who ask.
-        deep: The permanent store, where one is configured.
-        run_id: Of which run this is a step; empty for what belongs to none.
-        once: Why a person lets this run destroy in a catalog that is not armed; empty for nobody.
-        probes: What tries out the servers behind catalogs, by catalog.
-        longer_window: What this run keeps of one table beyond its policy; None is nothing.
+        progress: Shows progress messages to the user; never part of the answer.
+        who: The user whose name the decisions have.
+        copies: Reads cold beside hot, for the gate and for reports.
+        deep: The permanent store, if one is configured.
+        run_id: The run of this step; empty outside a run.
+        once: The reason to let this run destroy in a catalog that is not armed; empty without
+            override.
+        probes: Probes of the servers behind catalogs, by catalog.
+        longer_window: A longer window for one table in this run only; None is by policy.
     """
 
     editors: Mapping[str, CatalogEditor]
@@ -155,14 +160,14 @@ class ReadContext(ReadSources):
 
 @dataclass(frozen=True)
 class RunContext(ReadContext):
-    """Everything the steps of the chain may touch.
+    """All ports of the steps of a run.
 
     Attributes:
-        archive: Writes cold; None where none is configured, like the next two.
+        archive: Writes cold; None if it is not configured, like the next two.
         rows: Reads rows on both sides.
-        prepare_cold: Makes the cold catalog where it is not there yet.
-        lay_foundations: Makes what the hot and the cold catalog stand on, or names what is missing.
-        replicator: Copies chunks to cold; `chunk_rows` reads them, `dropper` takes them out of hot.
+        prepare_cold: Creates the cold catalog if it does not exist.
+        lay_foundations: Creates what the hot and the cold catalog need, or reports what is missing.
+        replicator: Copies chunks to cold; `chunk_rows` reads them, `dropper` removes them from hot.
         rollups: Aggregates them.
     """
 
@@ -182,7 +187,7 @@ class RunContext(ReadContext):
 
 
 class OpenServices(Protocol):
-    """Gives steps what they work with, when they need it: that starts Spark."""
+    """Opens the ports of a step on demand: that starts Spark."""
 
     def __call__(self, app: str, run_id: str = "", *, judges: bool = False) -> RunContext:
         """As `meltline.wiring.Wiring.services`."""
@@ -191,18 +196,18 @@ class OpenServices(Protocol):
 
 @dataclass(frozen=True)
 class SweepServices(RunContext):
-    """The chain's ports, and the one that lists the store."""
+    """The ports of a run, and the sweeper that lists the store."""
 
     sweeper: Sweeper
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What brings archived files back, and what holds them against those of cold.
+    """Ports of a restore: they copy archived files back, and compare them with cold.
 
     Attributes:
-        retriever: Copies them.
-        reader: Reads cold as where the originals are, hot as where the copies are.
+        retriever: Copies the files.
+        reader: Reads cold as the originals, and hot as the copies.
     """
 
     retriever: Retriever

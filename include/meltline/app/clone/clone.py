@@ -229,7 +229,8 @@ def new_identity(
 ) -> Identity:
     """Creates a UUID and a location for a new table.
 
-    Engines would choose the same location: below the namespace's, otherwise in the warehouse. If neither is known, it is beside another table.
+    Engines would choose the same location: below the namespace's, otherwise in the warehouse. If
+    neither is known, it is beside another table.
     """
     uuid = str(uuid4())
     stated = listing.namespaces.get(name.namespace, {}).get("location", "")

@@ -70,8 +70,7 @@ def sources_at(
     """Resolves a table, or every table of a schema or database, at one point.
 
     Without a point the result is the listing, which a SQL catalog reads at one instant. A table
-    that
-    was created later is omitted. Tables dropped since are not included, as in Snowflake.
+    that was created later is omitted. Tables dropped since are not included, as in Snowflake.
 
     Raises:
         BeforeCreation: The table was created at the point or later; if there are several, all of

@@ -135,8 +135,7 @@ def lift_ended_guards(context: ReadContext, history: StoredBytes, totals: Storag
     """Lifts the guard of tables that share no file any more.
 
     Dropped tables keep theirs, so that an undrop restores them unchanged. If the evidence is
-    incomplete
-    today, the next report decides.
+    incomplete today, the next report decides.
 
     Args:
         context: The ports.
@@ -185,10 +184,8 @@ def _is_all_known(context: ReadContext, history: StoredBytes, state: TableMetada
     """Whether the observation that found nothing shared covered the table's whole sharing group.
 
     A clone is in the control ledger's group before it is registered. So a clone that was added
-    since
-    the observation is found here. A clone in progress has the group's lock, or checks the guard
-    again
-    after its registration.
+    since the observation is found here. A clone in progress has the group's lock, or checks the
+    guard again after its registration.
     """
     group = Groups(context.control.registrations.sharing()).members(state.uuid)
     rows = context.control.registrations.all()

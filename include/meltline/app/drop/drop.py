@@ -81,8 +81,7 @@ def drop(
     """Drops a table, or a schema or database with its content; `undrop` restores it.
 
     The tables of a container take the container's retention, shorter or longer than their own
-    (TT-24);
-    tables that were dropped before keep theirs (TT-25).
+    (TT-24); tables that were dropped before keep theirs (TT-25).
 
     Args:
         context: The ports.

@@ -86,8 +86,7 @@ def _went_on(state: TableMetadata, row: KnownTable) -> bool:
     """Whether a registration continues the table of an older row.
 
     A registration whose drop precedes the last observation of the row's table does not: it was
-    reset
-    to an older state, and its retention counts from its own drop.
+    reset to an older state, and its retention counts from its own drop.
     """
     is_aside = is_dropped_name(state.name.namespace)
     drop = read_drop(state.name.catalog, state.properties) if is_aside else None

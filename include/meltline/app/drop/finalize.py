@@ -39,10 +39,8 @@ def process_drops(
     """Keeps tables that have left their catalog, and finalizes those past their retention.
 
     It does nothing while a catalog cannot be listed or a table was never read: a UUID that seems
-    gone
-    may be registered there under another name. While `meltline stop` is in force, or the catalog is
-    not
-    armed, no drop is finalized.
+    gone may be registered there under another name. While `meltline stop` is in force, or the
+    catalog is not armed, no drop is finalized.
 
     Args:
         context: The ports.
@@ -140,10 +138,8 @@ def _settled(
     """Tables without files in failsafe: until then `recover` needs their metadata.
 
     Files of an expiration that was killed before it recorded their departures are not in failsafe
-    yet.
-    Nor are files removed by other tools, and those outside every root: without the registration no
-    run
-    would plan them. Such tables are not finalized either.
+    yet. Nor are files removed by other tools, and those outside every root: without the
+    registration no run would plan them. Such tables are not finalized either.
     """
     if not tables:
         return []
@@ -180,8 +176,7 @@ def _let_go(context: RunContext, observation: Observation, table: ObservedTable)
     """Removes the registration, then records the departure of the metadata files.
 
     A kill in between leaves a table that is gone from its catalog, empty and past its retention:
-    the
-    next run resumes from there.
+    the next run resumes from there.
     """
     state = table.state
     if _lies_with_untouchable(observation, state):
@@ -280,8 +275,7 @@ def _read_or_over(
     """Ids of registrations that reference nothing beyond what was read of the tables.
 
     Files of a registration that cannot be read now, or is gone, stay referenced. A registration
-    that a
-    table continues, as after a temporary reset, has nothing of its own.
+    that a table continues, as after a temporary reset, has nothing of its own.
     """
     standing = [*(table.state for table in observation.tables), state]
     before = heirs(registrations.all(), standing).keys()

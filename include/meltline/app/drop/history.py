@@ -1,7 +1,6 @@
 """Lists live and dropped tables, schemas and databases in one history.
 
-The CLI and SQL call it. It is apart from `app/run_history`, which lists runs (TT-47 to
-TT-50).
+The CLI and SQL call it. It is apart from `app/run_history`, which lists runs (TT-47 to TT-50).
 """
 
 from collections.abc import Iterator, Mapping

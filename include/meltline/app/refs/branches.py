@@ -1,7 +1,6 @@
 """Branches: rollback, branch, drop, publish and resync. No file is copied or deleted.
 
-The CLI and SQL call it. Each is one commit that moves or removes a ref
-(DS-16, DS-17).
+The CLI and SQL call it. Each is one commit that moves or removes a ref (DS-16, DS-17).
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """Tags: adds, removes and lists named snapshots, each with the retention of its tag.
 
-The CLI and SQL call it. Holds, shares and consumers use tags of their own,
-which this module lists and does not change (AR-41 to AR-44, AR-46, ML-24).
+The CLI and SQL call it. Holds, shares and consumers use tags of their own, which this module lists
+and does not change (AR-41 to AR-44, AR-46, ML-24).
 """
 
 from dataclasses import dataclass

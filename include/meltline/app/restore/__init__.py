@@ -1,1 +1,1 @@
-"""Restores archived snapshots as hot tables, and chooses the tier a past point is read from."""
+"""Restores archived snapshots as hot tables, and chooses the tier that answers for a past point."""

@@ -1,7 +1,8 @@
-"""Restore: an archived snapshot as a new hot table, with files of its own.
+"""Restore: creates a new hot table from an archived snapshot, with files of its own.
 
-The files are copied below the new table's location and held against cold by the gate's own reader;
-only then is the table registered. Cold is only read. What fails before that leaves nothing.
+The CLI calls it. The files are copied below the new table's location and compared with cold by the
+gate's own reader; only then is the table registered. Cold is only read. A failure before that
+leaves no file.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ from meltline.ports import (
 )
 
 RESTORE = "restore"
-"""How the audit calls it."""
+"""The audit's name of a restore."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ class Restored:
     Attributes:
         table: Its name.
         cold: The cold table.
-        valid_from: Since when main was that snapshot, as far as is proved; equal to `valid_to`
-            where nobody can prove that it ever was.
-        uuid: Its own; empty in a dry run. Likewise `location`, and `files`, `bytes` and `rows` 0.
+        valid_from: The proved time since which main was at that snapshot; equal to `valid_to` if
+            there is no proof that it ever was.
+        uuid: Its own UUID; empty in a dry run. So is `location`, and `files`, `bytes` and `rows`
+            are 0.
     """
 
     table: TableName
@@ -79,28 +81,29 @@ def restore(
     dry_run: bool = False,
     reason: str = "",
 ) -> Restored:
-    """Makes a new hot table of an archived snapshot.
+    """Creates a new hot table from an archived snapshot.
 
     Args:
-        context: Where it goes, and where cold is.
-        retrieval: Starts what copies; called only once all else is known to be right.
+        context: The ports, including cold's.
+        retrieval: Starts the copying service; called after all other checks have passed.
         target: The new table's name, in full.
         table: The table whose history is in cold: its name in hot, or the cold table's own.
-        snapshot_id: Which of its snapshots; or
-        at: the instant whose state is wanted.
+        snapshot_id: The snapshot to restore; or
+        at: the instant to restore.
         dry_run: Check everything and change nothing.
-        reason: Why, for the audit.
+        reason: The reason, for the audit.
 
     Raises:
-        UsageInvalid: Not exactly one of the two is given, or the name is none.
+        UsageInvalid: Not exactly one of the two is given, or the name is invalid.
         ColdMissing: No cold tier is configured.
         SnapshotNotFound: Cold does not have it.
-        OutsideRetention: Cold does not have what was current then.
+        OutsideRetention: Cold does not have the state at the instant.
         NameConflict: The new name is taken, or cold has several such tables.
-        NamespaceNotFound: The new name leads nowhere.
-        CatalogReadOnly: The new name lies where nothing may be made.
-        StoreRefused: Something could not be copied, or is not what cold has; nothing is left of it.
-        CommitConflict: Nobody knows whether the table was registered.
+        NamespaceNotFound: The namespace of the new name does not exist.
+        CatalogReadOnly: No table may be created under the new name.
+        StoreRefused: A file could not be copied, or a copy differs from cold; all copies are
+            removed.
+        CommitConflict: It is unknown whether the table was registered.
     """
     tier = require_cold(context)
     name = parse_new_name(target)
@@ -140,10 +143,10 @@ def restore(
 
 
 def take_in(context: RunContext, restored: TableName) -> str:
-    """Has the ledger take in what is new, so that a restored table's bytes are told at once.
+    """Observes the catalogs, so that reports include a restored table's bytes at once.
 
     Returns:
-        Why it could not; empty where it could. The table is there all the same.
+        Why that failed; empty if it did not. The table exists in either case.
     """
     try:
         require_datable(context)
@@ -191,7 +194,7 @@ def _not_there(table: TableName, snapshot_id: int | None) -> SnapshotNotFound:
 
 
 def _require_own_place(context: ReadContext, tier: ColdTier, own: Identity) -> None:
-    """Refuses a location in cold, or where something lies already."""
+    """Refuses a location in cold, or one that has files."""
     is_cold = lies_under(own.location, tier.warehouse)
     if is_cold or next(iter(context.store.list(own.location)), None) is not None:
         raise UsageInvalid(
@@ -205,7 +208,7 @@ def _require_own_place(context: ReadContext, tier: ColdTier, own: Identity) -> N
 
 @dataclass(frozen=True)
 class _Restoring:
-    """A restore on its way."""
+    """A restore in progress."""
 
     context: ReadContext
     tier: ColdTier
@@ -225,11 +228,11 @@ class _Restoring:
 
     @property
     def folder(self) -> str:
-        """Below it lie the copies, apart from what engines will write."""
+        """The folder of the copies, separate from the files that engines will write."""
         return f"{self.own.location}/restored"
 
     def carry_out(self) -> Retrieved:
-        """Copies, proves, registers; or leaves nothing."""
+        """Copies, verifies and registers; on failure it removes every copy."""
         name = self.own.name
         self.context.progress(f"copying snapshot {self.snapshot.snapshot_id} of {self.cold.name}")
         try:
@@ -269,7 +272,7 @@ class _Restoring:
         ) from cause
 
     def _differences(self, files: Retrieved) -> Sequence[str]:
-        """What of the copies is not what cold has, by another reader than the copying one's."""
+        """Differences between the copies and cold, found by another reader than the copying one."""
         reader, folder = self.retrieval.reader, self.folder
         theirs = self._manifests(self.snapshot.manifest_list, self.snapshot.inline_manifests, False)
         ours = self._manifests(files.manifest_list, files.manifests, True)
@@ -299,7 +302,7 @@ class _Restoring:
         return restored_metadata(self.source, files, self.own, now, str(uuid4()))
 
     def _take_away(self) -> None:
-        """Nobody can refer to what lies here: its folder is new, and no catalog has had it."""
+        """Deletes the copies: they are in a new folder that no catalog ever referenced."""
         paths = [stored.path for stored in self.context.store.list(self.own.location)]
         if paths:
             self.context.remover.delete(paths)

@@ -1,7 +1,7 @@
-"""Which tier a point of a table's past is read from (AR-28): hot while it can, else cold.
+"""Chooses the tier that answers for a past point: hot if it can, otherwise cold (AR-28).
 
-Cold is read only where somebody asked for it, and only where it proves the answer. It is found by
-the table's name when the table, or all of the hot warehouse, is gone.
+`meltline query`, restores and prunes call it. Cold is read only on request, and answers only what
+it can prove. If the table, or the whole hot warehouse, is gone, cold tables are found by name.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from meltline.domain.time_travel.timetravel import Moment, Resolved, StatementPo
 from meltline.ports import ControlLedger, StatementState
 
 COLD = "cold"
-"""The tier of what has left hot."""
+"""The tier of archived history."""
 
 NOT_IN_HOT = (
     OutsideRetention,
@@ -41,25 +41,25 @@ NOT_IN_HOT = (
     MetadataUnreadable,
     StoreRefused,
 )
-"""What hot says when cold may still have the answer."""
+"""Errors of hot for which cold may have the answer."""
 
 
 def locate_anywhere(
     context: ReadContext, table: TableName, point: TravelPoint, *, allow_cold: bool
 ) -> Located:
-    """Finds what main of a table held at a point, in hot, else in cold.
+    """Finds the state of a table's main at a point, in hot, otherwise in cold.
 
     Args:
-        context: Where the table is, or was.
+        context: The ports.
         table: Its name; a cold table's own name means that one.
         point: The point.
         allow_cold: Whether cold may answer.
 
     Raises:
-        OutsideRetention: Neither has it; says which intervals cold has nearest to it.
-        NameConflict: Cold has several tables of that name that answer.
+        OutsideRetention: Neither has it; the error lists the nearest intervals in cold.
+        NameConflict: Cold has several tables with that name and an answer.
         CatalogReadOnly: A cold table was named, and cold may not answer.
-        MeltlineError: Whatever `locate` raises.
+        MeltlineError: Every error of `locate`.
     """
     is_cold = allow_cold and table.catalog == context.config.cold
     if is_cold and (own := _in_cold(context, table, point)):
@@ -79,7 +79,7 @@ def locate_anywhere(
 
 
 def hinted(context: ReadContext, table: TableName, error: MeltlineError) -> MeltlineError:
-    """The same error; where the ledger knows of copies it says how they are read."""
+    """Adds a hint to the error if the ledger knows of copies: how to read them."""
     uuid = present_uuid(context, table)
     copies = context.control.archived.all([uuid] if uuid else None)
     if any(uuid or copy.table == table for copy in copies):
@@ -88,7 +88,7 @@ def hinted(context: ReadContext, table: TableName, error: MeltlineError) -> Melt
 
 
 def present_uuid(context: ReadContext, table: TableName) -> str:
-    """The UUID of a table in hot; empty where none of that name can be read."""
+    """The UUID of a table in hot; empty if there is none of this name, or it is unreadable."""
     try:
         location = catalog_of(context, table.catalog).location(table)
         return load_standing(context, table, location).uuid
@@ -97,16 +97,16 @@ def present_uuid(context: ReadContext, table: TableName) -> str:
 
 
 def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
-    """What cold has of a table.
+    """Reads the history that cold has of a table.
 
-    Of one that hot does not have, or cannot read, everything that was handed over under its name:
-    several tables may have had it, one after another.
+    If hot does not have the table, or cannot read it, everything archived under its name counts:
+    several tables may have had that name, one after another.
 
     Raises:
         ColdMissing: No cold tier is configured.
         CatalogUnlistable: It cannot be listed.
-        MetadataUnreadable: A table there cannot be read.
-        LedgerOutOfStep: It has the history of the table, by another installation.
+        MetadataUnreadable: A table in it cannot be read.
+        LedgerOutOfStep: It has the history of the table, from another installation.
     """
     tier = require_cold(context)
     if table.catalog == tier.catalog.name:
@@ -123,18 +123,18 @@ def cold_pasts(context: ReadContext, table: TableName) -> list[ColdPast]:
 
 
 def _handed_over(control: ControlLedger, name: TableName) -> list[str]:
-    """The UUIDs of tables of which something was handed over under a name."""
+    """UUIDs of tables with archived snapshots under a name."""
     return sorted({c.table_uuid for c in control.archived.all() if c.table == name})
 
 
 def only_answer(
     table: TableName, pasts: Sequence[ColdPast], ask: Callable[[ColdPast], Resolved]
 ) -> tuple[ColdPast, Resolved]:
-    """The one cold table that has an answer.
+    """Returns the one cold table that has an answer.
 
     Raises:
         NameConflict: Several have one.
-        MeltlineError: None has; what the first one said.
+        MeltlineError: None has; the error of the first one.
     """
     answers: list[tuple[ColdPast, Resolved]] = []
     refusals: list[MeltlineError] = []
@@ -158,7 +158,7 @@ def only_answer(
 
 
 def _in_cold(context: ReadContext, table: TableName, point: TravelPoint) -> Located | None:
-    """The answer of cold; None where it has nothing of the table."""
+    """The answer of cold; None if it has nothing of the table."""
     pasts = cold_pasts(context, table)
     if not pasts:
         return None
@@ -173,7 +173,7 @@ def _in_cold(context: ReadContext, table: TableName, point: TravelPoint) -> Loca
 
 
 def _ended(context: ReadContext, point: TravelPoint) -> Ended | None:
-    """When a statement ran; None where the point is none, or nobody knows."""
+    """The start and end of a statement; None for another point, or if they are unknown."""
     if not isinstance(point.to, StatementPoint):
         return None
     statement = context.control.statements.get(point.to.id)

@@ -3,8 +3,7 @@
 A clock that was ahead leaves its time as the ledger's newest one, and every correct clock is behind
 it until then. The override covers exactly that instant. From then on the newest time is that of the
 override, and the next wrong clock is detected as usual. No waiting period that the wrong clock
-began
-ends too early: departed files start their failsafe again. `meltline clock disown` calls it.
+began ends too early: departed files start their failsafe again. `meltline clock disown` calls it.
 """
 
 from collections.abc import Iterator

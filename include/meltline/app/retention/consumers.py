@@ -57,8 +57,7 @@ def set_consumer(
     """Records up to which snapshot a reader has read: this one and all later ones are kept.
 
     A move forward only releases snapshots, so it takes no lock. A new or reset consumer waits for
-    the
-    run that works on the table.
+    the run that works on the table.
 
     Args:
         context: The ports.

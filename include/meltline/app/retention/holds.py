@@ -1,7 +1,7 @@
 """Holds: adds, removes and lists them; a run neither expires nor purges files of a held object.
 
-The CLI calls it; `doctor` and a run's summary list the holds that end soon. A hold is in the catalog, as a property or a tag,
-which `domain/retention/holds.py` defines.
+The CLI calls it; `doctor` and a run's summary list the holds that end soon. A hold is in the
+catalog, as a property or a tag, which `domain/retention/holds.py` defines.
 """
 
 import re

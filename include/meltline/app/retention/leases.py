@@ -43,9 +43,8 @@ def acquire_lease(
     """Leases a snapshot.
 
     The lease is written first, and the snapshot is checked after it. A concurrent expiration may
-    have
-    read the leases before. So if a plan names the snapshot, the last check waits for that table's
-    lock.
+    have read the leases before. So if a plan names the snapshot, the last check waits for that
+    table's lock.
 
     Args:
         context: The ports.

@@ -1,8 +1,8 @@
 """Policies: sets, unsets and shows them. The catalog's property is authoritative.
 
-The CLI and SQL call it, and the observe step to record them. The ledger remembers earlier values, for changes made outside the
-rules. The rules themselves are in `domain/retention`. Requirements ML-26 to ML-30, ML-32 to ML-34,
-TT-5 to TT-25, AR-26.
+The CLI and SQL call it, and the observe step to record them. The ledger remembers earlier values,
+for changes made outside the rules. The rules themselves are in `domain/retention`. Requirements
+ML-26 to ML-30, ML-32 to ML-34, TT-5 to TT-25, AR-26.
 """
 
 from collections.abc import Mapping, Sequence

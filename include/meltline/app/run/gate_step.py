@@ -1,8 +1,7 @@
 """The gate step: evaluates plans, stores the verdicts, and moves each plan to passed or refused.
 
 `run/gated_plans.py` and `meltline gate` call it, and `run/lifecycle.py` for plans that it makes
-again.
-The evaluation is in `app/gate`; this module builds its inputs and records its verdicts.
+again. The evaluation is in `app/gate`; this module builds its inputs and records its verdicts.
 """
 
 from collections.abc import Sequence

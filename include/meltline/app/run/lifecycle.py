@@ -1,7 +1,7 @@
 """Implements each step of a run, as a method of `Run`.
 
-`run/recorded.py` runs all steps in one process; each Spark app runs one. The order of the steps is in
-`run/steps.py`, which DAGs import without the code that does the work.
+`run/recorded.py` runs all steps in one process; each Spark app runs one. The order of the steps is
+in `run/steps.py`, which DAGs import without the code that does the work.
 """
 
 from collections.abc import Iterator, Sequence
@@ -336,8 +336,7 @@ class Run:
         """Resolves expirations that an earlier run began: the catalog shows the outcome of each.
 
         The departures of committed expirations are recorded under their own plan. The others are
-        committed
-        if that is still allowed; otherwise they are stale and planned again.
+        committed if that is still allowed; otherwise they are stale and planned again.
         """
         unfinished = [
             plan for plan in resumable(self.context.control.plans) if plan.kind is PlanKind.EXPIRE

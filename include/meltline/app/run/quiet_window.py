@@ -1,7 +1,7 @@
 """The quiet window of a run: outside it no new work on the stores begins, and the rest is reported.
 
-`Run` asks it before each step that reads or writes much. The hours are in
-`IoSettings`; this module adds the notices to the summary.
+`Run` asks it before each step that reads or writes much. The hours are in `IoSettings`; this module
+adds the notices to the summary.
 """
 
 from collections.abc import Sequence

@@ -62,8 +62,7 @@ def recap(document: Mapping[str, Any]) -> list[str]:
     """Returns the sentence about the whole run, and the sentences about its tables.
 
     If the catalog is not armed, the first reports what was not done. If purging has stopped, the
-    first
-    begins with that; in a sandbox, `armed: sandbox` precedes it.
+    first begins with that; in a sandbox, `armed: sandbox` precedes it.
 
     Args:
         document: The document of a run or a step, as `run --json` prints it.

@@ -19,8 +19,7 @@ class TableResult:
 
     Attributes:
         snapshots_gone: Number of snapshots that another tool had expired; `files_gone` were deleted
-            by
-            another tool during failsafe.
+            by another tool during failsafe.
         catching_up: Number of nights until its backlog is gone; empty if it has none.
         next: The next step for a table that was skipped or refused, or failed.
     """

@@ -1,1 +1,1 @@
-"""Past runs and plans, for people and reports; no decision reads them."""
+"""Past runs and plans, for display and reports; no decision depends on them."""

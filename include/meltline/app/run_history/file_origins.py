@@ -1,4 +1,8 @@
-"""Which snapshots files belonged to, and who let them go, by the ledgers alone."""
+"""File origins: the snapshots that files belonged to, and the plans that removed and deleted them.
+
+`explain` and `run_history/plan_items.py` show them. They come from the ledgers alone, so that they
+are known after the snapshots are gone.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -13,10 +17,10 @@ from meltline.domain.iceberg.locations import location_key
 from meltline.domain.units import format_instant
 from meltline.ports import ControlLedger, IndexedSnapshot, LedgerReader
 
-_LOOKED_INTO = 20  # the newest of its owner comes first, and has it in all but odd cases
+_LOOKED_INTO = 20  # plans of the file's owner come first, and nearly always have it
 _DELETING = (PlanState.APPLYING, PlanState.APPLIED, PlanState.FAILED)
 LET_GO = "let-go-"
-"""How `Departure.plan_id` begins where a dropped table was let go of as a whole."""
+"""Prefix of `Departure.plan_id` for files of a finalized drop."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class FileOrigin:
     """Why a file has departed.
 
     Attributes:
-        departure: It.
-        judged: The plan that let it go, where it was one.
+        departure: The departure.
+        judged: The plan that caused it, if any.
     """
 
     departure: Departure
@@ -33,7 +37,7 @@ class FileOrigin:
 
     @property
     def why(self) -> str:
-        """In words."""
+        """Describes the cause."""
         if self.judged:
             plan = self.judged.plan
             return f"expired by plan {plan.id} of run {plan.run_id}, {self.judged.policy}"
@@ -47,7 +51,7 @@ class FileOrigin:
 
 
 def origins(control: ControlLedger, departures: Iterable[Departure]) -> dict[str, FileOrigin]:
-    """Why files have departed, by location key."""
+    """Finds why files have departed, by location key."""
     listed = list(departures)
     plans = {id: _plan(control, id) for id in {departure.plan_id for departure in listed}}
     return {location_key(d.path): FileOrigin(d, plans[d.plan_id]) for d in listed}
@@ -58,7 +62,7 @@ def _plan(control: ControlLedger, id: str) -> JudgedPlan | None:
         return None
     try:
         (plan,) = judged(control, list(control.plans.current([id]).values()))
-    except PlanNotFound:  # a sweep, or a table that was let go
+    except PlanNotFound:  # a sweep, or a finalized drop
         return None
     return plan
 
@@ -66,7 +70,7 @@ def _plan(control: ControlLedger, id: str) -> JudgedPlan | None:
 def snapshots_of(
     reader: LedgerReader, table_uuid: str, ids: Sequence[int], paths: Sequence[str]
 ) -> dict[str, list[int]]:
-    """Those of a table's snapshots that some files belonged to, by location key."""
+    """Snapshots, among the given ones of a table, that some files belonged to, by location key."""
     keys = {location_key(path) for path in paths}
     among = set(ids)
     snapshots = [
@@ -84,7 +88,7 @@ def snapshots_of(
 def _pairs(
     reader: LedgerReader, snapshots: Sequence[IndexedSnapshot], paths: Sequence[str]
 ) -> Iterable[tuple[str, IndexedSnapshot]]:
-    """Files, each with a snapshot that it belonged to."""
+    """Pairs of a file and a snapshot that it belonged to."""
     if not snapshots or not paths:
         return
     by_manifest: dict[int, list[IndexedSnapshot]] = {}
@@ -117,17 +121,17 @@ def _number(snapshot: IndexedSnapshot) -> int:
 
 @dataclass(frozen=True)
 class FileDecision:
-    """Something that was decided about one file.
+    """A decision about one file.
 
     Attributes:
         action: `departed` or `deleted`.
-        at: When.
-        why: Who or what decided it, in words.
-        plan: The plan; empty where it was none, or none is known. Likewise all that follows.
+        at: The time of the decision.
+        why: The cause, as a sentence.
+        plan: The plan; empty if there was none, or none is known. So are all that follow.
         run: The run that made the plan.
-        gate: The suite that passed it, and when.
-        policy: The retention, or the wait, by which it was decided.
-        approved_by: Who approved it, where somebody had to.
+        gate: The suite that passed it, and the time.
+        policy: The retention or failsafe that applied.
+        approved_by: The user who approved it, if that was required.
     """
 
     action: str
@@ -142,7 +146,7 @@ class FileDecision:
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """Formats the decision for display."""
         more = (("gate", self.gate), ("digest", self.digest), ("approved by", self.approved_by))
         details = "; ".join(f"{label} {text}" for label, text in more if text)
         return (
@@ -153,7 +157,7 @@ class FileDecision:
 def file_decisions(
     reader: LedgerReader, control: ControlLedger, departure: Departure
 ) -> list[FileDecision]:
-    """What was decided about a file that has departed, the first first."""
+    """Lists the decisions about a departed file, oldest first."""
     origin = origins(control, [departure])[location_key(departure.path)]
     decided = [_decision("departed", departure.departed_at, origin.why, origin.judged)]
     if departure.state is DepartureState.DELETED:
@@ -190,8 +194,8 @@ def _decision(action: str, at: datetime, why: str, judged_plan: JudgedPlan | Non
 def _deleted_by(
     reader: LedgerReader, control: ControlLedger, departure: Departure
 ) -> JudgedPlan | None:
-    """The purge that deleted a file; None where no plan is known that did."""
-    until = departure.recorded_at + timedelta(milliseconds=1)  # a simulated clock stands still
+    """Finds the purge that deleted a file; None if no known plan did."""
+    until = departure.recorded_at + timedelta(milliseconds=1)  # a simulated clock may not advance
     plans = control.plans.find(states=_DELETING, since=departure.due_at, until=until)
     purges = [plan for plan in plans if plan.kind is PlanKind.PURGE]
     purges.sort(key=lambda plan: plan.table_uuid != departure.owner)

@@ -1,4 +1,7 @@
-"""A stretch of time that somebody asks about: a day, most often."""
+"""A period of time, such as a day, to filter runs and plans by.
+
+`meltline runs`, `meltline plans` and the pages parse it.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -6,17 +9,17 @@ from datetime import UTC, datetime, timedelta
 
 @dataclass(frozen=True)
 class Period:
-    """From an instant on, and until before another; None is open."""
+    """A half-open interval of instants; None is unbounded."""
 
     since: datetime | None = None
     until: datetime | None = None
 
     @classmethod
     def day(cls, text: str) -> "Period":
-        """A day in UTC, written `2026-11-21`; empty is all time.
+        """Parses a day in UTC, written `2026-11-21`; empty is all time.
 
         Raises:
-            ValueError: It is no day.
+            ValueError: It is not a day.
         """
         if not text:
             return cls()
@@ -27,6 +30,6 @@ class Period:
         return cls(since, since + timedelta(days=1))
 
     def holds(self, instant: datetime) -> bool:
-        """Whether an instant lies in it."""
+        """Whether it contains an instant."""
         after = self.since is None or instant >= self.since
         return after and (self.until is None or instant < self.until)

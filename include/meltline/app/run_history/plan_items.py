@@ -1,4 +1,7 @@
-"""A plan's files as people want to see them: since when, of which snapshots, due when, and why."""
+"""Files of a plan for display: with their snapshots, departure, due time and cause.
+
+`meltline show plan` and the pages call it. The plan itself stores only paths and sizes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +21,12 @@ class PlanItem:
     """A file of a plan.
 
     Attributes:
-        owner: UUID of the table under whose prefix it lies.
-        snapshots: The expired snapshots that it belonged to, as `table@id`; none where no
-            snapshot of the plan had it, or the ledger has forgotten.
-        since: When it departed; None where it has not yet.
-        due_at: From when on it may be purged; None where it has not departed yet.
-        why: Why it goes.
+        owner: UUID of the table whose prefix contains it.
+        snapshots: The expired snapshots that it belonged to, as `table@id`; empty if no snapshot of
+            the plan had it, or the ledger has forgotten them.
+        since: When it departed; None if it has not yet.
+        due_at: The time from which it may be purged; None if it has not departed yet.
+        why: The cause.
     """
 
     path: str
@@ -37,7 +40,7 @@ class PlanItem:
 
 
 def plan_items(reader: LedgerReader, control: ControlLedger, judged: JudgedPlan) -> list[PlanItem]:
-    """The files of a plan, by path."""
+    """Lists the files of a plan, by path."""
     files = reader.items(judged.plan.id)[judged.plan.id]
     if not files:
         return []
@@ -75,7 +78,7 @@ def _snapshots(
     files: Sequence[PlannedFile],
     departed: Mapping[str, FileOrigin],
 ) -> dict[str, list[str]]:
-    """Of which snapshots each file was, by the plan that let it go: this one, or an earlier."""
+    """Snapshots of each file, by the plan that removed them: this one, or an earlier one."""
     earlier = [origin.judged.plan for origin in departed.values() if origin.judged]
     plans = {p.id: p for p in (plan, *earlier)}
 

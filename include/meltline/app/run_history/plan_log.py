@@ -1,4 +1,8 @@
-"""Plans that were made, each with what its gate and people said of it."""
+"""Past plans with their verdicts and approvals, filtered for display.
+
+The commands that list plans, approvals and runs call it, and the pages. The plan ledger itself is
+a port, which has neither globs nor verdicts.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +18,15 @@ from meltline.ports import Approval, ControlLedger, KnownTable
 
 @dataclass(frozen=True)
 class PlanFilter:
-    """Which plans are asked for; what is empty lets all pass.
+    """Criteria for plans; an empty one matches all.
 
     Attributes:
-        tables: Globs over the names that their tables have now, or had when they were planned.
-        states: Where they stand.
-        kind: What they do.
+        tables: Globs over the tables' names, both current and at the time of the plan.
+        states: Their states.
+        kind: Their kind.
         run_id: The run that made them.
-        period: When they were made.
-        limit: So many, the newest; None is all.
+        period: The time of their creation.
+        limit: Maximum number, the newest first; None is all.
     """
 
     tables: tuple[str, ...] = ()
@@ -35,7 +39,7 @@ class PlanFilter:
 
 @dataclass(frozen=True)
 class JudgedPlan:
-    """A plan, with the newest verdict of its gate and a person's newest word, if any."""
+    """A plan with the newest verdict of its gate and its newest approval, if any."""
 
     plan: Plan
     verdict: GateResult | None = None
@@ -43,14 +47,14 @@ class JudgedPlan:
 
     @property
     def gate(self) -> str:
-        """What the gate said, in one word."""
+        """The gate's verdict: `none`, `passed` or `refused`."""
         if self.verdict is None:
             return "none"
         return "passed" if self.verdict.passed else "refused"
 
     @property
     def policy(self) -> str:
-        """What decided it: the retention as it was applied; of a purge, the wait that is over."""
+        """The policy that decided it: the applied retention, or for a purge its failsafe."""
         plan = self.plan
         if plan.kind is PlanKind.DROP_CHUNKS:
             chunks = counted(len(plan.chunks), "chunk")
@@ -65,7 +69,7 @@ class JudgedPlan:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """A line of `plans --json`."""
+        """Formats a line of `plans --json`."""
         plan, verdict, word = self.plan, self.verdict, self.approval
         return {
             "id": plan.id,
@@ -94,25 +98,25 @@ class JudgedPlan:
 
 @dataclass(frozen=True)
 class FoundPlans:
-    """Plans, newest first, and the globs that nothing in the ledger matches."""
+    """Plans, newest first, and the globs that match nothing in the ledger."""
 
     plans: Sequence[JudgedPlan]
     unmatched: Sequence[str] = ()
 
 
 def judged(control: ControlLedger, plans: Sequence[Plan]) -> list[JudgedPlan]:
-    """Plans with what was said of them."""
+    """Adds verdicts and approvals to plans."""
     verdicts = control.verdicts.newest([plan.id for plan in plans])
 
     def word(plan: Plan) -> Approval | None:
-        is_purge = plan.kind is PlanKind.PURGE  # only those are ever approved
+        is_purge = plan.kind is PlanKind.PURGE  # no other kind is ever approved
         return control.verdicts.approval(plan.id, plan.digest) if is_purge else None
 
     return [JudgedPlan(plan, verdicts.get(plan.id), word(plan)) for plan in plans]
 
 
 def find_plans(control: ControlLedger, request: PlanFilter) -> FoundPlans:
-    """The plans that somebody asks for."""
+    """Finds the plans that match a filter."""
     if not request.tables:
         return FoundPlans(judged(control, _of_table(control, request, "")))
     rows = [row for row in control.registrations.all() if selected(row.name, request.tables)]
@@ -127,7 +131,7 @@ def _uuids(rows: Iterable[KnownTable]) -> list[str]:
 
 
 def _of_table(control: ControlLedger, request: PlanFilter, uuid: str) -> Sequence[Plan]:
-    """Of one table, or of all; the newest."""
+    """Plans of one table, or of all; the newest."""
     since, until = request.period.since, request.period.until
     plans = control.plans.find(
         run_id=request.run_id,
@@ -141,7 +145,7 @@ def _of_table(control: ControlLedger, request: PlanFilter, uuid: str) -> Sequenc
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """A plan as `plan` and `show plan` print it."""
+    """Formats a plan as `plan` and `show plan` print it."""
     return {
         "id": plan.id,
         "kind": str(plan.kind),
@@ -161,7 +165,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def gate_document(verdict: GateResult) -> dict[str, Any]:
-    """A verdict, as `gate` prints it."""
+    """Formats a verdict as `gate` prints it."""
     return {
         "plan": verdict.plan_id,
         "digest": verdict.digest,

@@ -1,7 +1,8 @@
-"""Counts in how many runs in a row a gate has refused the same thing: `doctor` asks.
+"""Counts consecutive runs in which a gate refused the same subject.
 
-A refused plan that is planned again unchanged stays one plan, with its repeats. One that changed,
-as when rows came or another chunk came of age, is over, and the next took its place.
+`doctor` and the purge status read it. A refused plan that is planned again unchanged stays one
+plan, with its repeats. If it changed, because of new rows or another due chunk, it is closed and
+the next plan replaces it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +14,19 @@ from meltline.domain.deletion.plan import NOTHING_LEFT, Plan, PlanKind, PlanStat
 from meltline.domain.grouping import grouped
 from meltline.ports import ControlLedger, RunLog
 
-_PLANS = 60  # of a table, the newest: some weeks of nights
-_RUNS = 100  # the newest, each with what it printed
+_PLANS = 60  # the newest of a table: some weeks of nights
+_RUNS = 100  # the newest, each with its summary
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The same refusal, run after run.
+    """The same refusal in consecutive runs.
 
     Attributes:
-        plan: Its newest plan, and `verdict` that plan's.
-        runs: How many runs in a row were refused it.
-        since: When the first of them planned it; None where no record has that run any more.
-        chunks: Of a plan of drops, the chunks that the newest of these runs left in hot by it.
+        plan: The newest refused plan; `verdict` is its verdict.
+        runs: Number of consecutive runs with this refusal.
+        since: When the first of them planned it; None if that run is no longer recorded.
+        chunks: For a plan of drops, the chunks that the newest run left in hot because of it.
     """
 
     plan: Plan
@@ -36,15 +37,15 @@ class Refusal:
 
     @property
     def cause(self) -> str:
-        """The first fact that no other one explains; empty where the gate could not judge."""
+        """The first failed fact that no other one explains; empty if the gate did not evaluate."""
         after = self.verdict.consequences
         return next((f.fact for f in self.verdict.failed if f not in after), "")
 
 
 def last_refusal(control: ControlLedger, table_uuid: str, kind: PlanKind) -> Refusal | None:
-    """The newest thing of a table that gates refused, and that no later run was allowed.
+    """Finds a table's newest refusal that no later run has overcome.
 
-    Runs that did not plan the table, or were killed before the gate, are passed over.
+    Runs that did not plan the table, or were killed before the gate, are skipped.
     """
     plans = [p for p in control.plans.find(table_uuid=table_uuid, limit=_PLANS) if p.kind is kind]
     verdicts = control.verdicts.newest([plan.id for plan in plans])
@@ -70,7 +71,7 @@ def last_refusal(control: ControlLedger, table_uuid: str, kind: PlanKind) -> Ref
 def _subjects(
     plans: Sequence[Plan], verdicts: Mapping[str, GateResult], *, passed: bool
 ) -> set[str]:
-    """The chunks of plans that passed or were refused; of others their table."""
+    """The chunks of plans with this verdict; for other plans, their table."""
     judged = [plan for plan in plans if plan.id in verdicts]
     return {
         subject
@@ -81,7 +82,7 @@ def _subjects(
 
 
 def _first_planned(runs: RunLog, plan: Plan) -> datetime | None:
-    """When a plan was made first. Its header is its last run's, its id is made from the first."""
+    """When a plan was first made. Its header is its last run's; its id derives from the first."""
     if not plan.repeats:
         return plan.created_at
     for run in runs.newest(_RUNS):

@@ -1,4 +1,8 @@
-"""Runs that were made, each with what came of its plans."""
+"""Past runs with the results of their plans, filtered for display.
+
+`meltline runs`, `doctor` and the pages call it. The run log itself is a port, which stores the
+summaries as text.
+"""
 
 import json
 from collections import Counter
@@ -17,7 +21,7 @@ from meltline.ports import ControlLedger, PlanReader, RunLog, RunRecord
 
 
 class RunOutcome(StrEnum):
-    """What a run came to: the first that applies."""
+    """Result of a run: the first that applies."""
 
     FAILED = "failed"
     REFUSED = "refused"
@@ -28,13 +32,13 @@ class RunOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs are asked for; what is empty lets all pass.
+    """Criteria for runs; an empty one matches all.
 
     Attributes:
-        tables: Globs: runs that planned something for one of these.
-        outcomes: What they came to.
-        period: When they began.
-        limit: So many, the newest.
+        tables: Globs over tables that a run made a plan for.
+        outcomes: Their results.
+        period: The time of their start.
+        limit: Maximum number, the newest first.
     """
 
     tables: tuple[str, ...] = ()
@@ -45,13 +49,13 @@ class RunFilter:
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run and what it did, by its plans and by the summary that it left.
+    """A run with its result, from its plans and its stored summary.
 
     Attributes:
-        totals: Its plans, added up.
-        notes: What it said beside its tables.
-        skipped: Why tables were left out, by name; `refused` why a gate or guard refused them.
-        deferred: Its chunks that were left alone: table, chunk, reason and detail of each.
+        totals: Its plans, summed by kind and state.
+        notes: Its notes that are not about one table.
+        skipped: Reasons for skipped tables, by name; `refused` has those of gates and guards.
+        deferred: Its deferred chunks: table, chunk, reason and detail of each.
     """
 
     run: RunRecord
@@ -64,16 +68,16 @@ class RunLine:
 
     @property
     def took(self) -> timedelta | None:
-        """How long it ran; None where nobody has seen it end."""
+        """Its duration; None if its end was not recorded."""
         return self.run.ended_at - self.run.started_at if self.run.ended_at else None
 
     def obstacle(self, table: str) -> str:
-        """Why a table was not done to its end; empty where it was."""
+        """Why a table was not completed; empty if it was."""
         return self.failed.get(table) or self.refused.get(table) or self.skipped.get(table, "")
 
     @property
     def outcome(self) -> RunOutcome:
-        """What it came to."""
+        """Its result."""
         states = {total.state for total in self.totals}
         if self.failed or PlanState.FAILED in states:
             return RunOutcome.FAILED
@@ -87,7 +91,7 @@ class RunLine:
 
     @property
     def outcome_text(self) -> str:
-        """What it came to, and how many tables it left out, as `done, 1 table left out`."""
+        """Its result and the number of skipped tables, as `done, 1 table left out`."""
         left_out = counted(len(self.skipped), "table")
         return f"{self.outcome}, {left_out} left out" if self.skipped else str(self.outcome)
 
@@ -97,7 +101,7 @@ class RunLine:
         return sum(total.files for total in done), sum(total.bytes for total in done)
 
     def as_json(self) -> dict[str, Any]:
-        """A line of `runs --json`."""
+        """Formats a line of `runs --json`."""
         departed, purged = self.applied(PlanKind.EXPIRE), self.applied(PlanKind.PURGE)
         states = Counter[str]()
         for total in self.totals:
@@ -123,7 +127,7 @@ class RunLine:
 
 
 def find_runs(control: ControlLedger, request: RunFilter) -> list[RunLine]:
-    """The runs that somebody asks for, newest first."""
+    """Finds the runs that match a filter, newest first."""
     period = request.period
     narrow = bool(request.tables or request.outcomes)
     records = control.runs.newest(None if narrow else request.limit, period.since, period.until)
@@ -146,10 +150,10 @@ def _is_wanted(plans: PlanReader, line: RunLine, request: RunFilter) -> bool:
 
 
 def run_of(control: ControlLedger, id_or_prefix: str) -> tuple[RunLine, list[JudgedPlan]]:
-    """A run with all its plans.
+    """Finds a run with all its plans.
 
     Raises:
-        RunNotFound: No run answers to that, or several do.
+        RunNotFound: No run has that id or prefix, or several do.
     """
     line = _line(control.runs, control.runs.get(id_or_prefix))
     return line, judged(control, control.plans.find(run_id=line.run.id))

@@ -1,1 +1,1 @@
-"""Whether purging works in the whole lake: one fact, for status, doctor, runs and metrics."""
+"""State of purging in the whole lake, shared by `meltline status`, doctor, runs and metrics."""

@@ -1,7 +1,7 @@
 """The metrics file: the state of purging in Prometheus' text format, for alerts.
 
-`report` replaces it as a whole, and a run that fails writes it too. It holds no table's name, so
-that any monitoring may read it.
+The report step replaces it, and so does a run that fails; the pages serve the same text. It has no
+table names, so that any monitoring may read it.
 """
 
 import os
@@ -16,7 +16,7 @@ from meltline.domain.deletion.withheld import Why
 from meltline.domain.errors import StoreRefused
 from meltline.domain.purging.purge_status import HaltReason, PurgeStatus
 
-_MODE = 0o644  # read by the monitoring's own user
+_MODE = 0o644  # readable by the monitoring's own user
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Metric:
     """A gauge with a sample for each value of its label.
 
     Attributes:
-        label: Empty where there is one sample without a label.
+        label: The label's name; empty for a single sample without a label.
         samples: Values by the label's value.
     """
 
@@ -44,7 +44,7 @@ class Metric:
 
 
 def metrics_of(status: PurgeStatus) -> list[Metric]:
-    """The state of purging as metrics; a label has all its values, so that alerts can end."""
+    """Converts the state to metrics; labels have all their values, so that alerts can end."""
     last = status.last_success.timestamp() if status.last_success else 0
     halted = {halt.reason for halt in status.halts}
     return [
@@ -89,13 +89,13 @@ def _single(name: str, help: str, number: float) -> Metric:
 
 
 def text_of(status: PurgeStatus) -> str:
-    """The whole file."""
+    """Formats the whole file."""
     lines = (line for metric in metrics_of(status) for line in metric.lines)
     return "".join(f"{line}\n" for line in lines)
 
 
 def write_metrics(file: Path, status: PurgeStatus) -> None:
-    """Replaces the metrics file as a whole: a reader never sees half of it.
+    """Replaces the metrics file atomically: a reader never sees half of it.
 
     Raises:
         StoreRefused: Its folder cannot be written.
@@ -118,11 +118,11 @@ def write_metrics(file: Path, status: PurgeStatus) -> None:
 
 @contextmanager
 def metrics_of_failures(context: ReadContext) -> Iterator[None]:
-    """Writes the metrics file where what is done inside fails; the failure goes on."""
+    """Writes the metrics file if the `with` block fails, and raises the failure again."""
     try:
         yield
     except Exception:
         if file := context.config.metrics_file:
-            with suppress(Exception):  # the failure itself is what must be told
+            with suppress(Exception):  # the failure itself is more important
                 write_metrics(file, purge_status(context))
         raise

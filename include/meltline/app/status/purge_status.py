@@ -1,7 +1,7 @@
 """Reads whether purging works in the whole lake, from the ledgers and one listing per catalog.
 
-`meltline status`, doctor, the report of a run and the metrics file all ask here, so that they
-agree. It starts no JVM and reads no manifest.
+`meltline status`, doctor, the report of a run and the metrics file all call it, so that they agree.
+It starts no JVM and reads no manifest.
 """
 
 from collections import Counter
@@ -32,8 +32,8 @@ from meltline.domain.purging.purge_status import (
 from meltline.domain.units import counted, format_instant
 from meltline.ports import CONTRADICTORY, ENDED, UNREADABLE, ControlLedger, PlaceReader
 
-_SILENT = timedelta(days=3)  # nights without a good run: one may fail, and be mended in the day
-_A_NIGHT = timedelta(hours=20)  # a plan that has waited for longer has met two runs
+_SILENT = timedelta(days=3)  # nights without a good run: one may fail, and be repaired by day
+_A_NIGHT = timedelta(hours=20)  # a plan that has waited longer has met two runs
 _STATES = ("live", UNREADABLE, CONTRADICTORY, UNOBSERVED, *ENDED)
 _STAGES = {
     "active": "active_bytes",
@@ -49,13 +49,13 @@ _STAGES = {
 
 @dataclass(frozen=True)
 class Reported:
-    """What the report of a run adds to the ledgers, before its document is stored.
+    """Results of a run's report that are not stored in the run log yet.
 
     Attributes:
         is_good: Whether no table of the run failed.
-        blocked: Why the run purged nothing anywhere; empty where it could.
-        due: What it measured; None where the catalogs could not be listed.
-        catching_up: Tables of which it expired the oldest snapshots alone.
+        blocked: Why the run purged nothing anywhere; empty if it could.
+        due: The due bytes that it measured; None if the catalogs could not be listed.
+        catching_up: Number of tables with a backlog, whose oldest snapshots alone it expired.
     """
 
     is_good: bool
@@ -65,11 +65,11 @@ class Reported:
 
 
 def purge_status(context: ReadContext, reported: Reported | None = None) -> PurgeStatus:
-    """Reads the state of purging as it is now.
+    """Reads the current state of purging.
 
     Args:
-        context: Where the ledgers and catalogs are.
-        reported: What a run has just found; None asks the report before for it.
+        context: The ports.
+        reported: The results of the calling run; None reads those of the previous report.
     """
     control, now = context.control, context.clock.now()
     recorded = recorded_status(control.runs)
@@ -125,7 +125,7 @@ class _Halts:
             yield Halt(HaltReason.NOT_ARMED, why, refused.next, since)
 
     def _refused_ground(self, listed: ListedCatalogs) -> Iterator[Halt]:
-        """Yields why a run would refuse to begin at all."""
+        """Yields causes for which a run would refuse to begin at all."""
         listing = listed.listings.get(self.context.config.hot)
         checks: Mapping[HaltReason, Callable[[], None]] = {
             HaltReason.LEDGER: lambda: require_generation(self.context, listing),
@@ -136,7 +136,7 @@ class _Halts:
                 yield self._halt(reason, f"{refused.message}: {refused.found}", refused.next)
 
     def _unread(self, listed: ListedCatalogs, blocked: str) -> Iterator[Halt]:
-        """Yields what may refer to any file, and cannot be read."""
+        """Yields unreadable catalogs and tables, which may reference any file."""
         for name, refused in listed.unlisted.items():
             why = f"catalog {name} could not be listed: {refused.found}"
             yield self._halt(HaltReason.CATALOG, why, refused.next)
@@ -145,7 +145,7 @@ class _Halts:
             yield self._halt(HaltReason.TABLES, blocked, "`meltline doctor`")
 
     def _refused_plans(self, awaited: list[Plan]) -> Iterator[Halt]:
-        """Yields that each purge of two runs or more was refused, or waits for approval."""
+        """Yields a halt if for two runs or more every purge was refused, or waits for approval."""
         stuck = _refused_purges(self.context.control)
         waiting = [plan for plan in awaited if self.now - plan.created_at > _A_NIGHT]
         refused_since = [refusal.since or refusal.plan.created_at for refusal in stuck]
@@ -163,7 +163,7 @@ class _Halts:
         return any(plan.kind is PlanKind.PURGE for plan in applied)
 
     def _silence(self, last_success: datetime | None) -> Iterator[Halt]:
-        """Yields that an armed lake has had no good run for some nights."""
+        """Yields a halt if an armed lake has had no good run for some nights."""
         arming = self.context.control.switch.arming()
         if arming is None:
             return
@@ -176,7 +176,7 @@ class _Halts:
         return Halt(reason, why, fix, self._since(reason))
 
     def _since(self, reason: HaltReason) -> datetime:
-        """When a cause was first noticed: runs that it stops record nothing but their start."""
+        """When a cause was first observed: runs that it stops record nothing but their start."""
         stops_runs = reason in (HaltReason.LEDGER, HaltReason.CLOCK, HaltReason.CATALOG)
         failed = self.recorded.failed_since if stops_runs else None
         return self.recorded.since.get(reason) or failed or self.now
@@ -186,14 +186,14 @@ def _refusal(check: Callable[[], None]) -> MeltlineError | None:
     try:
         check()
     except CatalogUnlistable:
-        return None  # it is a cause of its own
+        return None  # that has a halt of its own
     except MeltlineError as refused:
         return refused
     return None
 
 
 def _refused_purges(control: ControlLedger) -> list[Refusal]:
-    """Purges that gates refused run after run, by table."""
+    """Purges that gates refused in consecutive runs, by table."""
     refused = control.plans.find(states=[PlanState.REFUSED])
     owners = dict.fromkeys(plan.table_uuid for plan in refused if plan.kind is PlanKind.PURGE)
     last = (last_refusal(control, uuid, PlanKind.PURGE) for uuid in owners)

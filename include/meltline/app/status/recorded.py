@@ -1,7 +1,7 @@
-"""What the reports of earlier runs recorded of purging, as it is in the documents of the run log.
+"""Reads the state of purging that reports of earlier runs stored in the run log.
 
-`purge_status` reads it: a cause that was there before has the time at which it was first noticed.
-It needs no table of its own, for the run log keeps the document of every run.
+`purge_status` calls it, to date a cause from its first observation. The state needs no table of its
+own, because the run log keeps the document of every run.
 """
 
 import json
@@ -16,7 +16,7 @@ from meltline.domain.units import parse_instant
 from meltline.ports import RunLog, RunRecord
 
 PURGING = "purging"
-"""Of a run's document: the state of purging, as its report found it."""
+"""Key in a run's document: the state of purging, from its report step."""
 
 _DEPTHS = (20, 200, 2000, 20_000)  # newest runs: a site replicates far more often than it reports
 
@@ -26,11 +26,11 @@ class RecordedStatus:
     """The newest state of purging that a report recorded.
 
     Attributes:
-        at: When; None where no report has recorded any.
-        since: When each cause was first noticed.
+        at: The time of the report; None if no report has recorded a state.
+        since: The first observation of each cause.
         why: The sentence of each cause.
-        failed_since: When the first run began that came after it and has no end.
-        catching_up: Tables whose backlog goes in portions.
+        failed_since: The start of the first later run that has no end.
+        catching_up: Number of tables whose backlog is expired in portions.
     """
 
     at: datetime | None = None
@@ -43,13 +43,13 @@ class RecordedStatus:
 
 
 def as_document(status: PurgeStatus) -> dict[str, Any]:
-    """The state as a run's document and `status --json` have it."""
+    """Formats the state for a run's document and `status --json`."""
     document: dict[str, Any] = plain(status)
     return {**document, "armed": status.is_armed, "stopped": status.has_stopped}
 
 
 def recorded_status(runs: RunLog) -> RecordedStatus:
-    """Reads the newest state that a report recorded, with what came after it."""
+    """Reads the newest recorded state, and the runs after it."""
     for depth in _DEPTHS:
         newest = runs.newest(depth)
         for number, run in enumerate(newest):

@@ -1,4 +1,7 @@
-"""Doctor's finding that purging has stopped in the whole lake."""
+"""Doctor's finding that purging has stopped in the whole lake.
+
+`doctor` calls it; the causes come from `status/purge_status.py`.
+"""
 
 from collections.abc import Iterator
 
@@ -11,7 +14,7 @@ from meltline.domain.units import format_instant
 def stopped_findings(context: ReadContext) -> Iterator[Finding]:
     """Yields each cause for which nothing is deleted anywhere.
 
-    A person's decision is none: `stopped` and `not_armed` are findings of their own.
+    An operator's decision is not included: `stopped` and `not_armed` are findings of their own.
     """
     for halt in purge_status(context).defects:
         yield Finding(

@@ -1,7 +1,7 @@
 """Explain: why a file or snapshot is kept, and until when.
 
-`meltline explain` calls it. Stages of files come from
-`storage/file_status.py`, keep reasons from the retained snapshots; this module joins the two.
+`meltline explain` calls it. Stages of files come from `storage/file_status.py`, keep reasons from
+the retained snapshots; this module joins the two.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -209,8 +209,7 @@ class References:
         """Snapshots that keep their files: in today's metadata, or not departed at that time.
 
         A snapshot that others have expired stays until its files depart. But if a clone has the
-        same
-        snapshot as its source, which has expired it, the clone keeps the files.
+        same snapshot as its source, which has expired it, the clone keeps the files.
         """
         files_of = {
             s.key: location_key(s.manifest_list) if s.manifest_list else s.key

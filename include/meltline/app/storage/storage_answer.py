@@ -1,7 +1,7 @@
 """The answer of `meltline storage`: a line for each table, namespace or catalog.
 
-The CLI and the pages show it. The bytes come from `storage/report.py`; this module groups
-them, and marks the tables whose figures are unknown.
+The CLI and the pages show it. The bytes come from `storage/report.py`; this module groups them, and
+marks the tables whose figures are unknown.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

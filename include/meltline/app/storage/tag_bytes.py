@@ -1,7 +1,7 @@
 """Bytes that only a tag keeps: they would depart if it were removed (AR-45).
 
-`meltline tags` shows them beside each tag. It is apart from `storage/report.py` because it needs the
-references of every file, not only sums.
+`meltline tags` shows them beside each tag. It is apart from `storage/report.py` because it needs
+the references of every file, not only sums.
 """
 
 from collections import Counter

@@ -1,1 +1,1 @@
-"""Reading the past."""
+"""Time travel: reads a table at a point of its past."""

@@ -1,4 +1,8 @@
-"""Query: the rows of a table as they were at a point of its past (TT-1 to TT-3, TT-26 to TT-32)."""
+"""Query: reads the rows of a table at a point of its past (TT-1 to TT-3, TT-26 to TT-32).
+
+The API, the CLI and SQL call it; clones and restores use its resolution of points. The rules of
+points and windows are in `domain/time_travel`; this module adds metadata, policies and the lease.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,13 +47,13 @@ from meltline.ports import (
 )
 
 HOT = "hot"
-"""The tier that everything inside the window is read from."""
+"""The tier that serves every point inside the window."""
 
 _LEASE = timedelta(minutes=10)
 
 
 class SchemaChoice(StrEnum):
-    """Under which columns old rows are shown."""
+    """The schema in which old rows are shown."""
 
     CURRENT = "current"
     SNAPSHOT = "snapshot"
@@ -57,13 +61,13 @@ class SchemaChoice(StrEnum):
 
 @dataclass(frozen=True)
 class Located:
-    """A point of a table's past, found.
+    """A resolved point of a table's past.
 
     Attributes:
-        table: The name that it was asked for by.
-        state: The table that is read: of cold, the cold one.
+        table: The requested name.
+        state: The table that is read; for cold, the cold table.
         document: The table's metadata document, for its schemas.
-        tier: Where its rows are read from.
+        tier: The tier that has its rows.
     """
 
     table: TableName
@@ -73,10 +77,10 @@ class Located:
     tier: str = HOT
 
     def view(self, schema: SchemaChoice) -> PastView | None:
-        """How it is read under the wanted columns; None where Spark's own clause shows those.
+        """The view that shows the requested columns; None if Spark's own clause shows them.
 
         Raises:
-            SchemaIncompatible: A column has become something its old values cannot be read as.
+            SchemaIncompatible: A column's type has changed so that its old values cannot be read.
         """
         snapshot_id = self.resolved.snapshot_id
         if snapshot_id is None:
@@ -92,20 +96,20 @@ class Located:
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows at a point, and which point that is."""
+    """The rows at a point, and the resolved point."""
 
     located: Located
     read: ReadRows
 
 
 def locate(context: ReadContext, table: TableName, point: TravelPoint) -> Located:
-    """Finds what main of a table held at a point. Reads metadata alone.
+    """Finds the state of a table's main at a point. Reads metadata only.
 
     Raises:
         TableNotFound: There is no such table.
         ObjectDropped: It has been dropped.
-        OutsideRetention: The point is outside the window, to come, or nobody can tell.
-        StatementNotFound: Nobody knows of such a statement.
+        OutsideRetention: The point is outside the window, in the future, or unknown.
+        StatementNotFound: The statement is unknown.
         StatementNotCompleted: It is still running, or has failed.
         RefNotFound: The table has no such tag.
         MetadataUnreadable: The table cannot be read.
@@ -136,20 +140,20 @@ def query(
     limit: int | None = None,
     find: Callable[[ReadContext, TableName, TravelPoint], Located] = locate,
 ) -> Answer:
-    """Reads a table as it was; in hot its snapshot is leased meanwhile (TT-4).
+    """Reads a table at a past point; in hot, a lease keeps its snapshot meanwhile (TT-4).
 
     Args:
-        context: Where the table is.
-        reader: Starts what reads rows; called only once the point is known to be readable.
+        context: The ports.
+        reader: Starts the reader of rows; called only after the point is known to be readable.
         table: The table.
         point: The point.
-        schema: The present columns by field id, or the snapshot's own.
-        limit: At most so many rows; None is all.
+        schema: The current columns by field id, or the snapshot's own.
+        limit: Maximum number of rows; None is all.
         find: Finds the point: in hot, or in other tiers too.
 
     Raises:
-        UsageInvalid: `limit` is negative, or whatever `find` raises.
-        SchemaIncompatible: A column has become something its old values cannot be read as.
+        UsageInvalid: `limit` is negative; also every error of `find`.
+        SchemaIncompatible: A column's type has changed so that its old values cannot be read.
     """
     if limit is not None and limit < 0:
         raise UsageInvalid(
@@ -162,7 +166,7 @@ def query(
     located = find(context, table, point)
     snapshot_id = located.resolved.snapshot_id
     view = located.view(schema) or PastView(located.state.name, snapshot_id)
-    if snapshot_id is None or located.tier != HOT:  # nothing leaves other tiers by itself
+    if snapshot_id is None or located.tier != HOT:  # no run expires rows of other tiers
         return Answer(located, reader().read(view, limit))
     with leased(context, table, snapshot_id, _LEASE, audited=False):
         return Answer(located, reader().read(view, limit))
@@ -174,13 +178,13 @@ def past_of(
     listing: CatalogListing,
     policies: Mapping[str, Mapping[str, str]],
 ) -> Past:
-    """A table with its window, and with its earlier metadata files where they can be had.
+    """Builds a table's past: its window, and its earlier metadata files if they can be read.
 
     Args:
-        context: Where it is.
+        context: The ports.
         state: The table.
-        listing: Its catalog's, for the policies around it.
-        policies: What the control ledger knows of policies from earlier.
+        listing: The listing of its catalog, for inherited policies.
+        policies: Earlier policies, from the control ledger.
     """
 
     def read(location: str) -> TableMetadata | None:
@@ -200,12 +204,13 @@ def past_of(
 def with_end(
     context: ReadContext, point: TravelPoint, states: Sequence[TableMetadata] = ()
 ) -> TravelPoint:
-    """A statement with when it ended: by the ledger, else by the last commit that it made.
+    """Adds the end of a statement to a point: by the ledger, otherwise by its last commit.
 
     Args:
-        context: What knows of it.
-        point: The point; one that is no statement comes back as it is.
-        states: Whose commits tell. Tables that it did not change are taken as of then (TT-35).
+        context: The ports.
+        point: The point; any other kind is returned unchanged.
+        states: Tables whose commits may show the end. Tables that the statement did not change are
+            read as of then (TT-35).
 
     Raises:
         StatementNotCompleted: It is still running, or has failed.
