@@ -1,7 +1,7 @@
 """Options of a run, declared once: commands, forms and command lines are derived from them.
 
 The CLI, the DAGs' forms and the steps share `RunRequest`. An option is a field of it, with its help
-text and its notation, so that a new one needs no change elsewhere.
+text and its notation.
 """
 
 from collections.abc import Callable, Mapping

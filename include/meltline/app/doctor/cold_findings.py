@@ -1,6 +1,6 @@
 """Doctor's findings about the cold tier: causes that keep history from being archived.
 
-`doctor` calls it. It is apart from `app/archive`, which copies and stops at the first such cause.
+`doctor` calls it. It only reads; `app/archive` does the copying.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """Doctor: finds everything that excludes a table, blocks a run, or endangers files.
 
 `meltline doctor` calls it. It combines the findings of its neighbours, and adds the checks that
-need only a few lines. It repairs nothing.
+need only a few lines.
 """
 
 import shlex

@@ -1,6 +1,6 @@
 """Doctor's findings about drops: catalogs and tables where a plain DROP deletes files.
 
-`doctor` calls it, to recommend `meltline drop` there. `app/drop` itself does not need to know.
+`doctor` calls it, to recommend `meltline drop` there.
 """
 
 from collections.abc import Iterable, Sequence

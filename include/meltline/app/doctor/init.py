@@ -1,7 +1,6 @@
 """Init: prepares the ledgers, marks sandboxes, and adopts a ledger that has lost its history.
 
-`meltline init` and the demo call it. It is the only module that creates the ledgers' tables and
-begins a generation.
+`meltline init` and the demo call it. It creates the ledgers' tables and begins a generation.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Doctor's findings about the installation: Spark, its jars, and Java.
 
-`meltline doctor` calls it first, as it needs neither configuration nor ledger.
+`meltline doctor` calls it first: it needs no ledger.
 """
 
 from collections.abc import Callable, Iterator, Mapping

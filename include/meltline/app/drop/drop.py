@@ -53,7 +53,7 @@ class DropDone:
     recoverable_until: datetime
 
     def ways_back(self, undrop: str) -> str:
-        """Says how to restore it, and until when; `undrop` is the statement or command to show."""
+        """Explains how to restore it, and until when; `undrop` is the command to show."""
         name, end = self.drop.object, self.drop.ends_at
         if self.drop.is_restorable(self.drop.at):
             until = f", until {format_instant(end)}" if end else ", for ever"

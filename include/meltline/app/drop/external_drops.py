@@ -1,11 +1,11 @@
 """External drops: detects tables that left their catalog without `meltline drop`, and keeps them.
 
 The observe step calls it through `drop/finalize.py`. A registration that is gone under every name
-was dropped. It was not if the table was renamed, or if another registration continues it. The table
-is registered among the dropped ones in its last state, so that its files stay referenced and undrop
-works. The last state is the newest metadata file with its UUID whose log leads to the last observed
-one, and that no other registration has. If two files qualify, or none, both are kept and the
-operator is asked.
+was dropped. It was not dropped if the table was renamed, or if another registration continues it.
+The table is registered among the dropped ones in its last state, so that its files stay referenced
+and undrop works. The last state is the newest metadata file with its UUID whose log leads to the
+last observed one, and that no other registration has. If two files qualify, or none, both are kept
+and the operator is asked.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 The observe step calls it. A dropped table past its frozen retention is planned, gated and expired
 like any other, with all of its snapshots. Once none of its files is in failsafe, its registration
 is removed and its metadata files depart (TT-45). Deleting those takes a purge plan and its gate, as
-always. It is apart from `drop/drop.py`, which runs at an operator's command.
+always. It is apart from `drop/drop.py`, which runs at a user's command.
 """
 
 from collections.abc import Collection, Iterable, Sequence

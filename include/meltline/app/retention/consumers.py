@@ -64,7 +64,7 @@ def set_consumer(
         table: The table.
         name: The consumer, new or known.
         snapshot_id: The last snapshot read. The same as before only renews the consumer.
-        expires_after: How long it stays after this and each later move; None for its previous
+        expires_after: Its lifetime after this and each later move; None for its previous
             value, otherwise the policy's.
         reset: Whether it may move to a snapshot that does not descend from its current one.
         dry_run: Check everything and change nothing.

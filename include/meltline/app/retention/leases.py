@@ -50,7 +50,7 @@ def acquire_lease(
         context: The ports.
         table: The table.
         snapshot_id: The snapshot; None for main's head.
-        ttl: How long it lasts unless it is renewed, by the wall clock.
+        ttl: Its duration unless it is renewed, by the wall clock.
         audited: Whether it is a decision of its own. One query's lease is not.
 
     Raises:

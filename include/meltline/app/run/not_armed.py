@@ -1,7 +1,7 @@
 """Counts of what a run leaves undone because its catalog is not armed.
 
 The observe step calls it, and `run/summary.py` reports the counts. They are separate from plans:
-expired drops and orphans have none.
+finished drops and orphans have none.
 """
 
 from dataclasses import dataclass

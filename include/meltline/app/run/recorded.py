@@ -1,6 +1,6 @@
 """Runs steps and records the run in the control ledger: its start, its end, and its summary.
 
-The command and Spark apps call it. `Run` itself records nothing, so that a dry run leaves no trace.
+The command and Spark apps call it. A dry run is not recorded.
 """
 
 import json

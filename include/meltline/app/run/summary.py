@@ -323,7 +323,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 failed, 3 refused or waiting, 4 some tables skipped or purging has stopped.
+        """Returns 0 done, 1 failed, 3 refused or waiting, 4 tables skipped or purging stopped.
 
         The first of 1, 3, 4 that applies.
         """

@@ -1,6 +1,6 @@
 """Files of a plan for display: with their snapshots, departure, due time and cause.
 
-`meltline show plan` and the pages call it. The plan itself stores only paths and sizes.
+`meltline show plan` and the pages call it. The plan itself does not store these facts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Guarded tables: bytes that settings of owners keep, and how the operator overrides them.
 
-`storage`, `explain` and `doctor` report them. `catalog/owner_guards` decides which settings count;
-this module adds the bytes and the next step.
+`storage`, `explain` and `doctor` report them. `safety/owner_guards.py` decides which settings
+count; this module adds the bytes and the next step.
 """
 
 from collections.abc import Iterable, Sequence
