@@ -1,1 +1,1 @@
-"""Zero-copy clones, and shares that other tools read."""
+"""Zero-copy clones, and shares."""

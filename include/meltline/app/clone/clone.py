@@ -324,7 +324,10 @@ def _guard(context: ReadContext, parts: Sequence[_Part], back: ExitStack) -> Non
 def _refuse_claimed(
     claims: ClaimLedger, store: ObjectReader, manifests: ManifestReader, words: Sequence[PurgeVeto]
 ) -> None:
-    """Refuses claimed files. Purges claim first, then read vetoes: one sees the other."""
+    """Refuses files that a purge has claimed.
+
+    A purge claims before it reads vetoes, so one of the two sees the other.
+    """
     claimed = claims.paths()
     for word in words if claimed else ():
         needed = {location_key(path) for path in files_of(store, manifests, word)}

@@ -1,8 +1,9 @@
 """Shares: creates, updates, drops and lists them (ML-19 to ML-21, DS-14).
 
 The CLI and SQL call it, and the daily report for automatic shares. A commit first tags the source's
-snapshot, which keeps it from then on. Then all tables of the share are registered at once. Engines
-can write to a shared table as to any other; the next update reverts such writes, and reports them.
+snapshot, which keeps it from then on. Then all tables of the share are registered at once. Not
+every engine can be kept from writing to a shared table; the next update reverts such writes, and
+reports them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -163,8 +164,8 @@ def unpin_all(
     every = all_whereabouts(context)
     left = [t.origin for t in before if t.origin is not None and t.origin.uuid not in shown]
     for source in chain(*map(every, left), lost):
-        # A source that is shown now may share its UUID with one that is not: its tag is new and
-        # stays.
+        # A source that is shown now may be another registration of one that is not: it was just
+        # tagged.
         if source.uuid not in shown and tag_of(share.name) in source.refs:
             _unpin(context.editors, share, source)
 
@@ -335,7 +336,7 @@ def list_shares(context: ReadContext, of: str = "") -> list[Shared]:
 
     Args:
         context: The ports.
-        of: Only shares of this table, schema or database, or of a part of it (ML-21).
+        of: Only shares whose source contains this object, or is a part of it (ML-21).
 
     Raises:
         UsageInvalid: It is not a name, or is ambiguous.

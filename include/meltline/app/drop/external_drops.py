@@ -265,7 +265,7 @@ def _past(state: TableMetadata, files: Mapping[str, TableMetadata]) -> set[str]:
 def keep_gone_table(
     context: ReadContext, gone_table: GoneTable, listing: CatalogListing
 ) -> TableName | None:
-    """Registers a table that is gone among the dropped ones. Returns its new name, if possible.
+    """Registers a gone table among the dropped ones. Returns its name there; None if it cannot.
 
     One that was among them already, and was removed from there, keeps the facts of its drop.
     """

@@ -248,7 +248,7 @@ def _named_by_others(
     state: TableMetadata,
     recorded: Iterable[SideFile],
 ) -> set[str]:
-    """Keys of files that other tables reference directly, or may reference."""
+    """Keys of files that other registrations reference directly, or may reference."""
     tables = (*observation.tables, *observation.left_behind)
     states = [table.state for table in tables if table.state.name != state.name]
     over = _read_or_over(registrations, observation, state)

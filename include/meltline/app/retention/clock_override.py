@@ -100,7 +100,7 @@ def _wait_anew(context: RunContext, now: datetime) -> int:
 
 
 def _seen_now(context: RunContext, now: datetime) -> int:
-    """Sets a future time since when a snapshot is unreferenced to now."""
+    """Moves future times since when a snapshot is unreferenced to now."""
     later = {
         uuid: {
             number: replace(seen, unreferenced_since=now)
