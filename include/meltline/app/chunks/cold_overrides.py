@@ -1,4 +1,8 @@
-"""Accepts what others have changed of dropped chunks in cold, as a person says."""
+"""Operator override: accepts changes that others made to dropped chunks in cold.
+
+`chunks accept` calls it. Replication stops at such a change until an operator accepts it, so no run
+may call this.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +22,7 @@ from meltline.domain.safe_text import quote
 
 
 def accept_cold(context: RunContext, name: TableName, reason: str) -> list[str]:
-    """Records what cold has of dropped chunks now, as a person has seen it.
+    """Records cold's current rows of dropped chunks as an operator's accepted state.
 
     Args:
         context: Where both tables and the ledger are.
@@ -30,7 +34,7 @@ def accept_cold(context: RunContext, name: TableName, reason: str) -> list[str]:
 
     Raises:
         UsageInvalid: There is no reason, or rows cannot be counted.
-        NotChunked: The table is not cut into chunks.
+        NotChunked: The table is not split into chunks.
         MeltlineError: Hot, cold or the ledger cannot be read.
     """
     if not reason.strip():

@@ -1,10 +1,10 @@
-"""Drops: one metadata-only commit for all chunks that passed, and what is told of it (LT-23).
+"""Executes drop plans: one metadata-only commit removes all chunks that passed the gate.
 
-The crash protocol, each line of which may be the last one (docs/chunks-crash-points.md): plan
-items, plan header, verdict, the ledger's chunks are told what cold alone will have, cold likewise,
-intent `applying`, the commit with the plan's id, the chunks are stamped by what the table then
-says, `applied`. Whoever finds a plan that was begun asks the table: a commit with its id that took
-exactly its files is it.
+Chunk runs and `chunks drop` call it. The crash protocol (docs/chunks-crash-points.md) writes in
+this order, and a crash may follow any step: plan items, plan header, verdict, in the ledger the
+rows that cold alone will have, the same in cold, intent `applying`, the commit with the plan's id,
+the chunks stamped by the table's own history, `applied`. A run that finds a plan in progress asks
+the table: the plan is committed if a commit with its id removed exactly its files (LT-23).
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,11 +52,11 @@ from meltline.ports import DropRequest, Lock
 
 @dataclass(frozen=True)
 class DroppedChunks:
-    """What became of a plan.
+    """Result of a drop plan.
 
     Attributes:
-        chunks: Those that have left hot.
-        out_of_hot: When; None where nothing has.
+        chunks: Chunks that have left hot.
+        out_of_hot: When they left hot; None if nothing has.
         out_of_history: Until then time travel in hot still reads them; None is for ever.
         gone: When their bytes may be deleted.
         deferred: Chunks that stayed, and why.
@@ -75,7 +75,7 @@ class DroppedChunks:
 def drop_chunks(
     context: RunContext, plans: Sequence[Plan], force: Force | None = None
 ) -> list[DroppedChunks]:
-    """Carries out plans of drops; a second time it does nothing. What stops one stops no other."""
+    """Carries out drop plans. Idempotent; a failed plan does not stop the others."""
     return [_dropped(context, plan, force) for plan in plans]
 
 
@@ -95,7 +95,7 @@ def _dropped(context: RunContext, plan: Plan, force: Force | None) -> DroppedChu
 
 
 def _tried(context: RunContext, plan: Plan, lock: Lock, force: Force | None) -> DroppedChunks:
-    """Carries it out; what was overtaken before it was begun is over, and planned anew."""
+    """Carries out one plan; one that became stale before it began is closed and planned again."""
     plans = context.control.plans
     stored = plans.current([plan.id])[plan.id]
     try:
@@ -114,7 +114,7 @@ def _all(plan: Plan, error: MeltlineError) -> list[Deferred]:
 
 @dataclass
 class _Drop:
-    """One plan on its way, under the locks of its group and of its chunks."""
+    """One plan in progress, under the locks of its sharing group and of its chunks."""
 
     context: RunContext
     plan: Plan
@@ -148,7 +148,7 @@ class _Drop:
         self._tell_cold(tracking)
         self.plan = self._moved(PlanState.APPLYING)
         self._require_go()
-        assert context.dropper is not None  # an engine is there
+        assert context.dropper is not None  # an engine is configured
         outcome = context.dropper.drop(self._request(tracking))
         if outcome.snapshot_id is None:
             self.plan = self._moved(PlanState.STALE, note=outcome.conflict)
@@ -160,10 +160,10 @@ class _Drop:
         self.context.control.locks.check(self.lock)
 
     def _require_allowed(self, tracking: Tracking) -> None:
-        """All that must hold before anything is destroyed, and the proof once more (LT-17).
+        """Checks every condition of a drop before anything is destroyed, and proves again (LT-17).
 
         Raises:
-            MeltlineError: What does not.
+            MeltlineError: A condition does not hold.
         """
         context, plan = self.context, self.plan
         require_go(context.control.switch)
@@ -185,7 +185,7 @@ class _Drop:
         RunEpoch(context).require()
 
     def _require_due(self, chunks: Sequence[Chunk], tracking: Tracking) -> None:
-        """A policy that was changed or forgotten since, or a sync that is behind, stops it."""
+        """Stops if the policy was changed or removed since the gate, or if the sync is behind."""
         policy, sync = self.table.drop_policy, self.table.sync
         if policy is None or policy.drop_after is None:
             raise _stale(self.plan, "its policy was forgotten since the gate")
@@ -197,7 +197,7 @@ class _Drop:
                 raise _stale(self.plan, f"{deferred.chunk}: {deferred.reason} {deferred.detail}")
 
     def _require_cold_as_judged(self, verdict: GateResult) -> None:
-        """What others have done to cold since the gate nobody has judged."""
+        """Stops if others have changed cold since the gate: those changes were never evaluated."""
         judged = next((h.observed for h in verdict.held if h.fact == COLD_SNAPSHOT), "0")
         cold = self._cold if judged != "0" else None
         if cold is None:
@@ -211,9 +211,9 @@ class _Drop:
 
     @cached_property
     def _cold(self) -> ColdSide | None:
-        """Cold before the drop; None where nothing was ever copied, and, by force, if it is odd.
+        """Cold before the drop; None if nothing was copied, or by force if it is unverifiable.
 
-        It is told only if it is still at the snapshot that was held against the gate's.
+        Cold is updated only if it is still at the snapshot that was compared with the gate's.
         """
         sync = self.table.sync
         if sync is None or sync.committed is None:
@@ -226,11 +226,11 @@ class _Drop:
             return None
 
     def _tell_cold(self, tracking: Tracking) -> None:
-        """Says in the ledger, then in cold, of which chunks cold will have the only rows.
+        """Records in the ledger, then in cold, the chunks whose only rows will be in cold.
 
-        Before the commit: whatever dies afterwards, and whatever ledger comes back, none of what
-        cold has of them up to now is ever taken for a copy of what hot has. The ledger first: a
-        word in cold that it has not counts as that of a lost ledger.
+        This is before the commit. Whatever fails afterwards, and whichever ledger backup is
+        restored, the rows that cold has of them now are never taken for a copy of rows in hot. The
+        ledger is first: a record in cold that the ledger lacks counts as one of a lost ledger.
         """
         sync, cold = self.table.sync, self._cold
         if sync is None or cold is None:
@@ -248,7 +248,7 @@ class _Drop:
         _tell(self.context, sync, cold.snapshot_id, dict.fromkeys(self.plan.chunks, base))
 
     def _digests(self, count: ColdCount) -> Mapping[str, ColdDigest]:
-        """The rows that cold has, added up; by force a drop goes on where they cannot be read."""
+        """Digests of the rows in cold; a forced drop continues if they cannot be read."""
         try:
             bases = dict.fromkeys(self.plan.chunks, count.synced.newest)
             return count.digests(self.context.chunk_rows, bases)
@@ -274,10 +274,11 @@ class _Drop:
         base = self.table.state.metadata_location
         return plans.move(self.plan, to, lock=self.lock, note=note, committed_base=base)
 
-    # --- what the table then says ----------------------------------------------------------------
+    # --- reads the result from the table
+    # -----------------------------------------------------------
 
     def _is_committed(self) -> bool:
-        """Whether main's line has the plan's commit."""
+        """Whether main's history has the plan's commit."""
         hot = HotTable.load(self.context, self.table.state.name)
         if hot.state.uuid != self.plan.table_uuid:
             raise _stale(self.plan, "another table bears the name now")
@@ -310,7 +311,7 @@ class _Drop:
 def dropped_by(
     context: ReadContext, table: ChunkedTable, plan: Plan, chunks: Mapping[str, Chunk]
 ) -> DroppedChunks:
-    """What a plan has dropped, with the three times: out of hot, out of history, gone."""
+    """Returns a plan's dropped chunks with the three times: out of hot, out of history, gone."""
     dropped = [c for name in plan.chunks if (c := chunks.get(name)) and c.drop_plan == plan.id]
     at = max((c.dropped_at for c in dropped if c.dropped_at), default=None)
     policies = context.control.policies.all()
@@ -321,7 +322,7 @@ def dropped_by(
 
 
 def _tell(context: RunContext, sync: TableSync, snapshot_id: int, bases: Mapping[str, int]) -> None:
-    """Adds chunks to those that cold says it alone has, if it is still at a snapshot."""
+    """Adds chunks to cold's list of only copies, if cold is still at a given snapshot."""
 
     def edit(document: MetadataEditor) -> None:
         if document.state.current_snapshot_id != snapshot_id:
@@ -350,6 +351,6 @@ def _stale(plan: Plan, why: str) -> PlanStale:
 
 
 def begun_drops(context: RunContext) -> list[Plan]:
-    """Plans that a run has begun and not finished."""
+    """Returns drop plans that a run has begun and not finished."""
     begun = context.control.plans.find(states=[PlanState.APPLYING])
     return [plan for plan in begun if plan.kind is PlanKind.DROP_CHUNKS]

@@ -1,4 +1,8 @@
-"""One chunk, flagged or not by a person: whatever its age, behind the same proof (LT-34)."""
+"""Flags or unflags a single chunk on an operator's request.
+
+`chunks tier`, `chunks untier` and their SQL functions call it. Scheduled runs flag by age in `run`;
+here age does not count, but the proof is the same (LT-34).
+"""
 
 from dataclasses import dataclass, replace
 
@@ -18,12 +22,12 @@ from meltline.domain.safe_text import quote
 
 @dataclass(frozen=True)
 class ChunkFlag:
-    """Whether a chunk is flagged as proved now, and why not.
+    """Whether a chunk is now flagged as proved, and if not, why.
 
     Attributes:
-        chunk: In full, with its table.
-        reason: Why it is not proved; None where that is no question of proof.
-        why: The same in words.
+        chunk: Full name, with its table.
+        reason: Why it is not proved; None if the obstacle is not a matter of proof.
+        why: The obstacle in plain text.
     """
 
     chunk: str
@@ -33,11 +37,11 @@ class ChunkFlag:
 
 
 def parse_chunk(text: str) -> tuple[TableName, str]:
-    """A chunk's table and its own name, as a person wrote them.
+    """Splits an operator's chunk address into the table and the chunk's own name.
 
     Raises:
-        UsageInvalid: It is no name of a chunk.
-        TableNotFound: The table's name leaves something out.
+        UsageInvalid: The text is not the name of a chunk.
+        TableNotFound: The table's name is incomplete.
     """
     try:
         table, name = parse_chunk_address(text)
@@ -53,11 +57,11 @@ def parse_chunk(text: str) -> tuple[TableName, str]:
 
 
 def chunked_table(context: ReadContext, name: TableName) -> ChunkedTable:
-    """A table that is cut into chunks, by name.
+    """Returns a table that is split into chunks, by name.
 
     Raises:
-        TableNotFound: There is none of that name.
-        NotChunked: Nobody has synced it, or given it a policy.
+        TableNotFound: There is no table of that name.
+        NotChunked: The table is neither synced nor has a policy.
     """
     state = HotTable.load(context, name).state
     require_tracked(context, state)
@@ -73,11 +77,11 @@ def chunked_table(context: ReadContext, name: TableName) -> ChunkedTable:
 
 
 def tier_chunk(context: RunContext, name: TableName, chunk_name: str) -> ChunkFlag:
-    """Flags a chunk that is proved to be in cold; any other stays as it is.
+    """Flags a chunk that is proved to be in cold; any other chunk stays as it is.
 
     Raises:
         TableNotFound: There is no such table.
-        NotChunked: It is not cut into chunks.
+        NotChunked: It is not split into chunks.
     """
     require_changeable(context, ObjectName(name.catalog, name.namespace, name.name))
     table, address = chunked_table(context, name), chunk_address(name, chunk_name)
@@ -100,12 +104,12 @@ def tier_chunk(context: RunContext, name: TableName, chunk_name: str) -> ChunkFl
 
 
 def untier_chunk(context: ReadContext, name: TableName, chunk_name: str) -> Chunk:
-    """Takes a chunk's flag from it: it is active again, until it is proved anew.
+    """Removes a chunk's flag: it is active again, until the next proof.
 
     Raises:
         TableNotFound: There is no such table.
         ChunkNotFound: It has no such chunk, or it is not tiered.
-        CommitConflict: Somebody has changed it meanwhile.
+        CommitConflict: Another run has changed it meanwhile.
     """
     state, address = HotTable.load(context, name).state, chunk_address(name, chunk_name)
     require_tracked(context, state)

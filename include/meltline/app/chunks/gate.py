@@ -1,9 +1,10 @@
-"""The gate before a drop: facts about a plan, read by other ways than the plan's own.
+"""Facts for the gate before a drop, gathered independently of the planner.
 
-It only reads: `app.chunks.rounds` has them judged, stores the verdict and moves the plan.
-The planner goes by the ledger's chunks and its own reading of the manifests. The gate has the
-engine list the files of the chunks at the planned snapshot, reads the rows of both sides, and asks
-catalog, policies, holds and cold again. What cannot be read forbids.
+`app.chunks.rounds` calls it, has the facts evaluated, stores the verdict and moves the plan. It is
+a module of its own because it only reads, and by other ways than the planner, which uses the
+ledger's chunks and its own reading of the manifests. The gate has the engine list the chunks' files
+at the planned snapshot. It reads the rows of both sides, and asks catalog, policies, holds and cold
+again. Unreadable facts forbid the drop.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +30,7 @@ from meltline.domain.units import format_files
 from meltline.ports import SPANNING, ChunkRows
 
 COLD_SNAPSHOT = "cold_snapshot"
-"""The fact that says of which snapshot of cold the rows were compared."""
+"""Fact that names the snapshot of cold whose rows were compared."""
 _EXAMPLES = 5
 _APART = {
     "rows_differ": Deferral.ROWS_DIFFER,
@@ -37,13 +38,13 @@ _APART = {
     "drops_unknown": Deferral.UNKNOWN_DROP,
     "rollups_behind": Deferral.ROLLUP_DIRTY,
 }
-"""Facts about single chunks: one that is not as it must be stops no other."""
+"""Facts about single chunks: a chunk that violates one does not stop the others."""
 _Found = TypeVar("_Found")
 
 
 @dataclass
 class DropLook:
-    """One look at everything that may forbid a drop, by ports that read (`tests/house/reach.py`).
+    """Reads every fact that may forbid a drop, through read-only ports (`tests/house/reach.py`).
 
     Attributes:
         rows: Lists the files of chunks and reads their rows, of hot and of cold.
@@ -67,7 +68,7 @@ class DropLook:
             return otherwise
 
     def facts(self) -> GateFacts:
-        """What was found; a fact that cannot be told is as bad as it can be."""
+        """Collects the facts; a fact that cannot be read gets its worst value."""
         plan, everything = self.plan, list(self.plan.chunks)
         listed = self._read(self._files_by_engine, None)
         measures: dict[str, Collection[str]] = {
@@ -102,7 +103,8 @@ class DropLook:
             plan.id, plan.digest, PlanKind.DROP_CHUNKS, facts, examples, f"{plan.table}: {subject}"
         )
 
-    # --- what is read anew -----------------------------------------------------------------------
+    # --- read again for the gate
+    # -------------------------------------------------------------------
 
     @cached_property
     def _table(self) -> ChunkedTable:
@@ -118,7 +120,7 @@ class DropLook:
 
     @cached_property
     def _tracking(self) -> Tracking:
-        """The chunks as the ledger has them: what came since the plan is read from the table."""
+        """The chunks as the ledger has them; later commits are read from the table."""
         hot = HotTable(self._table.state, self.sources.store)
         chunks = self.sources.control.chunks.of(self.plan.table_uuid)
         return Tracking(hot, self._table.tracked, chunks)
@@ -144,7 +146,7 @@ class DropLook:
         return written_since(files, hot, layout, self.plan.base_head, self.plan.chunks)
 
     def _untold(self) -> list[str]:
-        """Chunks that were dropped before, where main's history does not tell if it still holds."""
+        """Chunks with an earlier drop whose status main's history does not decide."""
         chunks = self._chunks()
         line = MainLine.of(self._table.state, self._table.tracked.judged, drops_of(chunks))
         return [c.name for c in chunks if not with_standings(c, line).is_told]
@@ -153,7 +155,7 @@ class DropLook:
         return [str(self._table.state.name)] if self._table.observed.held else []
 
     def _young(self) -> list[str]:
-        """Chunks that no policy of today lets go at the plan's logical date."""
+        """Chunks that no current policy drops at the plan's logical date."""
         if self.force is not None:
             return [name for name in self.plan.chunks if name not in self.force.chunks]
         policy = self._table.drop_policy
@@ -163,7 +165,7 @@ class DropLook:
         return [c.name for c in self._chunks() if c.end is None or c.end > cutoff]
 
     def _behind_rollups(self) -> Collection[str]:
-        """Chunks with rows that a rollup has not got, by the manifests of all commits since."""
+        """Chunks with rows that a rollup lacks, by the manifests of all commits since."""
         policy = self._table.drop_policy if self.force is None else None
         cutoff = policy.drop_after.before(self.plan.as_of) if policy and policy.drop_after else None
         ranges = {chunk.name: chunk.range for chunk in self._chunks()}
@@ -238,7 +240,7 @@ class DropLook:
         return {**digests, **late}
 
     def _share_allowed(self) -> float:
-        """How much more of the table might go; below zero it is too much."""
+        """Share of the table that could be dropped in addition; below zero it is too much."""
         total = sum(chunk.bytes for chunk in self._tracking.chunks.values())
         if self.force is not None or not total:
             return 0.0

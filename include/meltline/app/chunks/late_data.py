@@ -1,4 +1,8 @@
-"""Late data: rows for ranges of time that were dropped are refused, whole statements at once."""
+"""Rejects late data: a statement with rows for a dropped range of time fails as a whole.
+
+Appends of the Python API and guarded SQL statements call it before their commit. It is apart from
+`app/sql` because both use it (LT-30).
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -24,11 +28,11 @@ _TRIES = 8
 _NAMED = 8  # windows that an error names
 
 Dropped = tuple[ChunkLayout, Collection[str]]
-"""What a table's chunks are, and those of which cold alone has rows."""
+"""A table's chunk layout, and the chunks whose rows are in cold alone."""
 
 
 def dropped_chunks(context: ReadSources, table_uuid: str) -> Dropped | None:
-    """The chunks of a table that were dropped or reopened, by the ledger; None where none was."""
+    """Returns a table's dropped and reopened chunks by the ledger; None if it has none."""
     for tracked in context.control.chunks.tracked([table_uuid]):
         names = _recorded(context.control.chunks.of(table_uuid))
         return (tracked.layout, names) if names else None
@@ -36,10 +40,10 @@ def dropped_chunks(context: ReadSources, table_uuid: str) -> Dropped | None:
 
 
 def dropped_on(context: ReadSources, state: TableMetadata) -> Dropped | None:
-    """The same of a table as it is now: with drops that it has and the ledger has not noted yet.
+    """Returns the chunks dropped by a given table state, including drops the ledger lacks.
 
-    Whoever writes on this state afterwards, and only on this one, cannot meet a drop. The column
-    has the name that it has now.
+    A writer that commits on this state alone cannot collide with a drop. The column has its current
+    name.
 
     Args:
         context: Where the table and its ledger are.
@@ -57,7 +61,7 @@ def dropped_on(context: ReadSources, state: TableMetadata) -> Dropped | None:
 
 
 def _recorded(chunks: Mapping[str, Chunk]) -> frozenset[str]:
-    # A drop may be noted before the walk that gives the chunk its status.
+    # A drop may be recorded before the walk that gives the chunk its status.
     return frozenset(name for name, c in chunks.items() if c.was_dropped or c.last_drop)
 
 
@@ -67,7 +71,7 @@ def _left_out(
     tracked: TrackedTable,
     chunks: Mapping[str, Chunk],
 ) -> frozenset[str]:
-    """By commits that main was replaced without, where nothing shows that it came before them."""
+    """Chunks dropped by commits that main no longer has, unless they are shown to be undone."""
     drops = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
     line = MainLine.of(state, tracked.judged, drops_of(chunks.values()))
     beside = drops.beside(state).items()
@@ -77,7 +81,7 @@ def _left_out(
 def _unrecorded(
     context: ReadSources, state: TableMetadata, tracked: TrackedTable
 ) -> frozenset[str]:
-    """By the plans whose ids stand in commits of main that no run has walked yet."""
+    """Chunks in plans whose ids are in commits of main that no run has walked yet."""
     head, names = state.current_snapshot_id, set[str]()
     walked = tracked.walked.snapshot_id if tracked.walked else None
     for snapshot in state.ancestry(head) if head is not None else ():
@@ -109,16 +113,17 @@ def _by_present_name(
 
 
 def earliest_accepted(dropped: Dropped) -> datetime | None:
-    """From when on every row is taken; None where nothing with a time was dropped."""
+    """Time from which every row is accepted; None if nothing with a time was dropped."""
     layout, names = dropped
     ends = [times.end for name in names if (times := layout.range(name))]
     return max(ends, default=None)
 
 
 def late_files(change: SnapshotChange, dropped: Dropped) -> dict[str, int]:
-    """Rows that a commit added in files which reach into dropped chunks, by chunk.
+    """Counts the rows of a commit's added files that reach into dropped chunks, by chunk.
 
-    A file that reaches into several counts for each; one of which nobody knows counts for all.
+    A file that reaches into several chunks counts for each. A file without known times counts for
+    all.
     """
     layout, names = dropped
     late: dict[str, int] = {}
@@ -133,11 +138,11 @@ def late_files(change: SnapshotChange, dropped: Dropped) -> dict[str, int]:
 
 
 def require_accepted(context: ReadContext, table: TableMetadata, late: Mapping[str, int]) -> None:
-    """Refuses what reaches into dropped chunks.
+    """Rejects rows that fall into dropped chunks.
 
     Args:
         context: Where the ledger is.
-        table: What is written to.
+        table: The table written to.
         late: How many rows would lie in dropped chunks, by chunk.
 
     Raises:
@@ -160,7 +165,7 @@ def require_accepted(context: ReadContext, table: TableMetadata, late: Mapping[s
 
 
 def way_to_backfill(context: ReadContext, table: TableMetadata) -> str:
-    """Where late rows can go: what was dropped is in cold alone."""
+    """Names where late rows can be written: dropped rows are in cold alone."""
     cold = [str(sync.cold) for sync in context.control.syncs.all([table.uuid])]
     place = (
         f"into {cold[0]}, with the role that may write to cold" if cold else "into a table apart"
@@ -175,9 +180,9 @@ def way_to_backfill(context: ReadContext, table: TableMetadata) -> str:
 def guarded_append(
     context: ReadContext, writer: GuardedWriter, name: TableName, rows: object
 ) -> None:
-    """Appends rows, all or none: none where one lies in a chunk that was dropped (LT-30).
+    """Appends rows, all or none: none if one of them lies in a dropped chunk (LT-30).
 
-    A drop that comes between look and commit moves main: then all is looked at anew.
+    A drop between check and commit moves main; the append is then checked again.
 
     Args:
         context: Where the table and its ledger are.
@@ -202,16 +207,16 @@ def guarded_append(
 
 
 class _Check:
-    """Looks at what was written before anybody sees it.
+    """Checks the written files before they are published.
 
-    Rows of a query can be others each time they are made.
+    A query may produce other rows each time it is evaluated.
     """
 
     def __init__(self, context: ReadContext, state: TableMetadata, dropped: Dropped) -> None:
         self._context, self._state, self._dropped = context, state, dropped
 
     def __call__(self, snapshot_id: int) -> None:
-        """Refuses files that lie in dropped chunks. Raises LateDataRejected."""
+        """Rejects files that lie in dropped chunks. Raises LateDataRejected."""
         context, layout = self._context, self._dropped[0]
         written = load_table(context, self._state.name).snapshots[snapshot_id]
         change = context.chunk_files.change(written, layout, 0)
@@ -221,7 +226,7 @@ class _Check:
 
 
 def always_others(name: TableName) -> CommitConflict:
-    """Main moved on at each try."""
+    """Error for a main that moved at each try."""
     return CommitConflict(
         f"others committed to {name} first, {_TRIES} times in a row: nothing was written",
         object=str(name),

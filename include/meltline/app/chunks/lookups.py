@@ -1,4 +1,8 @@
-"""A table that is cut into chunks, as a step looks at it."""
+"""Chunked tables, joined from the catalog and the ledger.
+
+The steps of chunk runs, SQL and the commands load their tables here. The steps share it, so it is
+part of none of them.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,29 +27,29 @@ from meltline.ports import ObjectReader
 
 @dataclass(frozen=True)
 class HotTable:
-    """A hot table as it was loaded."""
+    """A hot table at one metadata version."""
 
     state: TableMetadata
     store: ObjectReader
 
     @classmethod
     def load(cls, context: ReadContext, name: TableName) -> "HotTable":
-        """As its catalog has it now. Raises as `load_table`."""
+        """Loads the table's current metadata from its catalog. Raises as `load_table`."""
         return cls(load_table(context, name), context.store)
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """Its metadata as a document, which few need. Raises as `load_document`."""
+        """The raw metadata document, which few callers need. Raises as `load_document`."""
         return load_document(self.store, self.state.name, self.state.metadata_location)[1]
 
     @cached_property
     def line(self) -> Sequence[Snapshot]:
-        """Main's history, newest first, as far as the metadata knows it; in format 1 too."""
+        """Main's history, newest first, as far as the metadata has it; in format 1 too."""
         head = self.state.current_snapshot_id
         return [] if head is None else list(self.state.ancestry(head))
 
     def since(self, snapshot_id: int | None) -> list[Snapshot] | None:
-        """Main's snapshots after one of them, oldest first; None where it is none of main's.
+        """Returns main's snapshots after a given one, oldest first; None if main does not have it.
 
         Args:
             snapshot_id: Such a snapshot; None is before the first one that was ever committed.
@@ -61,12 +65,12 @@ class HotTable:
 
 @dataclass(frozen=True)
 class ChunkedTable:
-    """What the ledger has of a table beside what its catalog has.
+    """A table that is split into chunks: its catalog state and its ledger records.
 
     Attributes:
         observed: The table with the properties around it.
-        sync: Its replication; None where there is none.
-        policies: Those of its chunks.
+        sync: Its replication; None without one.
+        policies: The policies of its chunks.
     """
 
     observed: ObservedTable
@@ -93,12 +97,12 @@ class ChunkedTable:
 def chunked_tables(
     context: ReadSources, globs: tuple[str, ...] = (), only: Collection[str] | None = None
 ) -> list[ChunkedTable]:
-    """The readable tables that are cut into chunks, by name; no other table is read.
+    """Returns the readable tables that are split into chunks, by name; no other table is read.
 
     Args:
         context: Where they are.
         globs: Over their names; none is all.
-        only: Of these registrations alone.
+        only: Restricts the result to these registrations.
     """
     control = context.control
     tracked = control.chunks.tracked(only)
@@ -122,7 +126,7 @@ def chunked_tables(
 def missing_tables(
     context: ReadSources, tables: Iterable[ChunkedTable], globs: tuple[str, ...] = ()
 ) -> list[TableName]:
-    """Tables that are cut into chunks and were left out: dropped, gone, or not to be read."""
+    """Returns chunked tables that were left out because they are dropped, gone or unreadable."""
     seen = {table.state.uuid for table in tables}
     return [
         table.table
@@ -132,7 +136,7 @@ def missing_tables(
 
 
 def _standing(context: ReadSources, tracked: Sequence[TrackedTable]) -> dict[str, ObservedTable]:
-    """Tables by their registrations: where they stood last, else, once renamed, anywhere."""
+    """Finds tables by their registrations: under their last name, else, once renamed, anywhere."""
     standing: dict[str, ObservedTable] = {}
     named = {table.table.catalog for table in tracked}
     catalogs = [catalog for name, catalog in context.catalogs.items() if name in named]
@@ -144,17 +148,17 @@ def _standing(context: ReadSources, tracked: Sequence[TrackedTable]) -> dict[str
             standing[state.uuid] = observed_table(context, state, listing)
     if missing := {table.table_uuid for table in tracked} - standing.keys():
         elsewhere = grouped(read_tables(context), lambda table: table.state.uuid)
-        # One id under two names: nobody knows which of them a person meant.
+        # One id under two names: it is unknown which of them is meant.
         once = {uuid: same[0] for uuid, same in elsewhere.items() if len(same) == 1}
         standing |= {uuid: once[uuid] for uuid in missing & once.keys()}
     return standing
 
 
 def require_tracked(context: ReadSources, state: TableMetadata) -> TrackedTable:
-    """What the ledger knows of a table's chunks.
+    """Returns the ledger's record of a table's chunks.
 
     Raises:
-        NotChunked: Nothing: nobody has synced it, or given it a policy.
+        NotChunked: There is none: the table is neither synced nor has a policy.
     """
     for tracked in context.control.chunks.tracked([state.uuid]):
         return tracked

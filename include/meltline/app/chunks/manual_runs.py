@@ -1,4 +1,7 @@
-"""Runs that a person asks for by a function's name: a first copy, and a drop at once."""
+"""Runs that an operator starts by a function: a first copy, and an immediate drop.
+
+The LakeTS functions and the Python API call it. Scheduled runs are in `run`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,18 +25,18 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import counted, format_size
 
 DROPPING = CHUNK_STEPS[CHUNK_STEPS.index(step_of("plan_drops")) :]
-"""The steps of a drop by hand: nothing is copied or flagged by the way."""
+"""The steps of a manual drop; it neither copies nor flags anything."""
 
 
 def request_by_hand(now: datetime, table: TableName) -> RunRequest:
-    """A run of its own, of now, about one table."""
+    """Creates a separate run for one table, dated now."""
     return RunRequest(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{token_hex(3)}", as_of=now, tables=(str(table),)
     )
 
 
 def first_copy(open_services: OpenServices, now: datetime, begun: TableSync) -> Replicated:
-    """Has a table that is to be synced copied and verified now.
+    """Copies and verifies a table at once, before its regular sync.
 
     Raises:
         MeltlineError: Whatever stopped the copy.
@@ -50,11 +53,11 @@ def first_copy(open_services: OpenServices, now: datetime, begun: TableSync) -> 
 
 @dataclass(frozen=True)
 class RetentionDone:
-    """What a drop at once came to.
+    """Result of an immediate drop.
 
     Attributes:
         dropped: How many chunks it dropped.
-        notices: Which of them nobody had proved, what was refused, and what waits.
+        notices: Unproved chunks among them, refused plans, and deferred chunks.
     """
 
     dropped: int
@@ -62,7 +65,7 @@ class RetentionDone:
 
 
 def due_chunks(context: ReadContext, name: TableName) -> tuple[str, ...]:
-    """The chunks that a table's policy drops by now, by name; none without such a policy.
+    """Returns the names of the chunks that a table's policy drops now; none without such a policy.
 
     Raises:
         TableNotFound: There is no such table.
@@ -87,18 +90,18 @@ def execute_retention(
     force: Force | None = None,
     once: str = "",
 ) -> RetentionDone:
-    """Drops at once what a table's policy says is old enough, behind the gate.
+    """Drops the chunks that a table's policy makes due at once, behind the gate.
 
     Args:
         context: Where the table is.
-        open_services: Called only where there is a policy, or a force.
+        open_services: Called only if there is a policy or a force.
         table: The table.
-        force: A person's word for chunks that nobody has proved: then it is about these alone.
+        force: An operator's override for unproved chunks; the run then covers these alone.
         once: Why this may be done in a catalog that is not armed.
 
     Raises:
-        NotChunked: It is not cut into chunks.
-        MeltlineError: What stopped it, where nothing was dropped.
+        NotChunked: It is not split into chunks.
+        MeltlineError: What stopped it, if nothing was dropped.
     """
     state = HotTable.load(context, table).state
     policies = context.control.chunk_policies.all([state.uuid])
@@ -119,7 +122,7 @@ def execute_retention(
 
 
 def _risked(table: TableName, run: ChunkRun, dropped: list[str]) -> Iterator[str]:
-    """What a force let go, chunk by chunk."""
+    """Reports the chunks that were dropped by force, one by one."""
     if run.force is None or not dropped:
         return
     yield f"{table}: dropped by force: {', '.join(dropped)}"
@@ -131,7 +134,7 @@ def _risked(table: TableName, run: ChunkRun, dropped: list[str]) -> Iterator[str
 
 
 def _told(table: TableName, run: ChunkRun) -> Iterator[str]:
-    """What was refused, and what waits."""
+    """Reports refused plans and deferred chunks."""
     for line in run.summary.tables.values():
         if problem := line.failed or line.refused or line.skipped:
             yield f"{table}: {problem}"

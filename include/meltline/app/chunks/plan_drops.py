@@ -32,11 +32,11 @@ from meltline.domain.units import format_instant
 
 @dataclass(frozen=True)
 class Force:
-    """A person's word that some chunks may go although nobody has proved them (LT-22).
+    """Operator override: drops named chunks although nothing proves that cold has them (LT-22).
 
     Attributes:
-        chunks: These alone, by name.
-        reason: Why; it stands in the audit.
+        chunks: The only chunks that it covers, by name.
+        reason: Why; it is recorded in the audit log.
     """
 
     chunks: tuple[str, ...]
@@ -55,13 +55,13 @@ class Force:
 
 @dataclass(frozen=True)
 class PlannedDrops:
-    """What a table is to lose, and what is left alone.
+    """Planned drop of one table, with the chunks that stay.
 
     Attributes:
-        plan: The plan; None where nothing goes.
-        rows: Of the chunks that go.
-        unproved: Those of them that nobody has proved, and why: a person lets them go.
-        at_risk: Rows of these; `bytes_at_risk` their bytes.
+        plan: The plan; None if nothing is dropped.
+        rows: Rows of the chunks to be dropped.
+        unproved: Chunks among them that are unproved, and why: an operator's override drops them.
+        at_risk: Rows of the unproved chunks; `bytes_at_risk` their bytes.
     """
 
     table: str
@@ -92,12 +92,12 @@ def plan_drops(
         tracking: Its chunks, stamped up to main's head.
         run_id: The run that plans.
         as_of: The logical date; with `force` age does not count.
-        force: A person's word; it passes over the proof alone.
-        only: Of these chunks alone.
-        dry_run: The plan is stored only to be looked at.
+        force: An operator's override; it skips the proof and nothing else.
+        only: Restricts the plan to these chunks.
+        dry_run: The plan is stored as a preview only.
 
     Raises:
-        ChunkNotFound: A chunk was named that the table does not have in hot.
+        ChunkNotFound: A named chunk is not in hot.
         MetadataUnreadable: A manifest cannot be read.
     """
     chunks, deferred = _ready(context, table, tracking, as_of, force, only)
@@ -130,7 +130,7 @@ def _ready(
     force: Force | None,
     only: Collection[str] | None,
 ) -> tuple[list[Chunk], list[Deferred]]:
-    """Chunks that one plan may drop, oldest first, and those that wait."""
+    """Returns the chunks that one plan may drop, oldest first, and the deferred ones."""
     due, deferred = _due(context, table, tracking, as_of, force)
     if only is not None:
         due = [chunk for chunk in due if chunk.name in only]
@@ -166,7 +166,7 @@ def _due(
 
 
 def _cutoff(table: ChunkedTable, as_of: datetime, force: Force | None) -> datetime | None:
-    """Up to when chunks are old enough; of those that a person names, age does not count."""
+    """Latest end of a chunk that is old enough; None for chunks that an operator names."""
     policy = table.drop_policy
     return policy.drop_after.before(as_of) if policy and policy.drop_after and not force else None
 
@@ -192,7 +192,7 @@ def _waits(
     chunks: Sequence[Chunk],
     force: Force | None,
 ) -> dict[str, Deferred]:
-    """What waits for a hold to end, a person's answer, or to be in cold by its position."""
+    """Returns the chunks deferred by a hold, by an open question, or by their position in cold."""
     if unknown := {*tracking.unknown}.intersection(chunk.name for chunk in chunks):
         return {name: Deferred(name, Deferral.UNKNOWN_DROP, UNKNOWN_WORDS) for name in unknown}
     if table.observed.held:
@@ -208,7 +208,7 @@ def _waits(
 def _files(
     context: RunContext, tracking: Tracking, chunks: Sequence[Chunk]
 ) -> tuple[list[ChunkFile], dict[str, Deferred]]:
-    """The chunks' live data files at main's head, and chunks that share some with others."""
+    """Returns the chunks' live data files at main's head, and chunks that share files."""
     head = tracking.hot.state.current_snapshot
     if not chunks or head is None:
         return [], {}
@@ -240,7 +240,7 @@ def _plan(
     as_of: datetime,
 ) -> PlannedFiles:
     state, head = table.state, tracking.head
-    assert head is not None  # there are chunks
+    assert head is not None  # a table with chunks has a head
     items = tuple(sorted((planned(f, state.uuid) for f in files), key=lambda item: item.path))
     names = tuple(sorted(chunk.name for chunk in chunks))
     digest = plan_digest(state.uuid, (), (), items, names, head.snapshot_id)

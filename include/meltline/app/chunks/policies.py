@@ -1,4 +1,7 @@
-"""Policies of chunks: added with a preview of what they will do, listed and forgotten."""
+"""Policies of chunks: adds them with a preview of their effect, lists and removes them.
+
+The commands, SQL and the Python API call it. The rules of one policy are in `domain/chunks`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,17 +22,17 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.iceberg.objects import ObjectName
 
 TIME_TO_REGRET = timedelta(days=1)
-"""So long scheduled runs only say what a new policy would drop."""
+"""Grace period in which scheduled runs only report what a new policy would drop."""
 
 
 @dataclass(frozen=True)
 class PolicyWish:
-    """A policy as a person asks for it.
+    """A policy as a user requests it.
 
     Attributes:
         tier_after: An age such as `7d` or `3 months`; empty for none. Likewise `drop_after`.
-        max_lateness: How late rows may come.
-        keep_latest: So many of the newest chunks are never dropped.
+        max_lateness: How late rows may arrive.
+        keep_latest: Number of newest chunks that are never dropped.
     """
 
     type: PolicyType
@@ -41,15 +44,15 @@ class PolicyWish:
 
 @dataclass(frozen=True)
 class AddedPolicy:
-    """A policy that stands, and what it will do at the next run.
+    """A policy in force, and its effect at the next run.
 
     Attributes:
-        notices: What is risky about it, or keeps it from doing anything yet.
-        first: The oldest chunk in hot, which is the first to go; empty where there is none.
-        first_at: When it is old enough, for whichever comes first; it may be over.
-        acts_after: Scheduled runs drop nothing by it before; None of one that drops nothing.
+        notices: Risks of the policy, or obstacles to its taking effect.
+        first: The oldest chunk in hot, which is the first to be dropped; empty without one.
+        first_at: When it is old enough for its next step; it may be in the past.
+        acts_after: Scheduled runs drop nothing by it before; None if it drops nothing.
         tiers: How many chunks would be offered for proof; `drops` how many would leave hot.
-        bytes: Of these.
+        bytes: Bytes of the chunks that would leave hot.
     """
 
     policy: ChunkPolicy
@@ -65,11 +68,11 @@ class AddedPolicy:
 def add_policy(
     context: ReadContext, table: TableName, wish: PolicyWish, layout: LayoutWish | None = None
 ) -> AddedPolicy:
-    """Adds a policy. Every chunk is stamped with main's head, whatever policies there are (H4, H5).
+    """Adds a policy, and stamps every chunk with main's head, whatever policies exist (H4, H5).
 
     Raises:
         NotChunked: The table has no chunks of time.
-        InvalidHorizons: An age is none, or contradicts another one (LT-24, LT-35).
+        InvalidHorizons: An age is zero, or contradicts another one (LT-24, LT-35).
         PolicyExists: The table has such a policy.
         CatalogReadOnly: The table is not in a catalog that Meltline may change.
     """
@@ -121,7 +124,7 @@ def _horizon(table: TableName, text: str) -> Horizon | None:
 
 
 def _waits(policy: ChunkPolicy, is_synced: bool) -> list[str]:
-    """Why it does nothing yet (LT-9, LT-20)."""
+    """Explains why a policy has no effect yet (LT-9, LT-20)."""
     if policy.type is PolicyType.RETENTION or is_synced:
         return []
     return [
@@ -153,17 +156,17 @@ def _preview(
 
 
 def _end(chunk: Chunk) -> datetime:
-    assert chunk.end is not None  # only chunks of some time are asked
+    assert chunk.end is not None  # callers pass only chunks with a time
     return chunk.end
 
 
 @dataclass(frozen=True)
 class ChunkPolicyLine:
-    """A policy with the table that it is of, as `policies` lists it.
+    """A row of `policies`: a policy with its table.
 
     Attributes:
-        id: Names it in answers; `type` is what it is forgotten by.
-        sentence: What it does.
+        id: Names it in answers; `type` is the name by which it is removed.
+        sentence: Its effect in one sentence.
     """
 
     id: int
@@ -179,7 +182,7 @@ class ChunkPolicyLine:
 
 
 def policy_lines(context: ReadContext, table: TableName | None = None) -> list[ChunkPolicyLine]:
-    """The policies of a table, or of all, by table.
+    """Returns the policies of a table, or of all tables, by table.
 
     Raises:
         TableNotFound: There is no such table.
@@ -205,7 +208,7 @@ def policy_lines(context: ReadContext, table: TableName | None = None) -> list[C
 
 
 def forget_policy(context: ReadContext, table: TableName, type: PolicyType) -> None:
-    """Removes a policy. What it flagged stays flagged, and what it dropped stays in cold.
+    """Removes a policy. Flagged chunks stay flagged, and dropped chunks stay in cold.
 
     Raises:
         NotChunked: The table has no such policy.

@@ -1,7 +1,8 @@
-"""Proof that chunks are in cold: by position, and by their rows on both sides (LT-11, H1).
+"""Proof that chunks are in cold: by position, and by their rows on both sides.
 
-What a gate relies on is read here by other ways than the plan was made: the positions from the
-ledger and from cold's own properties, the rows by the engine.
+Chunk runs, the gate and `chunks tier` call it. It reads by other ways than the plan was made,
+because the gate relies on it: positions from the ledger and from cold's own properties, rows by the
+engine (LT-11, H1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +31,9 @@ from meltline.ports import ChunkRows
 def unproved(
     context: RunContext, table: ChunkedTable, tracking: Tracking, chunks: Sequence[Chunk]
 ) -> dict[str, Deferred]:
-    """Why chunks are not proved to be in cold, by name; those that are proved are left out.
+    """Returns why chunks are not proved to be in cold, by name; proved chunks are left out.
 
-    Whatever goes wrong on the way leaves all of them unproved.
+    Any error on the way leaves all of them unproved.
     """
     by_position = positions(context, table.sync, tracking, chunks)
     rest = [chunk for chunk in chunks if chunk.name not in by_position]
@@ -50,7 +51,7 @@ def unproved(
 def positions(
     context: ReadSources, sync: TableSync | None, tracking: Tracking, chunks: Sequence[Chunk]
 ) -> dict[str, Deferred]:
-    """Why chunks are not in cold by their last writes."""
+    """Returns the chunks that cold lacks by their last writes, with the reason."""
     now, oldest = context.clock.now(), context.config.chunks.heartbeat
     if tracking.diverged:
         reason = Deferral.DIVERGED if sync else Deferral.NO_WRITE_POSITION
@@ -61,10 +62,10 @@ def positions(
 
 @dataclass(frozen=True)
 class ColdSide:
-    """The synced table as a proof reads it.
+    """The synced table in cold, as a proof reads it.
 
     Attributes:
-        snapshot_id: What is current in cold: rows are read from it.
+        snapshot_id: The current snapshot of cold, from which rows are read.
     """
 
     table: SyncedTable
@@ -72,16 +73,16 @@ class ColdSide:
 
     @classmethod
     def read(cls, context: ReadSources, sync: TableSync, rows: ChunkRows | None) -> "ColdSide":
-        """Reads it anew.
+        """Reads the current state of cold.
 
         Args:
             context: Where cold and the ledger are.
             sync: The replication.
-            rows: The engine, by which rows are compared; without it they are only counted.
+            rows: The engine that compares rows; without it they are only counted.
 
         Raises:
-            SyncRefused: It does not say of itself what the ledger says of it, nobody can read
-                what it alone has, or it has other rows of dropped chunks than were recorded.
+            SyncRefused: Its properties contradict the ledger, its list of only copies cannot be
+                read, or it has other rows of dropped chunks than were recorded.
             LedgerOutOfStep: Another installation writes it.
             MeltlineError: It cannot be read.
         """
@@ -117,9 +118,9 @@ class ColdSide:
 def differing_rows(
     context: RunContext, table: ChunkedTable, tracking: Tracking, chunks: Sequence[Chunk]
 ) -> dict[str, str]:
-    """Chunks of which cold does not have exactly the rows that hot has, and how they differ.
+    """Returns the chunks whose rows in cold are not exactly those in hot, and how they differ.
 
-    Of a chunk that was dropped before, the late rows alone are compared: hot has no others.
+    For a chunk that was dropped before, only the late rows are compared: hot has no others.
 
     Raises:
         MeltlineError: A side cannot be read.
@@ -130,7 +131,7 @@ def differing_rows(
     cold = ColdSide.read(context, sync, rows)
     names = {chunk.name for chunk in chunks}
     reopened = {chunk.name for chunk in chunks if chunk.status is ChunkStatus.REOPENED}
-    assert rows is not None  # there is a cold tier
+    assert rows is not None  # a cold tier is configured
     hot_rows = rows.digests(table.state.name, head.snapshot_id, layout, names)
     cold_rows = dict(rows.digests(sync.cold, cold.snapshot_id, layout, names - reopened))
     again = [chunk for chunk in chunks if chunk.name in reopened]
@@ -150,7 +151,7 @@ def late_rows(
     cold: ColdSide,
     chunks: Sequence[Chunk],
 ) -> Mapping[str, RowDigest]:
-    """What cold has of reopened chunks beyond what was dropped, by its record of late files."""
+    """Digests cold's late rows of reopened chunks, by its record of late files."""
     reader, head = context.cold_chunk_files, cold.table.state.current_snapshot
     assert reader is not None and head is not None
     properties = cold.table.state.properties
@@ -171,7 +172,7 @@ def _words(digest: RowDigest | None) -> str:
 
 @dataclass(frozen=True)
 class Tiered:
-    """What became of a table's chunks that were offered for proof."""
+    """Result of offering a table's chunks for proof."""
 
     table: str
     tiered: Sequence[str]
@@ -181,7 +182,7 @@ class Tiered:
 def tier(
     context: RunContext, table: ChunkedTable, tracking: Tracking, chunks: Sequence[Chunk]
 ) -> Tiered:
-    """Flags chunks that are proved; the rest stays as it is (LT-3, LT-10)."""
+    """Flags the chunks that are proved; the rest stays as it is (LT-3, LT-10)."""
     offered = [chunk for chunk in chunks if chunk.status is ChunkStatus.ACTIVE]
     reasons = unproved(context, table, tracking, offered)
     now = context.clock.now()
@@ -198,7 +199,7 @@ def tier(
 
 
 def due_to_tier(table: ChunkedTable, tracking: Tracking, as_of: datetime) -> list[Chunk]:
-    """Active chunks past their age by then (LT-10)."""
+    """Returns the active chunks past their age at a logical date (LT-10)."""
     policy = table.tier_policy
     if policy is None or policy.tier_after is None:
         return []

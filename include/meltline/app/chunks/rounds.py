@@ -1,7 +1,8 @@
-"""Plans of drops are judged and carried out; one chunk stops no other.
+"""Evaluates drop plans at the gate and carries them out, with retries.
 
-What a gate finds wrong with single chunks is planned anew without these; what a table has overtaken
-is planned anew as it is now, and, where that happens again, chunk by chunk.
+Chunk runs call it. It is apart from `gate`, which only reads, and from `drop`, which executes one
+plan. If the gate rejects single chunks, the rest is planned again without them. If a plan is stale,
+its chunks are planned again from the table's current state; if that happens twice, chunk by chunk.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +32,7 @@ class JudgedDrop:
     """A plan after its gate.
 
     Attributes:
-        apart: Chunks of it that alone forbid it, and why: the others could go without them.
+        apart: Chunks that alone forbid it, and why: the others could be dropped without them.
     """
 
     plan: Plan
@@ -42,19 +43,19 @@ class JudgedDrop:
 def gate_drops(
     context: RunContext, plans: Sequence[Plan], force: Force | None = None
 ) -> list[tuple[Plan, GateResult]]:
-    """Judges plans of drops. See `judge_drops`."""
+    """Evaluates drop plans. See `judge_drops`."""
     return [(judged.plan, judged.verdict) for judged in judge_drops(context, plans, force)]
 
 
 def judge_drops(
     context: RunContext, plans: Sequence[Plan], force: Force | None = None
 ) -> list[JudgedDrop]:
-    """Judges plans of drops, stores each verdict, and moves each plan to passed or refused.
+    """Evaluates drop plans, stores each verdict, and moves each plan to passed or refused.
 
     Args:
         context: The ports.
         plans: Planned, passed or refused.
-        force: A person's word: it passes over the proof that the rows are in cold, and no more.
+        force: An operator's override; it skips the proof that the rows are in cold, and no more.
     """
     if not plans:
         return []
@@ -102,8 +103,8 @@ class JudgedPlans:
     """Plans after their gates.
 
     Attributes:
-        deferred: By table the chunks that are left alone.
-        errors: Why there are no other plans in the place of a table's.
+        deferred: By table, the chunks that stay.
+        errors: By table, why no replacement plan was made.
     """
 
     plans: list[Plan] = field(default_factory=list)
@@ -112,17 +113,17 @@ class JudgedPlans:
 
     @property
     def passed(self) -> list[Plan]:
-        """Those that may be carried out."""
+        """Plans that may be carried out."""
         return [plan for plan in self.plans if plan.state in _APPLICABLE]
 
 
 @dataclass
 class CarriedOut:
-    """What became of plans.
+    """Result of carrying out plans.
 
     Attributes:
-        done: Those that came to an end, well or not.
-        overtaken: Those in whose place others were made; `judged` has these.
+        done: Plans that are finished, dropped or failed.
+        overtaken: Stale plans that were replaced; `judged` has the replacements.
     """
 
     done: list[DroppedChunks] = field(default_factory=list)
@@ -132,13 +133,13 @@ class CarriedOut:
 
 @dataclass(frozen=True)
 class DropRound:
-    """Judges and carries out plans of drops; `force` is a person's word for unproved chunks."""
+    """One round of gate and drop; `force` is an operator's override for unproved chunks."""
 
     context: RunContext
     force: Force | None
 
     def judge(self, plans: Sequence[Plan]) -> JudgedPlans:
-        """Proves plans; of one that single chunks forbid the others are proved once more."""
+        """Evaluates plans; if single chunks forbid one, its other chunks are evaluated again."""
         judged = JudgedPlans()
         for drop in judge_drops(self.context, plans, self.force):
             rest = set(drop.plan.chunks) - drop.apart.keys()
@@ -153,7 +154,7 @@ class DropRound:
         return judged
 
     def carry_out(self, plans: Sequence[Plan]) -> CarriedOut:
-        """Drops what has passed; twice what the table overtakes is planned and proved anew."""
+        """Drops what has passed; stale plans are planned and proved again, at most twice."""
         carried = CarriedOut()
         for one_by_one in (False, True):
             results = drop_chunks(self.context, plans, self.force)
@@ -176,7 +177,7 @@ class DropRound:
     def _planned_anew(
         self, old: Plan, wishes: Sequence[Collection[str]], judged: JudgedPlans
     ) -> list[Plan]:
-        """Plans of some chunks of an older plan, as the table is now; what waits is noted."""
+        """Plans some chunks of an older plan again, from the current table; deferrals are noted."""
         plans: list[Plan] = []
         try:
             for table in chunked_tables(self.context, only=[old.table_uuid]):

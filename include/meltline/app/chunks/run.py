@@ -1,4 +1,8 @@
-"""A run over chunks: what each of its steps does (LT-10, LT-17, LT-21)."""
+"""Runs the steps of chunk management: replicate, refresh, evaluate, plan, gate, drop, report.
+
+DAG tasks, `chunks run` and manual runs call it. The work of each step is in its own module; this
+one chains them and fills the run's summary (LT-10, LT-17, LT-21).
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +42,7 @@ _SHOWN = 3
 
 
 def run_chunks(context: RunContext, request: RunRequest, *, at_once: bool = False) -> "ChunkRun":
-    """The whole run in one process. Safe to repeat."""
+    """Runs all steps in one process. Safe to repeat."""
     run = ChunkRun(context, request, at_once=at_once)
     run.visit(CHUNK_STEPS)
     return run
@@ -47,7 +51,7 @@ def run_chunks(context: RunContext, request: RunRequest, *, at_once: bool = Fals
 def run_chunk_step(
     step: "Step[ChunkRun]", context: RunContext, request: RunRequest, batch: int = 0
 ) -> Summary:
-    """One step of a run in a process of its own; `batch` as in `app.run.lifecycle.run_step`."""
+    """Runs one step in a separate process; `batch` as in `app.run.lifecycle.run_step`."""
     run = ChunkRun(context, request, batch, deletes=request.deletes)
     run.visit([step])
     if step.role is Role.PLAN and not request.dry_run:
@@ -58,16 +62,16 @@ def run_chunk_step(
 
 @dataclass
 class ChunkRun:
-    """A run in this process, with a method for each step.
+    """One run in this process, with a method for each step.
 
     Attributes:
-        batch: The batch of plans that is worked on, from 1 on; 0 is all of them.
-        at_once: Whether a policy that was added today may act: a person has asked for it.
-        planned: What was planned last.
-        planned_drops: The same by table, with what waits.
-        results: What became of drops.
-        replicated: What became of passes of replication; `refreshed` what of rollups.
-        deletes: What a person says about large deletes by others.
+        batch: The batch of plans to work on, from 1 on; 0 is all of them.
+        at_once: Whether a policy added today may act: an operator has requested the run.
+        planned: The plans that were made last.
+        planned_drops: The same by table, with the deferred chunks.
+        results: Results of drops.
+        replicated: Results of replication passes; `refreshed` those of rollups.
+        deletes: The operator's decision about large deletes by others.
     """
 
     context: RunContext
@@ -92,11 +96,11 @@ class ChunkRun:
 
     @property
     def force(self) -> Force | None:
-        """A person's word for chunks that nobody has proved."""
+        """The operator's override for unproved chunks."""
         return Force(self.request.chunks, self.request.force) if self.request.force else None
 
     def visit(self, steps: "Sequence[Step[ChunkRun]]") -> Summary:
-        """Does steps in their order; a dry run passes over those that would change something."""
+        """Runs steps in their order; a dry run skips those that would change something."""
         require_datable(self.context)
         for step in steps:
             if step.previews or not self.request.dry_run:
@@ -104,7 +108,8 @@ class ChunkRun:
                 step.run(self)
         return self.summary
 
-    # --- the steps -------------------------------------------------------------------------------
+    # --- the steps
+    # ---------------------------------------------------------------------------------
 
     def replicate_to_cold(self) -> None:
         """Brings synced tables up to main."""
@@ -116,14 +121,14 @@ class ChunkRun:
                 self.summary.note_error(name, table.error)
 
     def refresh_rollups(self) -> None:
-        """Brings rollups of these tables up to main, and those above them."""
+        """Refreshes the rollups of these tables, and the rollups above them, up to main."""
         rollups = self.context.control.rollups.all()
         chosen = above(rollups, {table.state.uuid for table in self._tables()})
         for done in refresh_rollups(self.context, chosen):
             self._note_refreshed(done)
 
     def evaluate_chunks(self) -> None:
-        """Finishes what an earlier run began, stamps chunks, and flags those that are proved."""
+        """Finishes drops of an earlier run, stamps chunks, and flags those that are proved."""
         if not self.request.dry_run:
             results = drop_chunks(self.context, begun_drops(self.context))
             self._note_dropped([r for r in results if not isinstance(r.error, PlanStale)])
@@ -139,7 +144,7 @@ class ChunkRun:
         self._for_each(self._evaluate)
 
     def plan_drops(self) -> None:
-        """Plans what is old enough. A policy's first day only shows what it would drop."""
+        """Plans drops of chunks that are due. On a policy's first day it only previews them."""
         planned = self._for_each(self._plan)
         self.summary.with_plans(self.planned)
         if self.request.dry_run or self.force is not None:
@@ -150,19 +155,19 @@ class ChunkRun:
         end_refused(control.plans, PlanKind.DROP_CHUNKS, stored, is_settled)
 
     def gate_drops(self) -> None:
-        """Proves plans, or refuses them."""
+        """Evaluates plans at the gate: each is passed or refused."""
         plans = self._plans((PlanState.PLANNED, PlanState.PASSED))
         self._note_judged(self._round.judge(plans))
 
     def drop_chunks(self) -> None:
-        """Carries out what passed; what was overtaken is planned and proved anew, once."""
+        """Drops the chunks of passed plans; stale plans are planned and proved again."""
         carried = self._round.carry_out(self._plans(_APPLICABLE))
         self.summary.with_plans([result.plan for result in carried.overtaken])
         self._note_judged(carried.judged)
         self._note_dropped(carried.done)
 
     def report_chunks(self) -> None:
-        """Says of each table what came of the run: `chunks status` shows it."""
+        """Records each table's result of the run: `chunks status` shows it."""
         context, run_id = self.context, self.request.run_id
         plans = context.control.plans.find(run_id=run_id)
         plans = [plan for plan in plans if plan.kind is PlanKind.DROP_CHUNKS]
@@ -175,15 +180,16 @@ class ChunkRun:
             deferred = {chunk for of, chunk in waiting if of == name} - dropped
             words = f"{len(dropped)} dropped, {len(deferred)} deferred"
             words += f", {len(refused)} refused" if refused else ""
-            with suppress(LockHeld), chunk_lock(context, uuid):  # it is only said again
+            with suppress(LockHeld), chunk_lock(context, uuid):  # another run's report follows
                 (tracked,) = context.control.chunks.tracked([uuid])
                 after = replace(tracked, last_run_at=context.clock.now(), last_run=words)
                 context.control.chunks.advance(tracked, after, ())
 
-    # --- what they are made of -------------------------------------------------------------------
+    # --- parts of the steps
+    # ------------------------------------------------------------------------
 
     def _deferred_so_far(self) -> list[Mapping[str, Any]]:
-        """The run's: earlier steps may have been processes of their own, and left a summary."""
+        """The run's deferrals: earlier steps may have run in other processes and left a summary."""
         lines = list(self.summary.deferred)
         with suppress(RunNotFound):
             document = self.context.control.runs.get(self.request.run_id).summary
@@ -194,10 +200,10 @@ class ChunkRun:
         return chunked_tables(self.context, self.request.tables)
 
     def _for_each(self, work: Callable[[ChunkedTable, Tracking], None]) -> set[str]:
-        """Does something with each table's chunks, stamped up to now; what stops one is noted.
+        """Applies `work` to each table's chunks, stamped up to now; notes errors and continues.
 
         Returns:
-            The ids of those that nothing stopped.
+            The ids of the tables without an error.
         """
         done = set[str]()
         for table in self._tables():
@@ -289,7 +295,7 @@ class ChunkRun:
         for drop in results:
             plan = drop.plan
             self.summary.with_plans([plan])
-            if isinstance(drop.error, PlanStale):  # written all the time: the next run has it
+            if isinstance(drop.error, PlanStale):  # others write all the time: the next run retries
                 self._defer(plan.table, drop.deferred)
                 continue
             if drop.error is not None:
@@ -300,7 +306,7 @@ class ChunkRun:
             self.summary.notices.append(f"{plan.table}: {times_of(drop)}")
 
     def _defer(self, table: TableName, deferred: Sequence[Deferred]) -> None:
-        """Notes what waits; of a chunk the latest reason, as where each step is a process."""
+        """Notes deferred chunks; the latest reason wins, as with one process per step."""
         lines = {(line["table"], line["chunk"]): line for line in self.summary.deferred}
         for d in deferred:
             words = {"chunk": d.chunk, "reason": str(d.reason), "detail": d.detail}
@@ -313,7 +319,7 @@ def _chunks_in(plans: Sequence[Plan], state: PlanState) -> set[str]:
 
 
 def times_of(result: DroppedChunks) -> str:
-    """The three times of a drop, in words."""
+    """Renders the three times of a drop as text."""
     history = format_instant(result.out_of_history) if result.out_of_history else "for ever"
     gone = format_instant(result.gone) if result.gone else "never"
     return (

@@ -1,4 +1,7 @@
-"""Drops of which nobody can tell whether they are in force: the evidence, and a person's answer."""
+"""Resolves drops of unknown status: shows the evidence, and records an operator's answer.
+
+`chunks settle` calls it. Runs defer such chunks and never decide, so it is not part of `run`.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,27 +30,27 @@ from meltline.ports import ChunkFileReader
 
 
 class DropAnswer(StrEnum):
-    """A person's answer for chunks of which nobody can tell how their last drop stands."""
+    """An operator's answer for chunks whose last drop has an unknown status."""
 
     UNDONE = "undone"
-    """Main was rolled back: hot has all rows of the chunks, and cold the same once more."""
+    """Main was rolled back: hot has all rows of the chunks, and cold has a copy of them."""
     IN_FORCE = "in-force"
-    """Cold alone has what was dropped; hot has rows that came later."""
+    """Cold alone has the dropped rows; hot has rows that arrived later."""
 
     @property
     def standing(self) -> DropStatus:
-        """The same as the ledger records it."""
+        """The status that the ledger records for this answer."""
         return DropStatus.UNDONE if self is DropAnswer.UNDONE else DropStatus.IN_FORCE
 
 
 @dataclass(frozen=True)
 class DoubtfulChunk:
-    """A chunk with a drop of which nobody can tell, and what speaks for either answer.
+    """A chunk whose last drop has an unknown status, with the evidence for either answer.
 
     Attributes:
         dropped_at: When it was dropped last.
         dropped_rows: How many rows left hot then.
-        hot_rows: How many hot has now, row deletes not taken off; `cold_rows` cold likewise.
+        hot_rows: How many hot has now, row deletes not subtracted; `cold_rows` cold likewise.
     """
 
     chunk: str
@@ -59,10 +62,10 @@ class DoubtfulChunk:
 
 
 def doubtful_chunks(context: ReadContext, name: TableName) -> list[DoubtfulChunk]:
-    """A table's chunks that wait for a person's answer, by name. Nothing is changed.
+    """Returns a table's chunks that wait for an operator's answer, by name. Changes nothing.
 
     Raises:
-        NotChunked: The table is not cut into chunks.
+        NotChunked: The table is not split into chunks.
         MeltlineError: Hot, cold or the ledger cannot be read.
     """
     table = chunked_table(context, name)
@@ -90,22 +93,22 @@ def settle_drops(
     reason: str,
     only: Collection[str] = (),
 ) -> Sequence[str]:
-    """Records a person's answer for the last drop of each chunk of which nobody can tell.
+    """Records an operator's answer for the last drop of each chunk of unknown status.
 
-    A chunk whose last drop is undone may have an earlier one: that is the next question.
+    A chunk whose last drop is undone may have an earlier one, which is the next question.
 
     Args:
         context: Where the table and its ledger are.
         name: The table.
-        answer: What a person says.
+        answer: The operator's answer.
         reason: Why, for the audit.
-        only: These chunks alone; none is all.
+        only: Restricts the answer to these chunks; none is all.
 
     Returns:
         The chunks, by name.
 
     Raises:
-        NotChunked: The table is not cut into chunks.
+        NotChunked: The table is not split into chunks.
         UsageInvalid: Hot has fewer rows of a chunk than cold, and it was not named: if its drop is
             not undone, cold would lose the only copy.
         CommitConflict: Main, or its chunks, have moved on meanwhile.
@@ -136,13 +139,13 @@ def settle_drops(
 
 
 def _doubtful(tracking: Tracking, hot: Mapping[str, int]) -> list[Chunk]:
-    """Chunks that wait for an answer, by name: of those without rows in hot cold answers."""
+    """Chunks that wait for an answer, by name; for chunks without rows in hot, cold decides."""
     chunks = sorted(tracking.chunks.items())
     return [chunk for name, chunk in chunks if not chunk.is_told and name in hot]
 
 
 def _settled(chunk: Chunk, standing: DropStatus) -> Chunk:
-    """A chunk whose files nobody has counted since main left its line stays what it is."""
+    """Records the answer; a chunk not counted since a rollback keeps its status."""
     answer = answered(chunk, standing)
     return resettled(answer) if chunk.status is ChunkStatus.UNKNOWN else answer
 
@@ -150,7 +153,7 @@ def _settled(chunk: Chunk, standing: DropStatus) -> Chunk:
 def _require_back(
     name: TableName, chunks: Sequence[Chunk], hot: Mapping[str, int], cold: Mapping[str, int]
 ) -> None:
-    """Raises UsageInvalid where hot has fewer rows of a chunk than cold."""
+    """Raises UsageInvalid if hot has fewer rows of a chunk than cold."""
     fewer = [c.name for c in chunks if hot[c.name] < cold.get(c.name, 0)]
     if fewer:
         counts = ", ".join(f"{chunk} {hot[chunk]} of {cold[chunk]}" for chunk in fewer[:3])
@@ -166,7 +169,7 @@ def _require_back(
 
 
 def _aggregate_anew(context: ReadContext, table: TrackedTable, chunks: Sequence[str]) -> None:
-    """Has rollups take up what came to these chunks while their buckets were frozen."""
+    """Invalidates buckets of these chunks: rollups aggregate rows that arrived while frozen."""
     times = dropped_ranges(table.layout, chunks)
 
     def change(rollup: Rollup) -> Rollup:
@@ -186,12 +189,12 @@ def _cold_rows(context: ReadContext, table: ChunkedTable, tracking: Tracking) ->
         return {}
     synced = read_synced(context, tracking.hot, table.sync)
     reader = context.cold_chunk_files
-    assert reader is not None  # there is a cold tier
+    assert reader is not None  # a cold tier is configured
     return _rows(reader, tracking, synced.state.current_snapshot if synced else None)
 
 
 def _rows(files: ChunkFileReader, tracking: Tracking, head: Snapshot | None) -> dict[str, int]:
-    """Rows by chunk; a file of several counts for each."""
+    """Rows by chunk; a file that spans several chunks counts for each."""
     layout, rows = tracking.table.layout, dict[str, int]()
     for file in files.live(head, layout) if head else ():
         for name in layout.names(file.times) or () if file.kind is FileKind.DATA else ():

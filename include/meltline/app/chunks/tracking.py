@@ -1,8 +1,9 @@
-"""Which chunks a table has, and when each was written last, by the commits of main's line.
+"""Tracks a table's chunks, and each chunk's last write, from the commits of main.
 
-A table's chunks are stamped commit by commit; each commit opens the manifests that it wrote and no
-other. Where the line was left, by a rollback or a replaced table, nothing is known any more until a
-person says how to go on, or, of a table that is not synced, everything is read anew.
+Runs, policies and the SQL functions call it before they use chunks. The ledger stores its result;
+the rules for one commit are in `domain/chunks`. Each commit opens only the manifests that it wrote.
+After a rollback or a replaced table the chunks are unknown. They stay unknown until an operator
+decides; a table that is not synced is read again completely.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -35,20 +36,20 @@ from meltline.ports import ChunkFileReader, Lock, PlanReader
 
 
 def chunk_lock(context: ReadContext, table_uuid: str) -> AbstractContextManager[Lock]:
-    """Of those who stamp, copy, flag and drop a table's chunks one goes on. Raises LockHeld."""
+    """Serializes stamping, copying, flagging and dropping of a table's chunks. Raises LockHeld."""
     return lock_chunks(context, table_uuid, context.config.limits.lock_wait)
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """A table's chunks, as they are stamped up to main's head.
+    """A table's chunks, stamped up to main's head.
 
     Attributes:
         hot: The table.
-        table: As the ledger has it now.
+        table: Its current ledger record.
         chunks: All of them, by name.
-        changes: What the commits did since the last look.
-        diverged: Why they are not stamped up to the head; empty where they are.
+        changes: Changes of the commits since the last walk.
+        diverged: Why they are not stamped up to the head; empty if they are.
     """
 
     hot: HotTable
@@ -59,17 +60,17 @@ class Tracking:
 
     @property
     def unknown(self) -> list[str]:
-        """Chunks of which nobody can tell whether hot's rows are those that cold has."""
+        """Chunks for which it is unknown whether hot's rows are those that cold has."""
         return [n for n, chunk in self.chunks.items() if chunk.status is ChunkStatus.UNKNOWN]
 
     @property
     def head(self) -> Position | None:
-        """Main's head, where chunks are stamped up to it."""
+        """Main's head, if chunks are stamped up to it."""
         return self.table.walked
 
 
 def begin_tracking(context: ReadContext, hot: HotTable, layout: ChunkLayout) -> Tracking:
-    """Reads all of a table's files once: each chunk is stamped with the head (LT-6, LT-7)."""
+    """Reads all of a table's files once and stamps each chunk with the head (LT-6, LT-7)."""
     chunks = _read_anew(context, hot, layout, (), place=1, generation=0)
     head = _head(hot, place=1, generation=0)
     judged = hot.state.current_snapshot_id
@@ -86,17 +87,17 @@ def track(
     *,
     dry_run: bool = False,
 ) -> Tracking:
-    """Stamps chunks with the commits since the last look, and stores them.
+    """Stamps chunks with the commits since the last walk, and stores them.
 
     Args:
         context: Where the table and its ledger are.
         hot: The table as it is now.
-        tracked: As the ledger has it.
+        tracked: Its ledger record.
         sync: The table's replication.
         dry_run: Nothing is stored.
 
     Raises:
-        MetadataUnreadable: A manifest cannot be read: nothing is known of the table then.
+        MetadataUnreadable: A manifest cannot be read: the table's chunks are then unknown.
         CommitConflict: Another run has stamped them meanwhile.
     """
     ledger, layout = context.control.chunks, tracked.layout
@@ -124,7 +125,7 @@ def track(
     if since:
         head = Position(generation, first + len(since) - 1, since[-1].snapshot_id)
         table = replace(table, walked=head)
-    # What is recorded of drops may be of another line than the one that was walked.
+    # Recorded drops may belong to another history than the walked one.
     for name, chunk in _as_main_says(context, hot, table, after).items():
         if chunk.drops != after[name].drops or not chunk.is_told:
             after[name] = resettled(chunk)
@@ -136,10 +137,10 @@ def track(
 
 
 def tracking_of(context: ReadContext, table: ChunkedTable, *, dry_run: bool = False) -> Tracking:
-    """The chunks of a table as it was looked at, by what the ledger has now. Raises as `track`.
+    """Returns the chunks of a loaded table by the current ledger. Raises as `track`.
 
     Raises:
-        NotChunked: The ledger has nothing of it any more.
+        NotChunked: The ledger has no record of it any more.
     """
     hot, tracked = HotTable(table.state, context.store), require_tracked(context, table.state)
     return track(context, hot, tracked, table.sync, dry_run=dry_run)
@@ -154,7 +155,7 @@ def retrack(
     generation: int,
     dry_run: bool = False,
 ) -> Tracking:
-    """Reads all of a table's files anew: every chunk with rows is stamped with the head.
+    """Reads all of a table's files again: every chunk with rows is stamped with the head.
 
     A chunk that was dropped and has rows again is reopened, unless a rollback has undone its drops.
     """
@@ -173,7 +174,7 @@ def retrack(
 def changes_of(
     files: ChunkFileReader, layout: ChunkLayout, snapshots: Sequence[Snapshot], first: int
 ) -> list[SnapshotChange]:
-    """What snapshots did, oldest first; the oldest stands at place `first`."""
+    """Returns the changes of snapshots, oldest first; `first` is the offset of the oldest."""
     return [
         files.change(snapshot, layout, place) for place, snapshot in enumerate(snapshots, first)
     ]
@@ -186,9 +187,9 @@ def written_since(
     base: int | None,
     chunks: Collection[str],
 ) -> list[str]:
-    """Which of some chunks a commit after a snapshot may have touched; compactions count.
+    """Returns the chunks that a commit after a snapshot may have touched; compactions count.
 
-    All of them where main does not come from the snapshot: nobody knows what came after it.
+    All of them if main does not descend from the snapshot: later commits are unknown then.
     """
     since = None if base is None else hot.since(base)
     if since is None:
@@ -209,16 +210,16 @@ class OwnDrops:
     table_uuid: str
 
     def chunks(self, changes: Sequence[SnapshotChange]) -> frozenset[str]:
-        """The chunks that commits of ours have dropped."""
+        """Returns the chunks dropped by commits of Meltline."""
         plans = [own_drop(self.plans, change, self.table_uuid) for change in changes]
         return frozenset(name for plan in plans if plan for name in plan.chunks)
 
     def others(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
-        """The commits that are no drops of ours."""
+        """Returns the commits that are not drops of Meltline."""
         return [c for c in changes if own_drop(self.plans, c, self.table_uuid) is None]
 
     def unknown(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
-        """Those of them that say they are: of an old backup of the ledger, or of a copied table."""
+        """Returns commits that claim to be drops: of an old ledger backup, or of a copied table."""
         return [change for change in self.others(changes) if change.summary.get(DROP_PLAN)]
 
 
@@ -231,7 +232,7 @@ def _after(
     generation: int,
     hot: HotTable,
 ) -> dict[str, Chunk]:
-    """The chunks after one commit. A drop of ours is told by the table: whoever committed it."""
+    """Applies one commit to the chunks. The table decides which plan it belongs to."""
     plan = own_drop(plans, change, table_uuid)
     after = stamped(
         layout,
@@ -273,7 +274,7 @@ def _read_anew(
     place: int,
     generation: int,
 ) -> dict[str, Chunk]:
-    """The chunks by all live files; those that were dropped stay known."""
+    """Builds the chunks from all live files; dropped chunks stay known."""
     head = hot.state.current_snapshot
     uuid = hot.state.uuid
     empty = partial(replace, rows=0, bytes=0, files=0, spans=0, generation=generation)
@@ -295,10 +296,10 @@ def _names(layout: ChunkLayout, files: Sequence[ChunkFile]) -> set[str]:
 def _as_main_says(
     context: ReadContext, hot: HotTable, tracked: TrackedTable, chunks: Mapping[str, Chunk]
 ) -> dict[str, Chunk]:
-    """The chunks that were dropped once, with how their drops stand by main's history.
+    """Returns the chunks that were ever dropped, with each drop's status by main's history.
 
-    Where main comes from none of them, hot has the whole of the chunk. Else cold alone has what it
-    had after the last of them, and late rows that came after it are hot's as well.
+    If main descends from none of the drops, hot has the whole chunk. Otherwise cold alone has the
+    rows of the last such drop, and late rows after it are in hot as well.
     """
     unrecorded = UnrecordedDrops(context.chunk_files, context.control.plans, tracked, chunks)
     every = {**chunks, **unrecorded.beside(hot.state)}
@@ -307,9 +308,9 @@ def _as_main_says(
 
 
 def _without_undone_counts(chunk: Chunk) -> Chunk:
-    """Forgets how many rows cold alone had: it is brought to what hot has.
+    """Removes the row counts of undone drops: cold is brought to what hot has.
 
-    The base stays until that copy is made: main may be set to such a drop again before.
+    The base stays until that copy is done: before it, main may be set to such a drop again.
     """
     drops = (
         replace(drop, rows=None, digest=None) if drop.is_undone else drop for drop in chunk.drops
@@ -320,7 +321,7 @@ def _without_undone_counts(chunk: Chunk) -> Chunk:
 def back_whole(
     state: TableMetadata, tracked: TrackedTable, chunks: Mapping[str, Chunk]
 ) -> frozenset[str]:
-    """Dropped chunks that a rollback has brought back whole, whether or not a walk noted it."""
+    """Returns dropped chunks that a rollback has restored completely, recorded or not."""
     line = MainLine.of(state, tracked.judged, drops_of(chunks.values()))
     return frozenset(
         name
