@@ -1,1 +1,1 @@
-"""What only reads chunks: how they stand, why a file is there, and all rows of hot and cold."""
+"""Read-only views of chunks: status, explanations of files, and all rows of hot and cold."""

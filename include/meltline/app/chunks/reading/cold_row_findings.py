@@ -1,6 +1,6 @@
-"""Findings of doctor about rows of dropped chunks that others have changed in cold, or may have.
+"""Doctor findings about dropped chunks' rows that others changed, or may have changed, in cold.
 
-The command `doctor` asks here: the package of the doctor does not know of chunks.
+The command `doctor` calls it. It is not in the doctor's package, which does not depend on chunks.
 """
 
 from collections.abc import Collection, Iterator
@@ -36,13 +36,13 @@ def cold_row_findings(context: ReadContext) -> Iterator[Finding]:
                 changed.next,
             )
         except MeltlineError:
-            continue  # other findings tell what of cold cannot be read
+            continue  # other findings report what cannot be read
 
 
 def _counted_only(
     sync: TableSync, by_others: Collection[str], unread: Collection[str]
 ) -> Iterator[Finding]:
-    """Yields what is only counted: doctor has no engine that reads rows."""
+    """Yields the chunks whose rows are only counted: doctor has no engine that reads rows."""
     reasons = (
         (by_others, "others have rewritten them in cold since they were compared last"),
         (unread, "no checksum is recorded that compares with the columns of now"),

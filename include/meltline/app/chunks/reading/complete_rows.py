@@ -1,4 +1,8 @@
-"""One query over hot and cold: what of which is read, so that every row is there once (LT-33)."""
+"""Union read over hot and cold: decides which part of each is read, so every row appears once.
+
+Queries over `_all` and the Python API call it. It only plans the read; the engine carries it out
+(LT-33).
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,8 +50,8 @@ class CompleteRows:
     """All rows of a table.
 
     Attributes:
-        read: What is read.
-        notice: What a reader might miss; empty where nothing can be missed.
+        read: The parts of hot and cold to read.
+        notice: Rows that a reader might miss; empty if there are none.
     """
 
     read: CompleteRead
@@ -55,24 +59,24 @@ class CompleteRows:
 
 
 def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
-    """Where all rows of a table that is cut into chunks lie now.
+    """Plans a read of all current rows of a table that is split into chunks.
 
-    The order of looking is what makes it right while drops and passes go on. Hot first: what it
-    has dropped by then was whole in cold before, and cold keeps it, so a later look at cold finds
-    it; the other way round a drop in between would be in neither. What cold had of late rows by
-    its look counts as copies only up to bases that the ledger notes before such copies can be
-    seen, so the ledger is read after cold. Its chunks may then be ahead of hot's state: what is
-    in force is judged by that state's own line, as the ledger recorded it with these chunks.
-    Only a rollback would have cold take away what
-    hot had dropped: main must still come from the state that was read, else all is read again.
+    The order of reads makes this correct while drops and passes run. Hot is first: rows that it has
+    dropped by then were completely in cold before, and cold keeps them, so a later read of cold
+    finds them. In the other order, rows of a drop in between would be in neither. Late rows in cold
+    count as copies only up to bases that the ledger records before such copies are visible, so the
+    ledger is read after cold. Its chunks may then be ahead of hot's state, so the status of a drop
+    follows that state's own history, as recorded with these chunks. Only a rollback would make cold
+    delete rows that hot had dropped. Main must therefore still descend from the state that was
+    read; otherwise everything is read again.
 
     Args:
         context: Where both tables and the ledger are.
         name: The table.
 
     Raises:
-        NotChunked: It is not cut into chunks.
-        SyncRefused: Nobody can tell what of cold hot has as well.
+        NotChunked: It is not split into chunks.
+        SyncRefused: It is unknown which rows of cold are in hot as well.
         CommitConflict: It was rolled back again and again meanwhile.
         MeltlineError: Hot, cold or the ledger cannot be read.
     """
@@ -80,13 +84,13 @@ def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
         hot = load_table(context, name)
         cold, tracked = _cold(context, hot), require_tracked(context, hot)
         chunks = context.control.chunks.of(hot.uuid)
-        is_same = require_tracked(context, hot).walked == tracked.walked  # with these chunks
+        is_same = require_tracked(context, hot).walked == tracked.walked  # same as these chunks
         now = load_table(context, name)
         if not (is_same and _goes_on_from(now, hot)):
             continue
         try:
             return _TableScan(context, hot, tracked, cold).rows(chunks)
-        except SyncRefused:  # of a state that is not the latest the ledger may know too much
+        except SyncRefused:  # the ledger may be ahead of a state that is not the latest
             if now.metadata_location == hot.metadata_location:
                 raise
     raise CommitConflict(
@@ -106,12 +110,12 @@ def _goes_on_from(now: TableMetadata, before: TableMetadata) -> bool:
 
 
 def _cold(context: ReadContext, hot: TableMetadata) -> tuple[TableSync, SyncedTable] | None:
-    """The replication, and the synced table as it is now; None where nothing was ever copied.
+    """Loads the replication and the current synced table; None if nothing was ever copied.
 
     Raises:
         ColdMissing: No cold tier is configured.
         TableNotFound: It is gone.
-        SyncRefused: Another table bears its name.
+        SyncRefused: Another table has its name.
         LedgerOutOfStep: Another installation writes it.
     """
     syncs: Sequence[TableSync] = context.control.syncs.all([hot.uuid])
@@ -125,7 +129,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> tuple[TableSync, SyncedTa
         chunks = context.control.chunks.of(hot.uuid).values()
         if sync.committed is None and not any(c.only_copy_base for c in chunks):
             return None
-        location = tier.catalog.location(sync.cold)  # it was made since the first look, or is gone
+        location = tier.catalog.location(sync.cold)  # created since the first read, or gone
     synced = SyncedTable(*load_document(tier.store, sync.cold, location))
     if synced.state.properties.get(SYNC_OF) != hot.uuid:
         raise diverged(hot.name, f"{sync.cold} is another table")
@@ -135,7 +139,7 @@ def _cold(context: ReadContext, hot: TableMetadata) -> tuple[TableSync, SyncedTa
 
 @dataclass(frozen=True)
 class _TableScan:
-    """One state of a table, and one of cold that was read after it."""
+    """One state of a table, and a state of cold that was read after it."""
 
     context: ReadContext
     hot: TableMetadata
@@ -143,7 +147,7 @@ class _TableScan:
     cold: tuple[TableSync, SyncedTable] | None
 
     def rows(self, chunks: Mapping[str, Chunk]) -> CompleteRows:
-        """What is to be read, by the ledger as it was read after both."""
+        """Plans the read, by the ledger as it was read after both."""
         read = CompleteRead(_pinned(self.hot))
         if self.cold is None:
             return CompleteRows(read, self._notice(chunks))
@@ -188,10 +192,10 @@ class _TableScan:
         return sides
 
     def _require_told(self, unknown: Collection[str]) -> None:
-        """Refuses to guess whose rows count. Where hot has none of a chunk, cold answers.
+        """Requires known drops; if hot has no rows of an unknown one, cold alone is read.
 
         Raises:
-            SyncRefused: Hot has rows of a chunk of which nobody can tell whether its drop stands.
+            SyncRefused: Hot has rows of a chunk, and it is unknown whether its drop is in force.
         """
         resident = self._resident() if unknown else ()
         doubled = [name for name in unknown if resident is None or name in resident]
@@ -199,13 +203,13 @@ class _TableScan:
             raise unknown_drops(self.hot.name, doubled)
 
     def _resident(self) -> frozenset[str] | None:
-        """The chunks that hot has rows of; None is any."""
+        """The chunks with rows in hot; None means any."""
         head, layout = self.hot.current_snapshot, self.tracked.layout
         live = self.context.chunk_files.live(head, layout) if head else ()
         return chunks_of(layout, (file for file in live if file.kind is FileKind.DATA))
 
     def _cold_part(self, cold: ColdCount, sides: Sides) -> ColdPart:
-        """What of cold counts; chunks whose late rows it has mixed with others are all cold's."""
+        """The part of cold to read; chunks with mixed late rows are read from cold alone."""
         files = [file for file in cold.files if file.kind is FileKind.DATA]
         lost = sides.lost(files)
         if lost:
@@ -215,12 +219,12 @@ class _TableScan:
         return ColdPart(pinned, sides.layout, chunks, copies, lost)
 
     def _require_caught_up(self, cold: SyncedTable, mixed: Collection[str]) -> None:
-        """Has cold answer for chunks whose rows a compaction of it has mixed.
+        """Allows cold alone to serve chunks whose rows a compaction of cold has mixed.
 
-        It has what was dropped, and the late rows that hot had at its position.
+        Cold has their dropped rows, and the late rows that hot had at its position.
 
         Raises:
-            SyncRefused: Hot has other rows of them by now, or cold's position is none of main's.
+            SyncRefused: Hot has other rows of them by now, or main does not have cold's position.
         """
         position = cold.position
         hot = HotTable(self.hot, self.context.store)
@@ -241,7 +245,7 @@ class _TableScan:
 
 
 def _uncompared(sync: TableSync, compared: Compared) -> str:
-    """Warns of changes by others in cold: a reader counts rows, only a pass reads them."""
+    """Warns of changes by others in cold: a reader only counts rows, a pass compares them."""
     if not compared.counted:
         return ""
     return (
@@ -251,7 +255,7 @@ def _uncompared(sync: TableSync, compared: Compared) -> str:
 
 
 def _told_by(cold: SyncedTable) -> tuple[Mapping[str, int], LateFiles]:
-    """The chunks that cold says it alone has, and its files with late rows of them.
+    """Reads from cold the list of its only copies, and its files with their late rows.
 
     Raises:
         SyncRefused: It cannot be read.

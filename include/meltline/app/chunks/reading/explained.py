@@ -1,4 +1,8 @@
-"""What `explain` says of chunks: in which one a file is, what keeps it, and when it goes."""
+"""Explains chunks for `explain`: the chunk of a file, what keeps it, and when it is dropped.
+
+The command calls it and appends the sentences to its own. It reads the ledger, and manifests only
+to find a file.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
@@ -12,11 +16,11 @@ from meltline.domain.iceberg.names import TableName
 from meltline.domain.units import counted, format_instant, format_size
 
 _MOST_FILES = 100_000
-"""Manifests that have more are not read only to tell where one file is."""
+"""Larger tables' manifests are not read just to find one file."""
 
 
 def table_sentences(context: ReadContext, name: TableName) -> list[str]:
-    """How a table's chunks stand, and which one goes next; nothing of one that has none."""
+    """Describes a table's chunks and the next one to drop; nothing if it has none."""
     uuids = [t.table_uuid for t in context.control.chunks.tracked() if t.table == name]
     return [
         sentence
@@ -38,7 +42,7 @@ def _of_table(context: ReadContext, table: ChunkedTable) -> Iterator[str]:
 
 
 def file_sentences(context: ReadContext, path: str, tables: Collection[str]) -> list[str]:
-    """In which chunk a live data file of some tables is, and what becomes of that chunk."""
+    """Describes the chunk of a live data file of some tables, and when it is dropped."""
     uuids = {t.table_uuid for t in context.control.chunks.tracked() if str(t.table) in tables}
     if not uuids:
         return []
@@ -88,9 +92,9 @@ def _waits(
     chunk: Chunk,
     at: datetime,
 ) -> str:
-    """Why it would not go then, as far as the ledger knows."""
+    """Explains why the drop would be deferred at that time, as far as the ledger knows."""
     policy, now = table.drop_policy, context.clock.now()
-    assert policy is not None  # whoever asks has seen it
+    assert policy is not None  # the caller has checked it
     if table.observed.held:
         return "; a hold keeps it"
     due = due_to_drop(chunks, policy, max(at, now), context.config.chunks.max_chunks)

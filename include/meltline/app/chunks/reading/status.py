@@ -1,7 +1,8 @@
-"""How chunks stand, from the ledgers alone, and without a JVM (LT-16).
+"""Status of chunks and their replication, from the ledgers alone and without a JVM.
 
-`chunks status` asks. A drop only takes files out of main: history, clones and failsafe keep them,
-and the file ledger alone tells which of them a purge has deleted since.
+`chunks status` and `chunks list` call it. A drop only removes files from main: history, clones and
+failsafe keep them, and only the file ledger records which of them a purge has deleted since
+(LT-16).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,10 +38,10 @@ class DroppedBytes:
     """Bytes of a table's dropped chunks.
 
     Attributes:
-        freed: Their files were deleted.
-        on_disk: They were not, as far as anybody can tell.
-        due: When the last of these may be deleted; None where something still refers to one, and
-            where nothing is on disk.
+        freed: Bytes whose files were deleted.
+        on_disk: All others, which may still be on disk.
+        due: When the last of those files may be deleted; None if one is still referenced, or
+            nothing is on disk.
     """
 
     freed: int = 0
@@ -49,9 +50,9 @@ class DroppedBytes:
 
 
 def dropped_bytes(reader: LedgerReader, drops: Sequence[DropSum]) -> Mapping[str, DroppedBytes]:
-    """Tells by table, from the files that its drops took out of main.
+    """Sums freed and remaining bytes by table, from the files that its drops removed from main.
 
-    Where the file ledger cannot be read, or does not have a drop's files, all is on disk.
+    If the file ledger cannot be read, or lacks a drop's files, all bytes count as on disk.
     """
     items: Mapping[str, Sequence[PlannedFile]] = {}
     departures: Iterable[Departure] = ()
@@ -71,7 +72,7 @@ def dropped_bytes(reader: LedgerReader, drops: Sequence[DropSum]) -> Mapping[str
 def _of_drop(
     size: int, files: Sequence[PlannedFile], departed: Mapping[str, Departure]
 ) -> DroppedBytes:
-    """A plan may name files of chunks that a rollback has brought back: these count as on disk."""
+    """Sums one drop. A plan may name files of chunks that a rollback restored: they are on disk."""
     states = [(file, departed.get(location_key(file.path))) for file in files]
     undeleted = [
         (file, departure)
@@ -98,24 +99,24 @@ NOT_SYNCED = "NONE"
 
 @dataclass(frozen=True)
 class TieringStatus:
-    """One table, in the source's words (LT-34) and a few of ours.
+    """Status of one table, in LakeTS's columns (LT-34) and some of Meltline's.
 
     Attributes:
         after: The ages of its policies.
-        unknown_chunks: Chunks of which nobody can tell whether their last drop is in force.
+        unknown_chunks: Chunks for which it is unknown whether their last drop is in force.
         pending_chunks: Chunks past the age of a policy that are neither flagged nor dropped yet.
-        pending_bytes: Of these.
-        pending_since: When the oldest of them came of age; None where none is pending.
+        pending_bytes: Bytes of the pending chunks.
+        pending_since: When the oldest pending chunk reached that age; None if none is pending.
         pending_lag_seconds: How long ago that was.
-        reclaimable_bytes: Of chunks that are tiered now: hot could do without them (H7).
-        reclaimed_bytes: Of dropped chunks whose files a purge has deleted.
-        on_disk_bytes: Of dropped chunks whose files it has not, as far as anybody can tell.
-        on_disk_until: When the last of these may be deleted; None where history still has some.
-        cdf_status: STREAMING, LAGGING, COPYING, FAILED or STOPPED; NONE where nothing is synced.
-        lag: How many of hot's commits cold has not got, of those that chunks are stamped up to;
-            None where nobody knows: before the first copy, or where main has left its line.
+        reclaimable_bytes: Bytes of chunks that are tiered now: hot does not need them (H7).
+        reclaimed_bytes: Bytes of dropped chunks whose files a purge has deleted.
+        on_disk_bytes: Bytes of dropped chunks whose files may still be on disk.
+        on_disk_until: When the last of those may be deleted; None if history still has some.
+        cdf_status: STREAMING, LAGGING, COPYING, FAILED or STOPPED; NONE if nothing is synced.
+        lag: How many of hot's commits cold lacks, up to where chunks are stamped; None before the
+            first copy, or after main was rolled back or replaced.
         caught_up: Whether cold has every resident chunk up to its last write, as far as stamped.
-        problem: Why replication has failed; empty where it has not.
+        problem: Why replication has failed; empty if it has not.
     """
 
     schema_name: str
@@ -146,11 +147,11 @@ class TieringStatus:
 
 @dataclass(frozen=True)
 class _Table:
-    """What the ledgers have of one table that is cut into chunks.
+    """The ledgers' records of one table that is split into chunks.
 
     Attributes:
-        is_late: Whether replication was not heard of for longer than it may be.
-        pending: What its policies ask for and have not got; `dropped` what they have.
+        is_late: Whether the replication's heartbeat is overdue.
+        pending: Chunks that its policies are due to flag or drop; `dropped` those already dropped.
     """
 
     tracked: TrackedTable
@@ -163,7 +164,7 @@ class _Table:
 
 
 def tiering_status(context: ReadContext, globs: tuple[str, ...] = ()) -> list[TieringStatus]:
-    """Every table that is cut into chunks, by name; globs over their names, none is all."""
+    """Returns every table that is split into chunks, by name; globs over names, none is all."""
     control = context.control
     sums = grouped(control.chunks.sums(), lambda row: row.table_uuid)
     syncs = {sync.table_uuid: sync for sync in control.syncs.all()}
@@ -232,7 +233,7 @@ def _state(sync: TableSync | None, is_late: bool) -> str:
 
 
 def _lag(table: TrackedTable, sync: TableSync | None) -> int | None:
-    """Places of two generations cannot be compared."""
+    """Offsets of two generations cannot be compared."""
     if sync is None or sync.committed is None or table.walked is None:
         return None
     is_comparable = table.walked.generation == sync.committed.generation
@@ -244,7 +245,7 @@ def _lag(table: TrackedTable, sync: TableSync | None) -> int | None:
 def _is_caught_up(
     table: TrackedTable, resident: Sequence[ChunkSum], sync: TableSync | None, is_late: bool
 ) -> bool:
-    """False where any chunk has no position, or is ahead of what cold has (LT-16)."""
+    """False if any chunk has no position, or is ahead of cold (LT-16)."""
     if sync is None or sync.committed is None or sync.state is not SyncState.STREAMING or is_late:
         return False
     if table.walked is None or table.walked.generation != sync.committed.generation:
@@ -258,9 +259,9 @@ class ChunkLine:
     """A chunk, and why it is not flagged or dropped yet.
 
     Attributes:
-        waits: The reason; None where none is known.
-        kept_by: Of a dropped one, the tags and branches of hot that still have its bytes, each with
-            its end.
+        waits: The reason; None if none is known.
+        kept_by: For a dropped chunk, the tags and branches of hot that still reference its bytes,
+            each with its end.
     """
 
     chunk: Chunk
@@ -269,10 +270,10 @@ class ChunkLine:
 
 
 def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
-    """All chunks of a table, oldest first, with what each waits for, by the ledger.
+    """Returns all chunks of a table, oldest first, with each one's deferral, by the ledger.
 
     Raises:
-        NotChunked: It is not cut into chunks.
+        NotChunked: It is not split into chunks.
     """
     hot = HotTable.load(context, name)
     tracked = require_tracked(context, hot.state)
@@ -300,7 +301,7 @@ def list_chunks(context: ReadContext, name: TableName) -> list[ChunkLine]:
 
 
 def _kept_by(state: TableMetadata, chunk: Chunk) -> tuple[str, ...]:
-    """The refs beside main that stand before a chunk's last drop: they read it still."""
+    """Returns the refs beside main from before a chunk's last drop: they still reference it."""
     drops = [drop for drop in chunk.drops if not drop.is_undone]
     if not (chunk.was_dropped and drops):
         return ()

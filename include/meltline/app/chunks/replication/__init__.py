@@ -1,1 +1,1 @@
-"""Replication of tables to cold: declared, carried out pass by pass, and held together."""
+"""Replication of hot tables to cold: declaring a sync, its passes, and its conflicts."""

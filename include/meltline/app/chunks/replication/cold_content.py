@@ -1,4 +1,8 @@
-"""What cold has, and what of it nobody else has: that never leaves it (LT-26)."""
+"""Cold's content before a pass, with the rows that it alone has and never deletes.
+
+Replication passes call it to decide which files may leave cold. It is apart from `one_pass`, which
+changes cold (LT-26).
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +27,7 @@ Digests = Mapping[str, RowDigest]
 
 @dataclass(frozen=True)
 class ColdContent:
-    """The synced table beside the chunks of hot, before a pass changes it."""
+    """The synced table and the chunks of hot, before a pass changes cold."""
 
     context: RunContext
     sync: TableSync
@@ -32,15 +36,15 @@ class ColdContent:
 
     @cached_property
     def sides(self) -> Sides:
-        """Which rows of it count. Raises SyncRefused where its own record is damaged."""
+        """Which of its rows count. Raises SyncRefused if its own record is damaged."""
         tracking = self.tracking
         return Sides.of(tracking.table.layout, tracking.chunks.values(), self._told, self.late)
 
     def unknown_drops(self) -> Mapping[str, int]:
-        """Chunks that cold says it alone has, and the ledger knows no drop of.
+        """Returns chunks that cold records as only copies although the ledger has no drop of them.
 
-        A ledger that was lost, or an old backup of one, leaves them. Cold's word is enough where
-        hot has no rows of them, or exactly those that came to cold after it.
+        They remain after a lost ledger, or an old backup of one. Cold's record is sufficient if hot
+        has no rows of them, or exactly those that cold received after it.
         """
         found: dict[str, int] = {}
         resident: dict[str, int] = {}
@@ -53,7 +57,7 @@ class ColdContent:
         return found | self._with_late_rows_alone(resident)
 
     def _with_late_rows_alone(self, told: Mapping[str, int]) -> dict[str, int]:
-        """Those of some chunks of which hot has the rows that cold was given after its word."""
+        """Filters chunks for which hot has exactly the rows that cold received after its record."""
         sides = replace(self.sides, bases=told)
         late = []
         for file in self._files if told else ():
@@ -81,7 +85,7 @@ class ColdContent:
 
     @cached_property
     def late(self) -> LateFiles:
-        """The files with late rows, as cold names them. Raises SyncRefused where it is damaged."""
+        """The files with late rows, as cold records them. Raises SyncRefused if it is damaged."""
         try:
             return LateFiles.read(self.synced.state.properties)
         except ValueError as error:
@@ -89,14 +93,14 @@ class ColdContent:
 
     @cached_property
     def lost(self) -> frozenset[str]:
-        """Chunks of which a compaction of cold has mixed late rows with others."""
+        """Chunks whose late rows a compaction of cold has mixed with others."""
         has_late_rows = self.late.may_have(self.sides.bases)
         return self.sides.lost(self._files) if has_late_rows else frozenset()
 
     def rows_of_nobody_else(self) -> dict[str, int]:
-        """Rows of chunks that hot has nothing of, and that no drop took: others emptied them.
+        """Counts rows of chunks that others emptied: hot has none of them, and no drop took them.
 
-        Late rows of dropped chunks are among them. By chunk; a file of several counts for the
+        Late rows of dropped chunks are included. By chunk; a file that spans several counts for the
         first.
         """
         sides, rows = self.sides, Counter[str]()
@@ -113,7 +117,7 @@ class ColdContent:
         return dict(rows)
 
     def gone_from_hot(self, names: Collection[str]) -> frozenset[str]:
-        """Those of some chunks that hot has no row of, whatever files reach into them."""
+        """Filters chunks without a row in hot, whatever files reach into them."""
         hot = self._rows_of(names)[0] if names else {}
         return frozenset(names) - hot.keys()
 
@@ -123,37 +127,37 @@ class ColdContent:
         return sum(file.rows for file in self._files)
 
     def words(self) -> Mapping[str, int]:
-        """What cold is to say from now on that it alone has.
+        """Returns the list of only copies that cold is to record from now on.
 
-        What it says of chunks that this ledger knows nothing of it goes on to say.
+        Entries about chunks that this ledger does not know are kept.
         """
         unknown = {name: base for name, base in self._told.items() if not self._is_known(name)}
         known = {name: base for name, base in self.sides.bases.items() if base != EVERYTHING}
         return {**unknown, **known}
 
     def word(self, chunk: Chunk) -> int | None:
-        """Cold's word about a chunk that hot has whole; of others, and without one, as noted."""
+        """Cold's recorded base of a chunk that hot has completely; else the ledger's base."""
         noted = chunk.cold_base
         return noted if chunk.was_dropped else self._told.get(chunk.name, noted)
 
     def _is_known(self, name: str) -> bool:
-        """Whether the ledger has the very word that cold has about a chunk that hot has.
+        """Whether the ledger has the same base that cold records for a chunk in hot.
 
-        It may be about an earlier drop than the last one that was prepared.
+        It may belong to an earlier drop than the last one that was prepared.
         """
         chunk = self.tracking.chunks.get(name)
         bases = [chunk.cold_base, *(drop.base for drop in chunk.drops)] if chunk else []
         return self._told[name] in bases
 
     def leaving(self, replaced: frozenset[str] | None, alone: Collection[str]) -> LeavingFiles:
-        """The files that leave where chunks are replaced.
+        """Returns the files that leave when chunks are replaced.
 
         Args:
             replaced: The chunks; None is every one.
-            alone: Dropped chunks of which cold has no late row.
+            alone: Dropped chunks without late rows in cold.
 
         Raises:
-            SyncRefused: Cold says that it alone has a chunk of which the ledger knows no drop.
+            SyncRefused: Cold records an only copy of a chunk for which the ledger has no drop.
         """
         head = self.synced.state.current_snapshot
         if head is None:
@@ -163,11 +167,11 @@ class ColdContent:
         return leaving
 
     def _require_known(self, replaced: frozenset[str] | None) -> None:
-        """Refuses where cold says that it alone has a chunk that is replaced, and the ledger not.
+        """Rejects replacing a chunk that cold, but not the ledger, records as its only copy.
 
-        A drop that was prepared and not made leaves such words, and one that a rollback has undone:
-        then the ledger knows the very same word. Without that, of a ledger that was lost, nothing
-        may leave cold unless hot has the same rows.
+        A prepared drop that was never committed leaves such a record, and so does one that a
+        rollback has undone; the ledger then has the same record. Without it, the ledger may have
+        been lost, and nothing may leave cold unless hot has the same rows.
         """
         unknown = {
             name
@@ -189,21 +193,22 @@ class ColdContent:
                     "they are late rows then, and cold keeps what it has",
                 )
 
-    # --- what is read ----------------------------------------------------------------------------
+    # --- reads
+    # -------------------------------------------------------------------------------------
 
     @cached_property
     def _files(self) -> Sequence[ChunkFile]:
         """Cold's live data files."""
         head = self.synced.state.current_snapshot
         reader, layout = self.context.cold_chunk_files, self.tracking.table.layout
-        assert reader is not None  # there is a cold tier
+        assert reader is not None  # a cold tier is configured
         live = reader.live(head, layout) if head else ()
         return [file for file in live if file.kind is FileKind.DATA]
 
     def _rows_of(self, names: Collection[str]) -> tuple[Digests, Digests]:
-        """What hot and cold have of some chunks."""
+        """Digests the rows of some chunks in hot and in cold."""
         rows, head = self.context.chunk_rows, self.tracking.head
-        assert rows is not None  # there is a cold tier
+        assert rows is not None  # a cold tier is configured
         if head is None:
             return {}, {}
         layout, hot = self.tracking.table.layout, self.tracking.hot.state.name
@@ -213,7 +218,7 @@ class ColdContent:
         self, names: Collection[str], only_files: Collection[str] | None = None
     ) -> Digests:
         rows, cold = self.context.chunk_rows, self.synced.state.current_snapshot_id
-        assert rows is not None  # there is a cold tier
+        assert rows is not None  # a cold tier is configured
         if cold is None:
             return {}
         layout = self.tracking.table.layout

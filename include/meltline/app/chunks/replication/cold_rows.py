@@ -1,8 +1,8 @@
-"""Compares the rows that cold has of dropped chunks with what was recorded at the drops.
+"""Compares cold's rows of dropped chunks with what was recorded at the drops.
 
-Passes, drops, their gate, `doctor` and the query over all rows ask here before they count on cold:
-nobody but replication should write there, and what is lost there is nowhere else. Files tell how
-many rows there are. Where others have changed files of a chunk, its rows are read and added up too.
+Passes, drops, their gate, `doctor` and the query over all rows call it before they rely on cold.
+Only replication should write there, and rows lost there exist nowhere else. Rows are counted from
+file metadata. If others have changed a chunk's files, its rows are read and digested too.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ from meltline.domain.chunks.sync import SYNC_COMMIT, RowDigest, TableSync
 from meltline.ports import ChunkFileReader, ChunkRows, CopyOutcome
 
 _RECORDED_AT_ONCE = 10
-"""Of how many chunks one pass adds up what no drop has: that reads their rows."""
+"""Number of chunks without a recorded digest that one pass digests, which reads their rows."""
 
 
 @dataclass(frozen=True)
 class ColdCount:
-    """What cold has of a table's chunks, by its metadata, and added up by an engine."""
+    """Cold's rows of a table's chunks, counted from metadata and digested by an engine."""
 
     reader: ChunkFileReader
     synced: SyncedTable
@@ -37,12 +37,12 @@ class ColdCount:
         cls, reader: ChunkFileReader | None, synced: SyncedTable, layout: ChunkLayout
     ) -> "ColdCount":
         """Reads the manifests of cold. Raises MetadataUnreadable."""
-        assert reader is not None  # there is a cold tier
+        assert reader is not None  # a cold tier is configured
         head = synced.state.current_snapshot
         return cls(reader, synced, layout, reader.live(head, layout) if head else ())
 
     def _rows(self, bases: Mapping[str, int]) -> ColdRows:
-        """Raises SyncRefused where cold's record of late files cannot be read."""
+        """Counts rows by chunk. Raises SyncRefused if cold's record of late files is unreadable."""
         try:
             late = LateFiles.read(self.synced.state.properties)
         except ValueError as error:
@@ -50,7 +50,7 @@ class ColdCount:
         return ColdRows.of(self.layout, self.files, bases, late)
 
     def differences(self, chunks: Iterable[Chunk]) -> dict[str, str]:
-        """Dropped chunks of which cold has another number of rows than was recorded, and how many.
+        """Returns dropped chunks whose number of rows in cold is not the recorded one, with both.
 
         A chunk that was dropped after cold was read is left out.
         """
@@ -60,17 +60,17 @@ class ColdCount:
         return {name: text for name, text in texts.items() if text}
 
     def _seen(self, chunks: Iterable[Chunk]) -> list[Chunk]:
-        """Those that were dropped before cold was read."""
+        """Filters chunks that were dropped before cold was read."""
         return [c for c in chunks if -1 < _base(c) <= self.synced.newest]
 
     def recordable(self, chunks: Iterable[Chunk]) -> Mapping[str, int | None]:
-        """How many rows cold alone has of dropped chunks; None where nobody can tell."""
+        """Counts the rows that only cold has of dropped chunks; None if unknown."""
         of_drops = [c for c in chunks if _base(c) > -1]
         rows = self._rows(_bases(of_drops))
         return {c.name: rows.recordable(c, self.synced.position) for c in of_drops}
 
     def total(self, names: Iterable[str]) -> Mapping[str, int | None]:
-        """All rows that cold has of chunks that are about to be dropped."""
+        """Counts all rows in cold of chunks that are about to be dropped."""
         bases = dict.fromkeys(names, self.synced.newest)
         rows = self._rows(bases)
         return {name: rows.total(name) for name in bases}
@@ -78,9 +78,9 @@ class ColdCount:
     def digests(
         self, rows: ChunkRows | None, bases: Mapping[str, int], at_most: int | None = None
     ) -> Mapping[str, ColdDigest]:
-        """The rows that cold alone has of chunks, added up; those with late rows in a job apart.
+        """Digests the rows that only cold has of chunks; chunks with late rows use a separate job.
 
-        A chunk is left out where late rows share a file with others.
+        A chunk is left out if its late rows share a file with others.
 
         Args:
             rows: The engine.
@@ -108,14 +108,14 @@ class ColdCount:
         head = self.synced.state.current_snapshot_id
         if head is None or not names:
             return {}
-        assert rows is not None  # there is a cold tier
+        assert rows is not None  # a cold tier is configured
         table = self.synced.state.name
         return dict(rows.digests(table, head, self.layout, names, only_files=only_files))
 
     def by_others(self, since: int | None, chunks: Collection[Chunk]) -> dict[str, Chunk]:
-        """Dropped chunks with other files than at a snapshot, if others have committed after it.
+        """Returns dropped chunks with other files than at a snapshot, if others committed after it.
 
-        Those are left out of which nothing was recorded that compares.
+        Chunks without a comparable record are left out.
         """
         unread = set(uncompared(self.synced, chunks))
         digested = {c.name: c for c in self._seen(chunks) if c.name not in unread}
@@ -141,10 +141,10 @@ class ColdCount:
     def changes(
         self, rows: ChunkRows | None, chunks: Mapping[str, Chunk]
     ) -> tuple[dict[str, str], frozenset[str]]:
-        """Dropped chunks of which cold has other rows than were recorded, by their checksums.
+        """Returns dropped chunks whose rows in cold differ from the recorded ones, by checksums.
 
         Returns:
-            How they differ, and the chunks of which it cannot be told now.
+            How they differ, and the chunks that cannot be compared now.
         """
         digests = self.digests(rows, _bases(chunks.values())) if rows and chunks else {}
         changed = dict[str, str]()
@@ -165,18 +165,18 @@ def _bases(chunks: Iterable[Chunk]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Compared:
-    """How far rows of dropped chunks in cold were compared with what was recorded.
+    """Result of comparing cold's rows of dropped chunks with the recorded ones.
 
     Attributes:
-        upto: The snapshot of cold up to which all were.
-        counted: Chunks that others have written since, of which the rows were only counted.
+        upto: The snapshot of cold up to which all were compared.
+        counted: Chunks that others have written since, whose rows were only counted.
     """
 
     upto: int | None
     counted: frozenset[str] = frozenset()
 
     def after(self, outcome: CopyOutcome | None) -> int | None:
-        """The same after a commit of replication, which changes no row that cold alone has."""
+        """The same after a replication commit, which changes no row that only cold has."""
         return self.upto if outcome is None or self.counted else outcome.snapshot_id
 
 
@@ -187,16 +187,16 @@ def require_recorded_rows(
     chunks: Iterable[Chunk],
     rows: ChunkRows | None = None,
 ) -> Compared:
-    """Refuses where cold has other rows of dropped chunks than were recorded.
+    """Rejects a cold table whose rows of dropped chunks differ from the recorded ones.
 
-    Where the newest snapshot of cold is the one that replication left, or that was compared last,
-    nobody has changed rows.
+    If cold's newest snapshot is the one that replication left, or that was compared last, the rows
+    are unchanged.
 
     Args:
         context: Where both tables and the ledger are.
         sync: The replication.
         synced: Cold as it is now.
-        chunks: All of the table, or those that were dropped.
+        chunks: All of the table, or its dropped ones.
         rows: The engine; without it rows are only counted.
 
     Raises:
@@ -215,10 +215,10 @@ def require_recorded_rows(
 def compared_rows(
     sync: TableSync, count: ColdCount, dropped: Collection[Chunk], rows: ChunkRows | None = None
 ) -> Compared:
-    """Compares rows of dropped chunks, by number, and by checksum where others have written.
+    """Compares rows of dropped chunks: by number, and by checksum if others have written.
 
     Raises:
-        SyncRefused: They differ, or the last pass has found so and cold has not changed since.
+        SyncRefused: They differ, or did at the last pass and cold has not changed since.
     """
     counted: frozenset[str] = frozenset()
     if not (changed := count.differences(dropped)):
@@ -239,10 +239,10 @@ def record_rows(
     chunks: Mapping[str, Chunk],
     rows: ChunkRows | None,
 ) -> dict[str, Chunk]:
-    """Records rows of dropped chunks where none are recorded, as of forced drops.
+    """Records rows of dropped chunks that lack a record, as after forced drops.
 
-    Rows are added up of a few chunks at once, and again where columns have changed so that what
-    is recorded does not compare.
+    A few chunks at a time are digested, and again after a change of columns that makes the recorded
+    digest incomparable.
 
     Returns:
         The chunks that it has changed, by name.
@@ -264,7 +264,7 @@ def record_rows(
 
 
 def uncompared(synced: SyncedTable, chunks: Iterable[Chunk]) -> list[str]:
-    """Dropped chunks of which no checksum is recorded that compares."""
+    """Returns dropped chunks without a comparable checksum."""
     drops = [(chunk.name, chunk.only_copy) for chunk in chunks if chunk.only_copy]
     columns = comparable(synced.document) if drops else ()
     digests = ((name, drop.digest) for name, drop in drops if drop)

@@ -1,4 +1,7 @@
-"""Synchronising a table: said by a person, stopped, and begun anew in a new generation."""
+"""Starts and stops the sync of a table, and restarts it in a new generation.
+
+`chunks sync`, `chunks stop-sync`, SQL and the Python API call it. Passes are in `one_pass`.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -23,12 +26,12 @@ from meltline.domain.iceberg.objects import ObjectName
 from meltline.domain.safe_text import quote
 
 CONSUMER = "meltline_sync"
-"""The consumer that keeps what replication has still to read."""
+"""Consumer that keeps the history that replication has yet to read."""
 
 
 @dataclass(frozen=True)
 class LayoutWish:
-    """What a person says of a table's chunks; what is empty follows from its partitions."""
+    """A user's settings of a table's chunks; empty ones follow from its partitions."""
 
     column: str = ""
     unit: Unit | None = None
@@ -36,10 +39,10 @@ class LayoutWish:
 
 
 def declared_layout(hot: HotTable, wish: LayoutWish) -> ChunkLayout:
-    """What a table's chunks are.
+    """Derives a table's chunk layout.
 
     Raises:
-        NotChunked: It is not partitioned by one column of times, or more must be said.
+        NotChunked: It is not partitioned by one column of times, or needs more settings.
     """
     try:
         return layout_of(hot.document, wish.column, wish.unit, wish.pattern)
@@ -54,11 +57,11 @@ def declared_layout(hot: HotTable, wish: LayoutWish) -> ChunkLayout:
 
 
 def tracked_or_new(context: ReadContext, hot: HotTable, wish: LayoutWish) -> TrackedTable:
-    """What the ledger knows of a table's chunks; they are read where it knows nothing yet.
+    """Returns the ledger's record of a table's chunks; reads them if there is none yet.
 
     Raises:
         NotChunked: As `declared_layout`.
-        UsageInvalid: The table is cut another way already.
+        UsageInvalid: The table is already split in another way.
     """
     for tracked in context.control.chunks.tracked([hot.state.uuid]):
         if wish != LayoutWish() and declared_layout(hot, wish) != tracked.layout:
@@ -77,10 +80,10 @@ def tracked_or_new(context: ReadContext, hot: HotTable, wish: LayoutWish) -> Tra
 def start_sync(
     context: ReadContext, table: TableName, cold: str = "", wish: LayoutWish | None = None
 ) -> TableSync:
-    """Has a table replicated to cold from now on; its first pass copies everything.
+    """Starts replicating a table to cold; its first pass copies everything.
 
-    Said again of a table whose sync has stopped or failed it begins a new generation: everything
-    that hot has is copied and verified anew, and cold keeps what was dropped from hot (H2).
+    For a table whose sync has stopped or failed, it begins a new generation: everything in hot is
+    copied and verified again, and cold keeps what was dropped from hot (H2).
 
     Raises:
         NotChunked: The table has no chunks.
@@ -107,7 +110,7 @@ def start_sync(
         elif goes_on and before.state in (SyncState.STREAMING, SyncState.COPYING):
             return before
         elif not goes_on:
-            # What the ledger knows of dropped chunks is about the former table.
+            # The ledger's record of dropped chunks belongs to the former table.
             context.control.chunks.forget(hot.state.uuid)
             begin_tracking(context, hot, declared_layout(hot, LayoutWish()))
             sync = _begun_anew(context, before, name)
@@ -120,10 +123,10 @@ def start_sync(
 def _require_replaced(
     context: ReadContext, hot: HotTable, sync: TableSync, name: TableName
 ) -> None:
-    """Allows another name in cold only to a table that was replaced by one cold cannot follow.
+    """Allows another name in cold only for a table replaced by one that cold cannot follow.
 
     Raises:
-        UsageInvalid: It was not: what its name in cold has belongs to it.
+        UsageInvalid: It was not replaced: the content under its name in cold belongs to it.
         MeltlineError: Cold cannot be read.
     """
     synced = read_synced(context, hot, sync)
@@ -158,7 +161,7 @@ def _begun_anew(context: ReadContext, before: TableSync, cold: TableName) -> Tab
 
 
 def stop_sync(context: ReadContext, table: TableName) -> TableSync:
-    """Has replication stop. Cold keeps what it has; chunks that need it wait (LT-15, LT-26).
+    """Stops replication. Cold keeps its rows; chunks that need it wait (LT-15, LT-26).
 
     Raises:
         NotChunked: The table is not synced.

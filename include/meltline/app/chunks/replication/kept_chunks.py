@@ -1,6 +1,7 @@
-"""What cold keeps of chunks that hot has lost: by our drops, by others, by what a rollback undid.
+"""Decides which chunks cold keeps after hot lost them to own drops, to others or to a rollback.
 
-The ledger notes it before anybody sees the copy; whatever dies in between, nothing leaves cold.
+Replication passes call it. It is apart from the copy because the ledger records the decision before
+the copy is visible: after a crash in between, nothing leaves cold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,11 +33,11 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class KeptChunks:
-    """Decides for one pass what cold keeps, and has the ledger know it.
+    """Decides for one pass what cold keeps, and records it in the ledger.
 
     Attributes:
-        sync: With what a person has said about large deletes so far.
-        deletes: What they say now.
+        sync: The sync, with the operator's decisions about large deletes so far.
+        deletes: The operator's current decision.
     """
 
     context: RunContext
@@ -48,11 +49,11 @@ class KeptChunks:
         return diverged(self.hot.state.name, detail)
 
     def kept(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> list[KeptDelete]:
-        """Deletes by others that cold does not carry out by a person's word, oldest first.
+        """Returns deletes by others that an operator had cold keep, oldest first.
 
         Args:
             tracking: The chunks as they are after the commits.
-            changes: What main did, our own drops as well.
+            changes: Main's changes, including own drops.
 
         Raises:
             SyncRefused: One of them left rows in its chunks: cold has no way to tell them apart.
@@ -62,7 +63,7 @@ class KeptChunks:
         kept = {c.snapshot_id for c in changes} & {*said}
         for id in sorted(kept - emptied.keys()):
             raise refusal(
-                LARGE_DELETES,  # a person may still have cold mirror it
+                LARGE_DELETES,  # an operator may still have cold mirror it
                 f"snapshot {id} of {self.hot.state.name} leaves some rows of its chunks: cold "
                 "cannot keep the others apart from these",
                 object=f"{self.hot.state.name}@{id}",
@@ -76,7 +77,7 @@ class KeptChunks:
     def seen_emptying(
         self, tracking: Tracking, changes: Sequence[SnapshotChange], cold: ColdContent
     ) -> list[KeptDelete]:
-        """Deletes that hot still shows, of chunks that cold alone has rows of by now."""
+        """Returns deletes still in hot's history whose chunks only cold has rows of."""
         if self.deletes is not Deletes.KEEP:
             return []
         layout, lost = tracking.table.layout, cold.rows_of_nobody_else().keys()
@@ -85,11 +86,11 @@ class KeptChunks:
         return kept_together(layout, changes, kept)
 
     def emptied(self, cold: ColdContent, unseen: UnseenChanges) -> dict[str, None]:
-        """Chunks that others emptied while nobody looked, and that a person has cold keep.
+        """Returns chunks that others emptied unobserved, and that an operator has cold keep.
 
         Raises:
-            SyncRefused: They are much of cold, and nobody has decided; or they are to be kept, and
-                nothing shows any more what hot had of them before the delete.
+            SyncRefused: They are a large share of cold and undecided; or they are to be kept, and
+                history no longer shows what hot had of them before the delete.
         """
         rows, most = cold.rows_of_nobody_else(), self.context.config.chunks.max_foreign_deletes
         accepted = self.accepted(cold)
@@ -114,15 +115,15 @@ class KeptChunks:
         )
 
     def accepted(self, cold: ColdContent) -> frozenset[str]:
-        """Chunks of which a person was told that nobody can tell their late rows in cold.
+        """Chunks whose late rows in cold are reported to the operator as indistinguishable.
 
-        To keep these means what cold has, whatever hot had before the delete. Once hot has no row
-        of them they are kept, too, where a person has cold mirror the deletes of others.
+        To keep these means to keep cold's rows, whatever hot had before the delete. Once hot has no
+        row of them they are also kept if the operator has cold mirror the deletes of others.
         """
         return cold.lost if self.sync.reason == MIXED_FILES else frozenset()
 
     def _untold(self, chunks: Sequence[str]) -> SyncRefused:
-        is_told = self.sync.reason == MIXED_FILES  # what a person was told of mixed rows stands
+        is_told = self.sync.reason == MIXED_FILES  # the report of mixed rows remains in force
         return refusal(
             MIXED_FILES if is_told else LARGE_DELETES,
             f"hot was written after {self.sync.cold} had its rows, and then lost "
@@ -137,12 +138,12 @@ class KeptChunks:
         )
 
     def without_base(self, tracking: Tracking) -> list[Chunk]:
-        """Dropped chunks of which nobody has noted up to where cold has the only copy."""
+        """Dropped chunks without a recorded base, up to which cold has the only copy."""
         dropped = [chunk for chunk in tracking.chunks.values() if chunk.was_dropped]
         return [chunk for chunk in dropped if chunk.only_copy_base is None and chunk.drops]
 
     def with_bases(self, tracking: Tracking, newest: int) -> Tracking:
-        """Notes what cold has by now as the only copy of dropped chunks, where nobody has yet."""
+        """Records cold's current rows as the only copy of dropped chunks that lack a base."""
         chunks = self.without_base(tracking)
         noted = {chunk.name: chunk.with_base(newest) for chunk in chunks}
         if not all(self.context.control.chunks.move([(c, noted[c.name]) for c in chunks])):
@@ -150,10 +151,10 @@ class KeptChunks:
         return replace(tracking, chunks={**tracking.chunks, **noted})
 
     def forget_undone(self, cold: ColdContent) -> None:
-        """Forgets what cold alone had after drops that are undone: it is about to get all of hot's.
+        """Forgets the bases of undone drops: cold is about to receive all of hot's rows.
 
-        Not before: until then cold has what it had, and main may be set to such a drop again. If
-        the pass dies before cold has it, cold's word is still known to be about such a drop.
+        Not earlier: until then cold keeps its rows, and main may be set to such a drop again. If
+        the pass fails before the copy, cold's record still belongs to such a drop.
         """
         chunks = [c for c in cold.tracking.chunks.values() if c.without_undone_bases != c]
         moves = [(c, replace(c.without_undone_bases, cold_base=cold.word(c))) for c in chunks]
@@ -161,7 +162,7 @@ class KeptChunks:
             raise self._diverged("a chunk was written while cold got all of hot's rows")
 
     def take_up(self, tracking: Tracking, unknown: Mapping[str, int]) -> Tracking:
-        """Has the ledger know what cold alone has, beside rows that came to hot since."""
+        """Records cold's only copies in the ledger, beside rows that hot received since."""
         layout, uuid = tracking.table.layout, tracking.table.table_uuid
         now, ledger = self.context.clock.now(), self.context.control.chunks
         known = {n: tracking.chunks.get(n) or new_chunk(layout, uuid, n) for n in unknown}
@@ -175,15 +176,16 @@ class KeptChunks:
     def mark_dropped(
         self, tracking: Tracking, base: int, chunks: Mapping[str, int | None]
     ) -> Tracking:
-        """Has chunks that others emptied, and that cold keeps, count as dropped.
+        """Marks chunks that others emptied, and that cold keeps, as dropped.
 
-        A chunk that was dropped before keeps that drop: late rows that the delete has taken away
-        are cold's alone from then on, too.
+        A chunk that was dropped before keeps that drop: from then on, late rows that the delete
+        removed are in cold alone as well.
 
         Args:
             tracking: The chunks as they are.
             base: Cold's newest sequence number: up to it cold has the only copy.
-            chunks: What was emptied, by the commit that did; None where no history shows it.
+            chunks: The emptied chunks, by the commit that emptied them; None if no history shows
+                it.
         """
         layout, uuid = tracking.table.layout, tracking.table.table_uuid
         now, ledger = self.context.clock.now(), self.context.control.chunks
@@ -210,12 +212,12 @@ class KeptChunks:
 
 
 def files_of(tracking: Tracking) -> dict[str, int]:
-    """How many data files each chunk has in hot, those that reach into others as well."""
+    """Counts each chunk's data files in hot, including those that reach into others."""
     return {name: chunk.files + chunk.spans for name, chunk in tracking.chunks.items()}
 
 
 def _dropped_before(chunk: Chunk, base: int, now: datetime) -> Chunk:
-    """A chunk that was dropped before this ledger began; nobody knows by which commit."""
+    """Marks a chunk as dropped before this ledger began, by an unknown commit."""
     return replace(
         chunk,
         status=ChunkStatus.REOPENED if chunk.files else ChunkStatus.DROPPED,
@@ -231,7 +233,7 @@ def _unknown(base: int) -> ChunkDrop:
 
 
 def as_of(tracking: Tracking, upto: Position, later: Sequence[SnapshotChange]) -> Tracking:
-    """The chunks with the files that they had before some commits."""
+    """Returns the chunks with the files that they had before some commits."""
     chunks = tracking.chunks
     if later:
         files = counts_before(tracking.table.layout, files_of(tracking), later)

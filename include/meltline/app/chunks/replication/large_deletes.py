@@ -1,8 +1,9 @@
-"""Deletes by others that are large, alone or together within a window of time.
+"""Detects large deletes by others, alone or together within a window of time.
 
-Rows are counted before anything is mirrored. What was mirrored before is told by cold's own
-snapshots: each says how many rows the table had, and no delete is left out of that. So no other
-state is needed; where cold's snapshots or hot's have expired, the window is as short as these.
+Replication passes call it before anything is mirrored. Deletes that were mirrored before are read
+from cold's own snapshots: each records the table's number of rows, and no delete is missing there.
+So no other state is needed; if cold's or hot's snapshots have expired, the window is only as long
+as they reach.
 """
 
 from collections import Counter
@@ -43,13 +44,13 @@ from meltline.ports import CopyOutcome, CopyRequest
 
 @dataclass(frozen=True)
 class Removal:
-    """Rows that went.
+    """Rows that were removed.
 
     Attributes:
         at: When.
         rows: How many.
-        before: How many hot had before, by its totals; none where nobody counted them.
-        change: The commit of hot; None of what was mirrored before.
+        before: How many hot had before, by its totals; zero if they are unknown.
+        change: The commit of hot; None if it was mirrored before.
     """
 
     at: datetime
@@ -60,10 +61,10 @@ class Removal:
 
 @dataclass(frozen=True)
 class LargeDeletes:
-    """Decides which deletes by others are mirrored, and which are kept by a person's word.
+    """Decides which deletes by others are mirrored, and which an operator has cold keep.
 
     Attributes:
-        sync: With what a person has said so far; `deletes` is what they say now.
+        sync: The sync with the operator's decisions so far; `deletes` is the current one.
         synced: The table in cold.
     """
 
@@ -74,19 +75,18 @@ class LargeDeletes:
     deletes: Deletes | None
 
     def decided(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> TableSync:
-        """The replication with what a person says about large deletes among some commits.
+        """Returns the sync with the operator's decisions about large deletes among some commits.
 
-        What they say is about all deletes of these commits that nobody has decided about: others
-        may have deleted by many small commits. `keep` is about small ones only where those beside
-        the large ones take too much, and then about those that emptied their chunks: rows that a
-        user deleted stay deleted.
+        A decision covers all undecided deletes of these commits, since others may have deleted by
+        many small commits. `keep` covers small ones only if those beside the large ones exceed the
+        limit, and then only those that emptied their chunks: rows that a user deleted stay deleted.
 
         Args:
             tracking: The chunks as they are after the commits.
-            changes: What main did, our own drops as well.
+            changes: Main's changes, including own drops.
 
         Raises:
-            SyncRefused: They would take much of cold, and nobody has decided.
+            SyncRefused: They would remove a large share of cold, and are undecided.
         """
         past, removals = self._mirrored(), self._removals(tracking, changes)
         large = self._first_large([*past, *removals])
@@ -108,9 +108,9 @@ class LargeDeletes:
         return _said(word, sync, mirrored)
 
     def _first_large(self, removals: Sequence[Removal]) -> tuple[Removal, int, int] | None:
-        """The first commit with which those within the window took too much, and how much."""
+        """Returns the first commit that exceeds the limit in its window, with rows removed."""
         limits = self.context.config.chunks
-        if limits.max_foreign_deletes >= 1:  # all rows: nobody is to be asked
+        if limits.max_foreign_deletes >= 1:  # all rows: no approval is needed
             return None
         for number, last in enumerate(removals):
             since = last.at - limits.foreign_deletes_window
@@ -137,10 +137,11 @@ class LargeDeletes:
             next=deletes_way_out(self.hot.state.name),
         )
 
-    # --- commits that are not mirrored yet -------------------------------------------------------
+    # --- commits that are not mirrored yet
+    # -----------------------------------------------------------
 
     def _removals(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> list[Removal]:
-        """What each commit took away, where nobody has decided about it."""
+        """Rows that each undecided commit removed."""
         plans, uuid = self.context.control.plans, self.hot.state.uuid
         decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
         undecided = [
@@ -164,11 +165,10 @@ class LargeDeletes:
         changes: Sequence[SnapshotChange],
         undecided: Sequence[SnapshotChange],
     ) -> Mapping[int, int]:
-        """How many rows deletes by key took: their files say how many keys there are, no more.
+        """Estimates the rows removed by deletes by key: their files only count the keys.
 
-        Together they hit no more rows than their chunks have. Only where that would be much, rows
-        are read; else the keys count, and what they hit beyond that cold's totals tell the next
-        pass.
+        Together they affect no more rows than their chunks have. Rows are read only if that would
+        be a large share; else the keys count, and cold's totals report any excess to the next pass.
         """
         layout = tracking.table.layout
         rows = Counter({name: chunk.rows for name, chunk in tracking.chunks.items()})
@@ -189,10 +189,9 @@ class LargeDeletes:
     def _counted(
         self, tracking: Tracking, undecided: Sequence[SnapshotChange]
     ) -> Iterator[tuple[int, int]]:
-        """Rows that runs of commits with deletes by key took, each at the run's last commit.
+        """Counts the rows removed by runs of deletes by key, each at the run's last commit.
 
-        Within a run there are no other commits but appends, whose rows are taken off, and
-        compactions.
+        Within a run the only other commits are compactions and appends, whose rows are subtracted.
         """
         layout = tracking.table.layout
         for is_run, group in groupby(undecided, lambda c: _deletes_by_key(c) or _adds_only(c)):
@@ -220,16 +219,17 @@ class LargeDeletes:
         self, tracking: Tracking, snapshot_id: int | None, names: frozenset[str] | None
     ) -> int:
         rows = self.context.chunk_rows
-        assert rows is not None  # there is a cold tier
+        assert rows is not None  # a cold tier is configured
         if snapshot_id is None:
             return 0
         table, layout = self.hot.state.name, tracking.table.layout
         return sum(d.rows for d in rows.digests(table, snapshot_id, layout, names).values())
 
-    # --- what was mirrored before ----------------------------------------------------------------
+    # --- mirrored before
+    # -----------------------------------------------------------------------------
 
     def _mirrored(self) -> list[Removal]:
-        """What cold has lost by passes since a person last decided about deletes."""
+        """Rows that passes removed from cold since the operator's last decision about deletes."""
         line = list(reversed(self.hot.line))
         place = {snapshot.snapshot_id: number for number, snapshot in enumerate(line)}
         decided = {*self.sync.allowed_deletes, *self.sync.kept_deletes}
@@ -260,7 +260,7 @@ class LargeDeletes:
 
 
 def _appended(line: Sequence[Snapshot]) -> int:
-    """Rows that the appends after the first of some snapshots added."""
+    """Rows that appends added after the first of some snapshots."""
     totals = [_total(snapshot) for snapshot in line]
     return sum(
         now - before
@@ -290,7 +290,7 @@ def _total(snapshot: Snapshot | None) -> int | None:
 
 
 def _rows_before(hot: TableMetadata, change: SnapshotChange) -> int:
-    """The table's rows before a commit, by its parent's totals; none where nobody counted them."""
+    """The table's rows before a commit, by its parent's totals; zero if they are unknown."""
     snapshot = hot.snapshots[change.snapshot_id]
     parent = hot.snapshots.get(snapshot.parent_id) if snapshot.parent_id else None
     return _total(parent) or 0
@@ -306,14 +306,14 @@ def copy_request(
     leaving: LeavingFiles,
     words: str,
 ) -> CopyRequest:
-    """What a pass asks the engine for.
+    """Builds a pass's request to the engine.
 
     Args:
         hot: The table.
-        cold: What cold has before.
+        cold: Cold's content before.
         upto: The position that cold has then.
-        leaving: Files of cold that leave, and the chunks of which it is to have what hot has there.
-        words: What cold says then of the chunks that it alone has.
+        leaving: Files of cold that leave, and the chunks that are copied from hot.
+        words: Cold's list of only copies after the pass.
     """
     return CopyRequest(
         hot=hot.state.name,
@@ -334,14 +334,14 @@ def copy_request(
 
 
 def carry_out(context: RunContext, copy: StagedCopy, synced: SyncedTable) -> CopyOutcome:
-    """Has the engine copy.
+    """Runs the copy in the engine.
 
     Raises:
-        CommitConflict: Somebody else has committed to cold meanwhile.
-        SyncRefused: It cannot be copied, or is not what hot has.
+        CommitConflict: Another writer has committed to cold meanwhile.
+        SyncRefused: It cannot be copied, or differs from hot.
     """
     replicator = context.replicator
-    assert replicator is not None  # there is a cold tier
+    assert replicator is not None  # a cold tier is configured
     request = replace(copy.request, cold_base=synced.state.metadata_location)
     outcome = replicator.copy(request, copy.judge)
     if outcome is None:
@@ -358,9 +358,9 @@ def carry_out(context: RunContext, copy: StagedCopy, synced: SyncedTable) -> Cop
 def require_equal(
     context: RunContext, request: CopyRequest, chunks: Collection[str], cold_snapshot: int
 ) -> None:
-    """Holds every chunk's rows against hot's: rows, nulls, checksum. Raises SyncRefused."""
+    """Compares every chunk's rows with hot's: rows, nulls, checksum. Raises SyncRefused."""
     rows, layout = context.chunk_rows, request.layout
-    assert rows is not None  # there is a cold tier
+    assert rows is not None  # a cold tier is configured
     hot = rows.digests(request.hot, request.upto, layout, chunks)
     cold = rows.digests(request.cold, cold_snapshot, layout, chunks)
     differing = sorted(n for n in {*hot, *cold} if hot.get(n) != cold.get(n))

@@ -1,11 +1,10 @@
-"""One pass of replication over one table: what main did since the last one, in one commit of cold.
+"""One replication pass: applies main's changes since the last pass in one commit of cold.
 
-Rows that were appended are read from the files that were added; a chunk in which rows left or
-changed is taken anew as a whole, so that it does not matter how often and by what kind of deletes
-they did. What cold has by then and its position are one commit.
-
-The rows tell: of a reopened chunk cold has what was dropped, and every row that hot had at cold's
-position. Hot keeps that snapshot, so that what cold alone has is the difference.
+`replicate` calls it for each synced table. Appended rows are read from the added files; a chunk in
+which rows were removed or changed is copied again as a whole, so the number and kind of deletes do
+not matter. Cold's rows and its position are one commit. Of a reopened chunk cold has the dropped
+rows, and every row that hot had at cold's position. Hot keeps that snapshot, so the rows of cold
+alone are the difference.
 """
 
 from collections import defaultdict
@@ -59,13 +58,13 @@ from meltline.ports import CopyOutcome, CopyRequest, MixedRows
 
 @dataclass(frozen=True)
 class Replicated:
-    """What a pass over one table came to.
+    """Result of a pass over one table.
 
     Attributes:
-        commits: How many commits of hot it has caught up with.
+        commits: How many commits of hot it has applied.
         rows: How many rows it wrote.
-        changes: How many of the commits changed rows, beside our own drops.
-        error: Why it could not go on; None where it could.
+        changes: How many of the commits changed rows, beside own drops.
+        error: Why it failed; None on success.
     """
 
     table: str
@@ -81,10 +80,10 @@ class Pass:
     """One pass over one table, under its lock.
 
     Attributes:
-        table: As the ledger has it; `hot` as its catalog has it.
-        deletes: What a person says about large deletes by others that are waiting.
-        changes: How many of the commits changed rows, beside our own drops.
-        shape: What the table in cold is to have of hot's columns and specs; None for nothing.
+        table: The ledger's record; `hot` is the catalog's.
+        deletes: The operator's decision about large deletes by others that are waiting.
+        changes: How many of the commits changed rows, beside own drops.
+        shape: Hot's columns and specs that cold is to receive; None for none.
         compared: How far rows of dropped chunks were compared before anything is written.
     """
 
@@ -98,10 +97,10 @@ class Pass:
     compared: Compared = field(default=Compared(None), init=False)
 
     def run(self) -> Replicated:
-        """Carries it out. Raises MeltlineError where it cannot go on."""
+        """Runs the pass. Raises MeltlineError if it cannot continue."""
         context, name = self.context, str(self.hot.state.name)
         synced = open_synced(context, self.hot, self.sync)
-        # Judged before anything is written: a pass that refuses leaves cold as it was.
+        # Checked before anything is written: a pass that refuses leaves cold as it was.
         self.shape = next_shape(self.hot, synced, self.table.tracked.layout)
         self._settle(synced)
         tracking = self._tracked()
@@ -132,10 +131,10 @@ class Pass:
         return Replicated(name, sync, len(since), outcome.rows, self.changes)
 
     def _settle(self, synced: SyncedTable) -> None:
-        """Takes cold's own word for its position: a pass may have died before the ledger knew.
+        """Adopts cold's own position: a pass may have failed before the ledger recorded it.
 
         Raises:
-            SyncRefused: Cold was changed by somebody else, or belongs to another ledger.
+            SyncRefused: Cold was changed by another writer, or belongs to another ledger.
         """
         sync, position = self.sync, synced.position
         if position is not None and sync.committed is None and position.generation > 0:
@@ -180,10 +179,11 @@ class Pass:
     def _diverged(self, detail: str) -> SyncRefused:
         return diverged(self.hot.state.name, detail)
 
-    # --- what is copied --------------------------------------------------------------------------
+    # --- copies
+    # --------------------------------------------------------------------------------------
 
     def _copy_all(self, tracking: Tracking, synced: SyncedTable, head: Position) -> CopyOutcome:
-        """Everything that hot has, verified before anybody sees it (H1, H2)."""
+        """Copies all rows of hot, verified before they are visible (H1, H2)."""
         cold = ColdContent(self.context, self.sync, synced, tracking)
         if unknown := cold.unknown_drops():
             tracking = self._keeper.take_up(tracking, unknown)
@@ -201,9 +201,9 @@ class Pass:
         return self._carried_out(StagedCopy(request, cold, prove))
 
     def _keep_unseen(self, tracking: Tracking, synced: SyncedTable) -> tuple[Tracking, SyncedTable]:
-        """Has cold keep what deletes took from hot while nothing was replicated.
+        """Has cold keep rows that deletes removed from hot while nothing was replicated.
 
-        Hot's history shows what their chunks had before; where it does not, see `emptied`.
+        Hot's history shows their chunks before the delete; without it, see `emptied`.
         """
         unseen = unseen_changes(self.context, self.hot, synced.position, tracking.table.layout)
         if unseen.is_whole and not self._own.unknown(unseen.changes):
@@ -226,15 +226,15 @@ class Pass:
         unseen: UnseenChanges,
         deletes: Sequence[KeptDelete],
     ) -> tuple[Tracking, SyncedTable]:
-        """Brings chunks in cold to what hot had before deletes, and notes that cold keeps it.
+        """Copies chunks as hot had them before deletes, and records that cold keeps them.
 
-        Cold's position stays: of other chunks it has what it had.
+        Cold's position is unchanged, since its other chunks are.
         """
         for delete in deletes:
             if delete.is_marked(tracking.chunks):
                 continue
             parent = self.hot.state.snapshots[delete.first.snapshot_id].parent_id
-            assert parent is not None  # a first commit takes nothing away
+            assert parent is not None  # a first commit removes nothing
             upto = Position(self.sync.generation, delete.first.place - 1, parent)
             later = [change for change in unseen.changes if change.place > upto.place]
             before = as_of(tracking, upto, later)
@@ -249,10 +249,10 @@ class Pass:
     def _copy_since(
         self, tracking: Tracking, synced: SyncedTable, head: Position, since: Sequence[Snapshot]
     ) -> CopyOutcome:
-        """What main did since the last pass: added rows, and whole chunks where others changed.
+        """Copies main's changes since the last pass: added rows, and whole rewritten chunks.
 
-        What a delete takes whose rows cold keeps is copied first, in a commit of its own: cold has
-        the state of the moment before it then.
+        If cold keeps rows that a delete removes, the state before the delete is copied first, in a
+        commit of its own.
         """
         committed, layout = self.sync.committed, tracking.table.layout
         assert committed is not None
@@ -281,7 +281,7 @@ class Pass:
         changes: Sequence[SnapshotChange],
         upto: Position,
     ) -> CopyOutcome:
-        """What main did after cold's position, up to some place, in one commit of cold."""
+        """Copies main's changes after cold's position, up to an offset, in one commit of cold."""
         committed, layout = self.sync.committed, tracking.table.layout
         assert committed is not None
         later = [change for change in changes if change.place > upto.place]
@@ -295,7 +295,7 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, before)
         replaced = backlog.replaced
         if dropped_later := self._own.chunks(later):
-            # Cold has by now what it was to have of these, and may have the only copy.
+            # Cold already has the rows of these as intended, and may have the only copy.
             replaced = (
                 frozenset(tracking.chunks) if replaced is None else replaced
             ) - dropped_later
@@ -306,10 +306,10 @@ class Pass:
     def _replacing(
         self, cold: ColdContent, upto: Position, replaced: frozenset[str] | None
     ) -> CopyRequest:
-        """A copy that replaces chunks, and those in which a compaction of cold mixed late rows.
+        """Builds a copy that replaces chunks, and those whose late rows a compaction of cold mixed.
 
         Raises:
-            SyncRefused: Nothing tells their rows apart, or the ledger does not know of a drop.
+            SyncRefused: Their rows cannot be told apart, or the ledger does not know of a drop.
         """
         leaving = LeavingFiles()
         late = LateRows(self.context, cold.tracking, cold.synced)
@@ -330,7 +330,7 @@ class Pass:
         return self._keeper.mark_dropped(tracking, synced.newest, delete.chunks)
 
     def _say(self, decided: TableSync) -> None:
-        """Has the ledger know a person's word before anything is done by it."""
+        """Records the operator's decision in the ledger before it is carried out."""
         if decided != self.sync:
             state = SyncState.LAGGING if decided.committed else decided.state
             now = replace(decided, state=state, reason="", detail="")
@@ -338,10 +338,10 @@ class Pass:
             self.sync = now
 
     def _foreign(self, changes: Sequence[SnapshotChange]) -> list[SnapshotChange]:
-        """What others did: our own drops are never mirrored.
+        """Returns the changes by others: own drops are never mirrored.
 
         Raises:
-            SyncRefused: A commit says that it is such a drop and is not, as far as we know: of an
+            SyncRefused: A commit claims to be an own drop, and the ledger has no plan of it: of an
                 old backup of the ledger, or of a copied table.
         """
         for change in self._own.unknown(changes):
@@ -352,10 +352,10 @@ class Pass:
     def _kept(
         self, tracking: Tracking, synced: SyncedTable, changes: Sequence[SnapshotChange]
     ) -> list[KeptDelete]:
-        """The deletes that cold keeps; a person's word is recorded once it can be carried out.
+        """Returns the deletes that cold keeps; records a decision once it can be carried out.
 
         Raises:
-            SyncRefused: Nobody has decided about much, or cold cannot keep it: nothing is recorded.
+            SyncRefused: A large delete is undecided, or cold cannot keep it: nothing is recorded.
         """
         large = LargeDeletes(self.context, self.hot, self.sync, synced, self.deletes)
         decided = large.decided(tracking, changes)
@@ -363,7 +363,8 @@ class Pass:
         self._say(decided)
         return deletes
 
-    # --- how it ends -----------------------------------------------------------------------------
+    # --- finishes the pass
+    # -----------------------------------------------------------------------------
 
     def _carried_out(self, copy: StagedCopy) -> CopyOutcome:
         shaped = carry_shape(self.context, copy.cold.synced, self.shape)
@@ -371,14 +372,14 @@ class Pass:
         return carry_out(self.context, copy, shaped)
 
     def _ended(self, position: Position | None, outcome: CopyOutcome | None) -> TableSync:
-        """Says that it streams, and keeps in hot what it has still to read."""
+        """Records that the sync streams, and keeps in hot the history yet to be read."""
         after = self._streams(position, outcome)
         if position is not None:
             keep_from(self.context, self.hot, position.snapshot_id)
         return after
 
     def _streams(self, position: Position | None, outcome: CopyOutcome | None) -> TableSync:
-        """Has the ledger know what cold has by now."""
+        """Records cold's new state in the ledger."""
         context, before = self.context, self.sync
         cold = before.cold_snapshot if outcome is None else outcome.snapshot_id
         after = replace(
@@ -397,16 +398,16 @@ class Pass:
 
 
 def keep_from(context: ReadContext, hot: HotTable, snapshot_id: int) -> None:
-    """Has hot keep a snapshot and all that come later.
+    """Keeps a snapshot of hot and all later ones.
 
-    Asked by each pass, also by one that copied nothing: an earlier one may have died before it
-    came to this, and a table that lies idle for months must not lose what it keeps. It commits only
-    where the consumer stands elsewhere, or half of its time is over.
+    Every pass calls it, also one that copied nothing: an earlier pass may have failed before this
+    step, and a table that is idle for months must not lose its history. It commits only if the
+    consumer is at another snapshot, or half of its lease has passed.
 
     Args:
         context: Where the table is.
         hot: The table as the pass has loaded it.
-        snapshot_id: Up to where cold has everything.
+        snapshot_id: The snapshot up to which cold has everything.
 
     Raises:
         MeltlineError: As `set_consumer`.
@@ -425,7 +426,7 @@ def _is_old(consumer: Consumer, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class LateRows:
-    """The rows of hot that cold has beside what was dropped, by snapshots of hot.
+    """Rows of hot that cold has beside the dropped ones, by snapshots of hot.
 
     Attributes:
         tracking: The chunks.
@@ -437,10 +438,10 @@ class LateRows:
     synced: SyncedTable
 
     def mixed(self, leaving: LeavingFiles) -> MixedRows | None:
-        """What is to be told apart in files that leave; None where nothing is mixed.
+        """Describes the mixed rows in files that leave; None if nothing is mixed.
 
         Raises:
-            SyncRefused: The snapshots of hot that would tell have expired.
+            SyncRefused: The snapshots of hot that would separate them have expired.
         """
         if not leaving.apart:
             return None
@@ -450,9 +451,9 @@ class LateRows:
         return MixedRows(leaving.apart, leaving.kept, late)
 
     def without(self, names: Collection[str]) -> frozenset[str]:
-        """Those of some chunks of which cold has no late row at all."""
+        """Filters chunks for which cold has no late row at all."""
         rows = self.context.chunk_rows
-        assert rows is not None  # there is a cold tier
+        assert rows is not None  # a cold tier is configured
         late, unknown = self._by_snapshot(names)
         hot, layout = self.tracking.hot.state.name, self.tracking.table.layout
         with_rows = {n for id, of in late.items() for n in rows.digests(hot, id, layout, of)}
@@ -461,7 +462,7 @@ class LateRows:
     def _by_snapshot(
         self, names: Collection[str]
     ) -> tuple[Mapping[int, frozenset[str]], frozenset[str]]:
-        """The snapshots whose rows of some chunks are late, and the chunks of unknown ones."""
+        """Groups chunks by the snapshots of their late rows; second, chunks of unknown ones."""
         late: defaultdict[int, set[str]] = defaultdict(set)
         unknown = set[str]()
         for name in names:
@@ -473,18 +474,18 @@ class LateRows:
         return {id: frozenset(of) for id, of in late.items()}, frozenset(unknown)
 
     def _snapshots(self, name: str) -> tuple[int, ...]:
-        """The snapshots whose rows of a chunk, together, are late; none where nothing is.
+        """Returns the snapshots whose rows of a chunk, together, are late; none if none is.
 
-        That is cold's position, unless main dropped the chunk after it. A rollback may have left
-        drops behind that cold has seen: the rows that these took are late again.
+        That is cold's position, unless main dropped the chunk after it. A rollback may have removed
+        drops that cold has already applied: the rows of those drops are late again.
 
         Raises:
-            LookupError: The history that would tell has expired.
+            LookupError: The history that would decide has expired.
         """
         chunk, hot = self.tracking.chunks.get(name), self.tracking.hot
         drops = [d for d in chunk.drops if d.standing is not DropStatus.UNDONE] if chunk else []
         if chunk is None or not drops:
-            return ()  # it is kept from now on: all that cold has
+            return ()  # it is kept from now on: all rows of cold
         position = self.synced.position
         if position is None or position.snapshot_id not in hot.state.snapshots:
             raise LookupError

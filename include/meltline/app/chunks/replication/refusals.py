@@ -1,4 +1,8 @@
-"""Why replication of a table stops, and who can have it go on."""
+"""Errors that stop replication, each with the step that resumes it.
+
+Passes, the union read and declarations raise them. They are in one module because the ledger stores
+their reasons, and the next pass reads these.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -14,14 +18,14 @@ _A_PERSON_DECIDES = frozenset({str(Deferral.DIVERGED), LARGE_DELETES})
 
 
 def refusal(reason: str, message: str, **words: str) -> SyncRefused:
-    """An error of which the ledger keeps the reason."""
+    """Builds an error whose reason the ledger stores."""
     error = SyncRefused(message, **words)
     error.reason = reason
     return error
 
 
 def diverged(table: TableName, detail: str, way_out: str = "") -> SyncRefused:
-    """Hot and cold do not go on from each other: nobody but a person may begin anew."""
+    """Error for hot and cold that no longer match: only an operator may begin again."""
     return refusal(
         Deferral.DIVERGED,
         f"{table} and its copy in cold have parted: {detail}",
@@ -39,7 +43,7 @@ _BEGIN_ANEW = (
 
 
 def replaced_way_out(table: TableName) -> str:
-    """How replication goes on where a table was replaced by one that cold cannot follow."""
+    """Explains how to resume after a table was replaced by one that cold cannot follow."""
     return (
         f"`meltline chunks sync {quote(table)} --to NAME` begins anew under another name in cold; "
         "what cold has under the old one stays there, with its own columns, and is no part of the "
@@ -48,7 +52,7 @@ def replaced_way_out(table: TableName) -> str:
 
 
 def cold_changed(table: TableName, cold: TableName, differences: Sequence[str]) -> SyncRefused:
-    """Others have written to cold: it has other rows of dropped chunks than were recorded."""
+    """Error for cold with other rows of dropped chunks than recorded: others have written there."""
     return refusal(
         COLD_CHANGED,
         f"{cold} has other rows of {counted(len(differences), 'dropped chunk')} than it had",
@@ -61,7 +65,7 @@ def cold_changed(table: TableName, cold: TableName, differences: Sequence[str]) 
 
 
 def unknown_drops(table: TableName, chunks: Collection[str]) -> SyncRefused:
-    """Nobody can tell whether hot's rows of some chunks are those that cold has."""
+    """Error for chunks whose rows in hot may or may not be those of cold."""
     names = sorted(chunks)
     return refusal(
         Deferral.UNKNOWN_DROP,
@@ -78,7 +82,7 @@ _SHOWN = 3
 
 
 def mixed_files(table: TableName, chunks: Collection[str]) -> SyncRefused:
-    """Cold was compacted, and nothing tells dropped rows and late rows of some chunks apart."""
+    """Error for dropped and late rows that a compaction of cold has mixed inseparably."""
     return refusal(
         MIXED_FILES,
         f"{counted(len(chunks), 'chunk')} of {table}: a compaction of cold has mixed dropped and "
@@ -100,7 +104,7 @@ def waits_for_a_person(sync: TableSync, *, deletes_decided: bool) -> bool:
 
 
 def standing(sync: TableSync) -> SyncRefused:
-    """What a failed replication says each time."""
+    """Error of a failed replication, repeated by each pass."""
     ways = {LARGE_DELETES: deletes_way_out(sync.table)}
     return refusal(
         sync.reason,
@@ -113,7 +117,7 @@ def standing(sync: TableSync) -> SyncRefused:
 
 
 def deletes_way_out(table: TableName) -> str:
-    """How a person decides about large deletes."""
+    """Explains how an operator decides about large deletes."""
     return (
         f"`meltline chunks replicate --tables {quote(table)} --deletes mirror` has cold delete "
         "them too; "

@@ -1,4 +1,7 @@
-"""Replication: a pass over each synced table; what stops one stops no other (LT-1, H1)."""
+"""Replicates synced tables to cold, one pass each; a failed table does not stop the others.
+
+Chunk runs and `chunks replicate` call it. The pass itself is in `one_pass` (LT-1, H1).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +19,12 @@ from meltline.domain.errors import CommitConflict, LockHeld, MeltlineError, Stop
 def replicate(
     context: RunContext, tables: Sequence[ChunkedTable], deletes: Deletes | None = None
 ) -> list[Replicated]:
-    """One pass over each synced table.
+    """Runs one pass over each synced table.
 
     Args:
         context: The ports.
-        tables: Those to be copied; one that is not synced is passed over.
-        deletes: What a person says about large deletes by others that are waiting.
+        tables: The tables; those that are not synced are skipped.
+        deletes: The operator's decision about large deletes by others that are waiting.
     """
     synced = [t for t in tables if t.sync and t.sync.state is not SyncState.STOPPED]
     if synced and context.prepare_cold is not None:
@@ -35,9 +38,9 @@ def replicate(
 
 def _replicated(context: RunContext, table: ChunkedTable, deletes: Deletes | None) -> Replicated:
     sync, name = table.sync, str(table.state.name)
-    assert sync is not None  # only these are asked for
+    assert sync is not None  # filtered by the caller
     try:
-        require_go(context.control.switch)  # what is mirrored leaves cold
+        require_go(context.control.switch)  # mirrored deletes leave cold
         with chunk_lock(context, table.state.uuid):
             (sync,) = context.control.syncs.all([table.state.uuid])
             if waits_for_a_person(sync, deletes_decided=deletes is not None):
@@ -51,11 +54,11 @@ def _replicated(context: RunContext, table: ChunkedTable, deletes: Deletes | Non
 
 
 def _failed(context: RunContext, before: TableSync, error: MeltlineError) -> TableSync:
-    """The replication as the ledger has it from then on; what others changed meanwhile stays."""
+    """Records the failure in the ledger; concurrent changes by others are kept."""
     (now,) = context.control.syncs.all([before.table_uuid])
     reason = error.reason if isinstance(error, SyncRefused) else ""
     after = replace(now, state=SyncState.FAILED, reason=reason or error.type, detail=error.message)
-    if isinstance(error, CommitConflict):  # somebody else goes on with it
+    if isinstance(error, CommitConflict):  # another process continues it
         after = replace(now, state=SyncState.LAGGING, reason="", detail=error.message)
     if now.state is SyncState.STOPPED:
         return now

@@ -1,4 +1,7 @@
-"""A copy in cold that nobody else sees yet: its rows are proved, and its late files recorded."""
+"""Staged copy in cold, before it is published: proves its rows, and records its late files.
+
+A pass gives it to the engine, which calls it between write and publication.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -22,8 +25,8 @@ class StagedCopy:
     """One copy, and cold before it.
 
     Attributes:
-        request: What was copied.
-        cold: What cold has without it.
+        request: The copy request.
+        cold: Cold's content without it.
         prove: Proves other chunks.
     """
 
@@ -32,7 +35,7 @@ class StagedCopy:
     prove: Callable[[int], None] | None = None
 
     def judge(self, snapshot_id: int) -> Mapping[str, str]:
-        """Proves it; answers with the record of late files that is published with it.
+        """Proves the copy and returns the record of late files that is published with it.
 
         Raises:
             SyncRefused: It does not have the rows that it must have.
@@ -48,10 +51,10 @@ class StagedCopy:
         return {SYNC_LATE: record.written()}
 
     def _late_files(self, snapshot_id: int) -> Iterator[tuple[str, ChunkFile]]:
-        """New files with rows of dropped chunks, but for those with what cold alone has."""
+        """Returns new files with rows of dropped chunks, except those with rows of cold alone."""
         context, layout = self.cold.context, self.request.layout
         tier, reader = require_cold(context), context.cold_chunk_files
-        assert reader is not None  # there is a cold tier
+        assert reader is not None  # a cold tier is configured
         location = tier.catalog.location(self.request.cold)
         state, _ = load_document(tier.store, self.request.cold, location)
         before = self.cold.synced.state.snapshots
@@ -65,7 +68,7 @@ class StagedCopy:
                         yield name, file
 
     def _require_told_apart(self, mixed: MixedRows, snapshot_id: int) -> None:
-        """Proves that no row that cold alone has was lost, and none doubled.
+        """Proves that no row of cold alone was lost, and none doubled.
 
         Raises:
             SyncRefused: Cold lacks rows that hot had at its position, or has others.

@@ -1,7 +1,7 @@
-"""The table in cold that has all rows of a hot one: how it is made, found and kept in shape.
+"""Synced table: creates, finds and reshapes the table in cold with all rows of a hot one.
 
-It is never the table in which history is archived: there main is the newest archived snapshot, here
-it is the union of all rows (chunk-facts, section 2).
+Passes, declarations and reads of cold call it. It is never the archive table: main of the archive
+is the newest archived snapshot, main of this one the union of all rows (chunk-facts, section 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,10 +57,10 @@ _WRITTEN_ALIKE = ("write.format.default", "write.parquet.", "write.avro.", "writ
 
 @dataclass(frozen=True)
 class SyncedTable:
-    """The table in cold as it is now.
+    """Current state of the table in cold.
 
     Attributes:
-        position: Up to where it says that it has hot's rows; None before its first copy.
+        position: The position of hot up to which it has all rows; None before its first copy.
     """
 
     state: TableMetadata
@@ -68,7 +68,7 @@ class SyncedTable:
 
     @property
     def position(self) -> Position | None:
-        """Stands in the table's own properties, committed with the rows."""
+        """Reads the position from the table's own properties, committed with the rows."""
         properties = self.state.properties
         try:
             return Position(
@@ -80,7 +80,7 @@ class SyncedTable:
             return None
 
     def left_by(self, position: Position) -> int | None:
-        """The snapshot that replication left at a position; None where none has its rows."""
+        """The snapshot that replication committed for a position; None if there is none."""
         head = self.state.current_snapshot_id
         for snapshot in () if head is None else self.state.ancestry(head):
             if snapshot.summary.get(SYNC_COMMIT) == str(position.snapshot_id):
@@ -89,14 +89,14 @@ class SyncedTable:
 
     @property
     def newest(self) -> int:
-        """Its newest sequence number: whatever it has by now bears none that is higher."""
+        """Its newest sequence number, which no file of it exceeds."""
         return int(self.document["last-sequence-number"])
 
     def goes_on_from(self, snapshot_id: int | None) -> bool:
-        """Whether main still comes from a snapshot: it was not rolled back, or nobody can tell.
+        """Whether main still descends from a snapshot: it was not rolled back, or that is unknown.
 
-        Cold's owner may compact it and expire its many small snapshots; what is expired is no
-        ancestor any more that could be found.
+        Cold's owner may compact it and expire its many small snapshots; an expired snapshot is no
+        longer found among the ancestors.
         """
         head = self.state.current_snapshot_id
         if snapshot_id is None or snapshot_id not in self.state.snapshots:
@@ -105,15 +105,15 @@ class SyncedTable:
 
 
 def cold_name(context: ReadContext, hot: HotTable, wish: str = "") -> TableName:
-    """Under which name a table's rows go to cold: as a person says, else its own below `NAMESPACE`.
+    """Chooses a table's name in cold: the user's, else its own below `NAMESPACE`.
 
     Raises:
         ColdMissing: No cold tier is configured.
-        NameConflict: The name that a person says is taken by something else.
-        UsageInvalid: It is no name.
+        NameConflict: The user's name is taken.
+        UsageInvalid: It is not a valid name.
     """
     tier = require_cold(context)
-    # Nothing is in cold yet where a sync was only declared: its name is taken all the same.
+    # A sync that is only declared has no table in cold yet; its name is taken all the same.
     syncs: Sequence[TableSync] = context.control.syncs.all()
     promised = {sync.cold for sync in syncs if sync.table_uuid != hot.state.uuid}
     if wish:
@@ -147,10 +147,10 @@ def _taken(name: TableName, hot: TableName) -> NameConflict:
 
 
 def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedTable:
-    """The table in cold; it is made where it is not there and nothing was ever copied.
+    """Opens the table in cold; creates it if it does not exist and nothing was ever copied.
 
     Raises:
-        SyncRefused: It is gone, though it had rows: nobody but a person may begin anew.
+        SyncRefused: It is gone, though it had rows: only an operator may begin again.
         NameConflict: It is another table.
         LedgerOutOfStep: It is another installation's.
     """
@@ -174,7 +174,7 @@ def open_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
 
 
 def read_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedTable | None:
-    """Reads the table in cold; None where it is not there.
+    """Reads the table in cold; None if it does not exist.
 
     Raises:
         NameConflict: It is another table.
@@ -194,7 +194,7 @@ def read_synced(context: ReadContext, hot: HotTable, sync: TableSync) -> SyncedT
 
 
 def require_own(context: ReadSources, synced: SyncedTable) -> None:
-    """Refuses a table in cold that another installation writes, whoever it has the rows of.
+    """Rejects a table in cold that another installation writes, whichever table it copies.
 
     Raises:
         LedgerOutOfStep: Which installation.
@@ -205,7 +205,7 @@ def require_own(context: ReadSources, synced: SyncedTable) -> None:
 def _first(
     tier: ColdTier, hot: HotTable, sync: TableSync, marks: Mapping[str, str], now: datetime
 ) -> Any:
-    """Its first metadata file: hot's columns and specs under their ids, and no snapshot."""
+    """Builds its first metadata file: hot's columns and specs under their ids, and no snapshot."""
     uuid = str(uuid4())
     warehouse = tier.warehouse.rstrip("/")
     folder = "/".join((*sync.cold.namespace, f"{sync.cold.name}-{uuid[:8]}"))
@@ -241,7 +241,7 @@ def _written_alike(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def shape_of(hot: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns and partition specs of a metadata document, with their ids and all former ones."""
+    """Extracts columns and partition specs of a document, with ids and all former ones."""
     if "schemas" not in hot:  # the oldest form of format 1
         schema = {**hot["schema"], "schema-id": 0}
         spec = {"spec-id": 0, "fields": hot.get("partition-spec", [])}
@@ -259,10 +259,10 @@ def shape_of(hot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def next_shape(hot: HotTable, synced: SyncedTable, layout: ChunkLayout) -> Mapping[str, Any] | None:
-    """What the table in cold needs to have hot's columns and specs of today; None for nothing.
+    """Returns the shape that gives cold hot's current columns and specs; None if it has them.
 
-    Where hot is cut more coarsely than its chunks by now, cold goes on as it was cut before: what
-    was dropped and what came late must not share a file.
+    If hot's partitions are now coarser than its chunks, cold keeps its former spec: dropped and
+    late rows must not share a file.
 
     Raises:
         SyncRefused: Cold has a column or spec under an id that means another thing in hot.
@@ -301,12 +301,12 @@ def carry_shape(
 
 
 def synced_at(context: ReadContext, table: TableName, location: str) -> SyncedTable:
-    """Reads the table in cold as one of its metadata files has it."""
+    """Reads the table in cold at one of its metadata files."""
     return SyncedTable(*load_document(require_cold(context).store, table, location))
 
 
 def other_types(hot: HotTable, synced: SyncedTable) -> str:
-    """Why hot's columns cannot read what cold has under the same ids; empty where they can."""
+    """Explains why hot's columns cannot read cold's data of the same ids; empty if they can."""
     document = synced.document
     current = document["current-schema-id"]
     schema = next(s for s in document["schemas"] if s["schema-id"] == current)
@@ -318,7 +318,7 @@ def other_types(hot: HotTable, synced: SyncedTable) -> str:
 
 
 def other_specs(hot: HotTable, synced: SyncedTable) -> str:
-    """Why a spec that cold's files were written with means another thing in hot; empty if none."""
+    """Explains why a spec of cold's files means another thing in hot; empty if none does."""
     ours = {spec["spec-id"]: spec["fields"] for spec in shape_of(hot.document)["partition-specs"]}
     for spec in synced.document["partition-specs"]:
         if ours.get(spec["spec-id"], spec["fields"]) != spec["fields"]:
@@ -329,7 +329,7 @@ def other_specs(hot: HotTable, synced: SyncedTable) -> str:
 
 
 def _with_former_specs(shape: Mapping[str, Any], synced: SyncedTable) -> list[Any]:
-    """Hot's specs, and those that cold's files were written with and hot has forgotten."""
+    """Merges hot's specs with those of cold's files that hot no longer has."""
     specs = list(shape["partition-specs"])
     ids = {spec["spec-id"] for spec in specs}
     former = synced.document["partition-specs"]

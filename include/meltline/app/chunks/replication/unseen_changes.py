@@ -1,4 +1,7 @@
-"""What main did while nothing was replicated, as far as hot's history still shows it."""
+"""Main's changes while nothing was replicated, as far as hot's history still shows them.
+
+A full copy reads them to find deletes that cold must not repeat.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +19,10 @@ class UnseenChanges:
     """The commits after cold's position.
 
     Attributes:
-        changes: Those of which hot still shows what the table had before them, oldest first.
-        is_whole: Whether these are all there were.
-        oldest: What the oldest snapshot that main still shows did, where that is not among them.
-        missing: How many commits came between cold's position and that snapshot; None where
-            nobody can tell.
+        changes: Commits whose previous state hot still has, oldest first.
+        is_whole: Whether these are all commits since.
+        oldest: The change of main's oldest snapshot, if it is not among them.
+        missing: How many commits were between cold's position and that snapshot; None if unknown.
     """
 
     changes: Sequence[SnapshotChange]
@@ -29,10 +31,10 @@ class UnseenChanges:
     missing: int | None = None
 
     def is_before(self, layout: ChunkLayout, chunk: str) -> bool:
-        """Whether cold has of an emptied chunk what hot had before the delete.
+        """Whether cold's rows of an emptied chunk are those that hot had before the delete.
 
-        It has where a single commit, which has expired, can have changed the chunk since cold's
-        position: then that commit is the delete.
+        They are if a single commit, which has expired, can have changed the chunk since cold's
+        position: that commit is then the delete.
         """
         visible = [*self.changes, *([self.oldest] if self.oldest else [])]
         reached = [change.touched(layout) for change in visible]
@@ -63,7 +65,7 @@ def unseen_changes(
 
 
 def _between(before: Snapshot | None, after: Snapshot) -> int | None:
-    """How many commits came between two snapshots; in format 1 nothing has a number."""
+    """Number of commits between two snapshots; in format 1 snapshots have no numbers."""
     if before is None or not before.sequence_number:
         return None
     return after.sequence_number - before.sequence_number - 1

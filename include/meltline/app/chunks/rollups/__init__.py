@@ -1,1 +1,1 @@
-"""Rollups: declared, refreshed bucket by bucket, and what of a table waits for them."""
+"""Rollups: declaring, refreshing bucket by bucket, and the chunks that wait for them."""

@@ -1,4 +1,8 @@
-"""What people say of rollups: which there are to be, and which ranges to aggregate anew."""
+"""Declares rollups, and invalidates ranges of them.
+
+SQL and the Python API call it on a user's request. It is apart from `refresh`, which runs call on
+schedule.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -48,12 +52,12 @@ _TIMED = (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMPTZ)
 
 @dataclass(frozen=True)
 class RollupWish:
-    """A rollup, as a person declares it.
+    """A rollup, as a user declares it.
 
     Attributes:
-        width: How long its buckets are; empty where the query alone says it.
-        source: The table that it aggregates, as a person names it; None where the query says it.
-        depends_on: Rollups to be refreshed before it; that which it reads is always among them.
+        width: How long its buckets are; empty if only the query defines it.
+        source: The table that it aggregates, as the user names it; None if the query defines it.
+        depends_on: Rollups to be refreshed before it; the one that it reads is always among them.
     """
 
     name: str
@@ -65,7 +69,7 @@ class RollupWish:
 
 @dataclass(frozen=True)
 class CreatedRollup:
-    """A rollup that stands, what its first refresh did, and what is risky about it."""
+    """A declared rollup, the result of its first refresh, and its risks."""
 
     rollup: Rollup
     refreshed: RefreshedRollup
@@ -75,18 +79,18 @@ class CreatedRollup:
 def create_rollup(
     context: RunContext, wish: RollupWish, resolve: Callable[[tuple[str, ...]], TableName]
 ) -> CreatedRollup:
-    """Declares a rollup and aggregates all that hot has.
+    """Declares a rollup and aggregates all rows of hot.
 
     Args:
         context: The ports.
-        wish: What a person says.
+        wish: The user's declaration.
         resolve: Completes a table's name as the session does.
 
     Raises:
         RollupInvalid: It cannot be refreshed by parts, contradicts itself, or Spark refuses it.
-        RollupNotFound: It depends on one that there is not.
-        NameConflict: There is one of that name, or another table has the name of its own.
-        NotChunked: Its source cannot be cut into chunks by time.
+        RollupNotFound: A rollup that it depends on does not exist.
+        NameConflict: Its name is taken, or another table has the name of its table.
+        NotChunked: Its source cannot be split into chunks by time.
         CatalogReadOnly: The source is not in a catalog that Meltline may change.
     """
     _require_name(wish.name)
@@ -116,7 +120,7 @@ def _declared(
     at: datetime,
     who: str,
 ) -> Rollup:
-    """The rollup before it has a number and a table."""
+    """Builds the rollup without an id and a table yet."""
     source = hot.state.name
     return Rollup(
         id=0,
@@ -135,9 +139,9 @@ def _declared(
 
 
 def _made(context: RunContext, rollup: Rollup, query: RollupQuery) -> Rollup:
-    """The same with its table, and stored."""
+    """Creates the rollup's table and stores the rollup."""
     engine = context.rollups
-    assert engine is not None  # whoever declares has an engine
+    assert engine is not None  # only a process with an engine declares
     _require_free(context.control.rollups, rollup.name)
     engine.create(
         rollup.table,
@@ -162,9 +166,9 @@ def _require_name(name: str) -> None:
 
 
 def _require_free(rollups: RollupReader, name: str) -> None:
-    """Before anything is made: a table of its name may be free, for another schema has the other's.
+    """Requires a free name before anything is created, as another schema may have its table.
 
-    Whoever declares one of that name has its lock.
+    The caller holds the lock of that name.
     """
     if any(rollup.name == name for rollup in rollups.all()):
         raise rollup_exists(name)
@@ -175,7 +179,7 @@ def _source(
     query: RollupQuery,
     resolve: Callable[[tuple[str, ...]], TableName],
 ) -> tuple[Rollup | None, TableName]:
-    """What a query reads: a rollup, by the name of its table alone, else any table."""
+    """Resolves a query's source: a rollup, by the name of its table alone, else any table."""
     for rollup in rollups:
         if query.source[-1] == rollup.table.name and query.source[:-1] in ((), ("public",)):
             return rollup, rollup.table
@@ -184,7 +188,7 @@ def _source(
 
 
 def _require_same_source(wish: RollupWish, below: Rollup | None, source: TableName) -> None:
-    """Of a rollup over a rollup the source may name the table at the bottom, as its makers do."""
+    """For a rollup over a rollup, accepts as source the table at the bottom, as LakeTS does."""
     if below is None and wish.source not in (None, source):
         raise RollupInvalid(
             f"rollup {wish.name} names another source than its query reads",
@@ -256,14 +260,14 @@ def _notices(context: ReadContext, hot: HotTable, rollup: Rollup) -> list[str]:
 
 
 def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) -> int:
-    """Has the next refresh aggregate a range's buckets anew; those that are frozen stay.
+    """Marks a range's buckets to be aggregated again by the next refresh; frozen ones stay.
 
     Returns:
-        How many these are.
+        How many buckets were marked.
 
     Raises:
         RollupNotFound: There is none of that name.
-        RollupInvalid: The range is none.
+        RollupInvalid: The range is empty.
         CommitConflict: Others have changed the rollup each time.
     """
     rollups = context.control.rollups

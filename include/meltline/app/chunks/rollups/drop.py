@@ -1,4 +1,7 @@
-"""Rollups are forgotten, and their tables dropped."""
+"""Drops rollups: removes the declaration and the table.
+
+`rollups drop` and SQL call it. It uses the ordinary table drop, so `undrop` restores the table.
+"""
 
 from meltline.app.catalog.resolve import load_table
 from meltline.app.chunks.replication.declare import stop_sync
@@ -14,7 +17,7 @@ from meltline.ports import RollupReader
 
 
 def drop_rollup(context: ReadContext, name: str) -> Rollup:
-    """Forgets a rollup and drops its table, which `undrop` can bring back.
+    """Removes a rollup and drops its table, which `undrop` can restore.
 
     Raises:
         RollupNotFound: There is none of that name.
@@ -43,7 +46,7 @@ def _require_unread(rollups: RollupReader, name: str) -> None:
 
 
 def _drop_table(context: ReadContext, rollup: Rollup) -> None:
-    """Its table, if it is still there and still its own."""
+    """Drops the rollup's table if it still exists and is still its own."""
     try:
         state = load_table(context, rollup.table)
     except (TableNotFound, ObjectDropped):

@@ -1,6 +1,7 @@
-"""A view of a rollup with what came after its newest bucket, aggregated when it is read.
+"""Realtime view of a rollup: its table plus later rows, aggregated when they are read.
 
-Dirty buckets before it show what the last refresh made of them.
+`create_rollup_view` of LakeTS calls it. Stale buckets before the watermark show the values of the
+last refresh.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,28 +16,28 @@ from meltline.ports import RollupLedger
 
 VIEW_PREFIX = f"{TABLE_PREFIX}rt_"
 WATERMARK = "_rollup_watermark"
-"""What a query calls the end of the newest bucket."""
+"""The name by which a query calls the end of the newest bucket."""
 
 
 def realtime_view(rollup: Rollup) -> TableName:
-    """The view's name."""
+    """Names the view."""
     return replace(rollup.table, name=f"{VIEW_PREFIX}{rollup.name}")
 
 
 def realtime_text(
     rollups: Sequence[Rollup], rollup: Rollup, raw_query: str, spoken: Callable[[TableName], str]
 ) -> str:
-    """The statement that makes the view.
+    """Builds the statement that creates the view.
 
     Args:
         rollups: All rollups.
-        rollup: That one.
-        raw_query: What aggregates what comes later, as the source writes it.
+        rollup: The rollup of the view.
+        raw_query: The query that aggregates later rows, in the source's dialect.
         spoken: A table as Spark calls it.
 
     Raises:
-        RollupInvalid: The query has other columns than the rollup, reads something else, or does
-            not leave out what the rollup has.
+        RollupInvalid: The query has other columns than the rollup, reads another table, or does not
+            exclude the rollup's rows.
     """
     mark = f"lakets.{WATERMARK}('{rollup.name}')"
     query, own = (query_of(rollups, replace(rollup, query=q)) for q in (raw_query, rollup.query))
@@ -50,7 +51,7 @@ def realtime_text(
             next="write it like this",
         )
     table = spoken(rollup.table)
-    # The last microsecond of the newest bucket: what is later is in no bucket yet.
+    # Last microsecond of the newest bucket; later rows are in no bucket yet.
     end = f"max({quoted(rollup.bucket_column)}) + INTERVAL {_interval(rollup)}"
     newest = f"(SELECT {end} - INTERVAL '0.000001' SECOND FROM {table})"
     later = query.sql.replace(mark, newest).replace(SOURCE_VIEW, spoken(rollup.source))
@@ -59,12 +60,12 @@ def realtime_text(
 
 
 def _shape(query: RollupQuery) -> tuple[object, ...]:
-    """What both sides must have alike: the view goes by the places of columns."""
+    """Properties that both sides must share: the view matches columns by position."""
     return query.source[-1], query.width, [name.lower() for name in query.columns]
 
 
 def note_view(rollups: RollupLedger, name: str) -> None:
-    """Remembers that the view is there."""
+    """Records that the view exists."""
     change_rollup(
         rollups, name, lambda rollup: replace(rollup, realtime_view=str(realtime_view(rollup)))
     )

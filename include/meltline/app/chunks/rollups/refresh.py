@@ -1,4 +1,8 @@
-"""Refreshing rollups: buckets whose source has changed are aggregated anew, and no other."""
+"""Refreshes rollups: aggregates only the buckets whose source has changed.
+
+Chunk runs call it, and `create_rollup` once. It is apart from `declare` because it runs on
+schedule, under the rollup's lock.
+"""
 
 import time
 from collections.abc import Callable, Iterable
@@ -38,16 +42,16 @@ _LEASE = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class RefreshedRollup:
-    """What became of a rollup.
+    """Result of refreshing a rollup.
 
     Attributes:
         is_refreshed: Whether there was anything to do.
         buckets: How many have other rows now.
-        rows: How many were written, those beside them in the same files among them.
+        rows: How many were written, including unchanged rows in the same files.
         everything: Whether all buckets were aggregated that are not frozen.
-        missed: Frozen buckets whose source has changed: nobody aggregates them anew (LT-30).
+        missed: Frozen buckets whose source has changed: they are never aggregated again (LT-30).
         seconds: How long it took.
-        error: Why it stands as it did before; None where it does not.
+        error: Why it was not refreshed; None on success.
     """
 
     rollup: Rollup
@@ -61,7 +65,7 @@ class RefreshedRollup:
 
 
 def refresh_rollups(context: RunContext, rollups: Iterable[Rollup]) -> list[RefreshedRollup]:
-    """Refreshes rollups, each after those that it depends on; what stops one stops no other."""
+    """Refreshes rollups, each after its dependencies; a failed one does not stop the others."""
     refreshed = []
     for rollup in in_order(rollups):
         context.progress(f"rollup: {rollup.name} of {rollup.source}")
@@ -81,7 +85,7 @@ def refresh_rollup(context: RunContext, name: str) -> RefreshedRollup:
     Raises:
         RollupNotFound: There is none of that name.
         RollupRefused: Its source, or its own table, is not what it was.
-        CommitConflict: Somebody else wrote to its table at each try.
+        CommitConflict: Another writer changed its table at each try.
         MeltlineError: Whatever reading and the engine raise.
     """
     require_go(context.control.switch)
@@ -101,13 +105,13 @@ def refresh_rollup(context: RunContext, name: str) -> RefreshedRollup:
 
 
 def rollup_lock(context: ReadContext, name: str) -> AbstractContextManager[Lock]:
-    """Of those who declare, refresh and drop a rollup one goes on. Raises LockHeld."""
+    """Serializes declaring, refreshing and dropping of a rollup. Raises LockHeld."""
     wait = context.config.limits.lock_wait
     return context.control.locks.take(f"rollup {name}", context.who, wait=wait, lease=_LEASE)
 
 
 def rollup_of(rollups: RollupReader, name: str) -> Rollup:
-    """A rollup by its name. Raises RollupNotFound."""
+    """Returns a rollup by its name. Raises RollupNotFound."""
     names = []
     for rollup in rollups.all():
         if rollup.name == name:
@@ -123,13 +127,13 @@ def rollup_of(rollups: RollupReader, name: str) -> Rollup:
 
 
 def query_of(rollups: Iterable[Rollup], rollup: Rollup) -> RollupQuery:
-    """A rollup's query, averages over those of another one by their parts."""
+    """Parses a rollup's query; averages over averages of another rollup use their parts."""
     below = next((r for r in rollups if r.table_uuid == rollup.source_uuid), None)
     return rollup_query(rollup.query, rollup_query(below.query).averages if below else ())
 
 
 def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
-    """One try; None where the rollup's table has moved on meanwhile."""
+    """Tries once; None if the rollup's table has moved meanwhile."""
     engine = context.rollups
     assert engine is not None  # a run has an engine
     rollups, now = context.control.rollups, context.clock.now()
@@ -164,7 +168,7 @@ def _refreshed(context: RunContext, rollup: Rollup) -> RefreshedRollup | None:
 
 
 def change_rollup(rollups: RollupLedger, name: str, change: Callable[[Rollup], Rollup]) -> Rollup:
-    """Changes what the ledger has of a rollup, whoever else changes other parts of it.
+    """Changes a rollup in the ledger; concurrent changes to its other parts are kept.
 
     Raises:
         RollupNotFound: There is none of that name any more.
@@ -185,7 +189,7 @@ def change_rollup(rollups: RollupLedger, name: str, change: Callable[[Rollup], R
 
 
 def _note_missed(rollups: RollupLedger, look: RollupLook) -> None:
-    """Before the position moves on: no later refresh sees the commits that brought these rows."""
+    """Records missed buckets before the position moves: later refreshes skip their commits."""
 
     def change(now: Rollup) -> Rollup:
         return replace(now, missed=tuple(merged((*now.missed, *look.stale.missed))))
@@ -197,7 +201,7 @@ def _note_missed(rollups: RollupLedger, look: RollupLook) -> None:
 def _noted(
     rollups: RollupLedger, at: datetime, done: RefreshedRollup, look: RollupLook
 ) -> RefreshedRollup:
-    """Stores that it was done. What a person has said meanwhile is kept for the next time."""
+    """Stores the refresh. Ranges that a user invalidated meanwhile stay for the next one."""
     source, before = look.source.state.name, look.rollup.invalidated
 
     def change(now: Rollup) -> Rollup:
@@ -210,5 +214,5 @@ def _noted(
 
 def _note_problem(rollups: RollupLedger, name: str, error: MeltlineError) -> None:
     why = f"{error.message} ({error.found})" if error.found else error.message
-    with suppress(RollupNotFound, CommitConflict):  # what went wrong is told in any case
+    with suppress(RollupNotFound, CommitConflict):  # the error is reported in any case
         change_rollup(rollups, name, lambda rollup: replace(rollup, problem=why))

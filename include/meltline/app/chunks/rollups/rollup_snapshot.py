@@ -1,4 +1,8 @@
-"""A rollup, its source and its own table at one time, and which of its buckets are stale."""
+"""Consistent snapshot of a rollup, its source and its own table, with its stale buckets.
+
+Refresh, status, invalidation and the gate of drops call it. They share it, so each evaluates the
+same state.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +29,11 @@ from meltline.ports import ChunkFileReader, PlanReader
 
 @dataclass(frozen=True)
 class RollupLook:
-    """A rollup, its source and its own table at one time, and what has to be done.
+    """A rollup, its source and its own table at one time, with its stale buckets.
 
     Attributes:
-        lag: How many commits of its source it has not got; None where nobody can tell.
-        stale: Our own drops make nothing stale: their rows outlive the source here (LT-27).
+        lag: How many commits of its source it lacks; None if unknown.
+        stale: Own drops make nothing stale: their rows outlive the source here (LT-27).
     """
 
     rollup: Rollup
@@ -42,15 +46,15 @@ class RollupLook:
     def take(
         cls, context: ReadSources, rollup: Rollup, source: ChunkedTable | None = None
     ) -> "RollupLook":
-        """Looks now.
+        """Reads the current state.
 
         Args:
             context: Where they are.
             rollup: The rollup.
-            source: What it aggregates, where that was loaded before; None has it looked for.
+            source: Its source, if already loaded; None loads it.
 
         Raises:
-            RollupRefused: The source, or the rollup's own table, is not there.
+            RollupRefused: The source, or the rollup's own table, does not exist.
             MetadataUnreadable: A manifest cannot be read.
         """
         own = RollupTable.load(context, rollup)
@@ -67,7 +71,7 @@ class RollupLook:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the rollup is at the source's head, and nobody has said that it is not."""
+        """Whether the rollup is at the source's head, and no range is invalidated."""
         return self.lag == 0 and self.stale.ranges == ()
 
 
@@ -91,10 +95,10 @@ def _changes(
 
 
 def _gone(context: ReadSources, source: ChunkedTable, own: RollupTable) -> list[TimeRange]:
-    """Times of which the source, or the rollup itself, has not all rows any more.
+    """Times for which the source, or the rollup itself, no longer has all rows.
 
-    As main stands, and not as a walk has left it: a rollback that brings chunks back is seen by a
-    full refresh now, and by none after the walk.
+    This follows main's current state instead of the last walk. A full refresh thus sees a rollback
+    that restores chunks; after the walk no refresh would.
     """
     ranges = []
     for state in (source.state, own.state):

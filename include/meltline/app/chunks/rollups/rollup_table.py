@@ -1,4 +1,8 @@
-"""A rollup's own table: up to where it is refreshed, and whether it is as a refresh left it."""
+"""A rollup's own table: the position of its last refresh, and whether others changed it since.
+
+`rollup_snapshot` and `waits` read it. It is apart from `rollup_snapshot` because the planner needs
+the table without the source.
+"""
 
 from dataclasses import dataclass
 
@@ -21,12 +25,11 @@ from meltline.domain.safe_text import quote
 
 @dataclass(frozen=True)
 class RollupTable:
-    """A rollup with its own table as it is now.
+    """A rollup with the current state of its own table.
 
     Attributes:
-        is_as_left: Whether nobody has changed its rows since the last refresh, but for what has its
-            leave: a compaction changes none, and a drop of ours of its old chunks is what a policy
-            has asked for.
+        is_as_left: Whether its rows are those of the last refresh. A compaction changes none, and
+            an own drop of its old chunks is what a policy has requested.
     """
 
     rollup: Rollup
@@ -35,11 +38,11 @@ class RollupTable:
 
     @classmethod
     def load(cls, context: ReadSources, rollup: Rollup) -> "RollupTable":
-        """Reads it anew.
+        """Reads the current table.
 
         Raises:
             RollupRefused: No table, or another one, has its name.
-            MetadataUnreadable: A manifest of what may be a drop of ours cannot be read.
+            MetadataUnreadable: A manifest of a possible own drop cannot be read.
         """
         try:
             state = read_table(context, rollup.table)
@@ -66,7 +69,7 @@ class RollupTable:
 
     @property
     def was_refreshed(self) -> bool:
-        """Whether it says up to where."""
+        """Whether the table records a position."""
         return _number(self.state, ROLLUP_SNAPSHOT) is not None
 
     @property
@@ -90,7 +93,7 @@ def _is_as_left(context: ReadSources, state: TableMetadata) -> bool:
 
 
 def _is_own_drop(context: ReadSources, table_uuid: str, snapshot: Snapshot) -> bool:
-    """Whether a commit took what a plan of ours had, and nothing else; its word is no proof."""
+    """Whether a commit removed exactly a plan's files; its summary alone is no proof."""
     if DROP_PLAN not in snapshot.summary:
         return False
     for tracked in context.control.chunks.tracked([table_uuid]):

@@ -1,4 +1,7 @@
-"""How rollups stand, without an engine."""
+"""Status of rollups, without an engine.
+
+`rollups list`, the pages and LakeTS's functions call it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +20,18 @@ from meltline.ports import ChunkFileReader
 
 @dataclass(frozen=True)
 class RollupLine:
-    """One rollup.
+    """Status of one rollup.
 
     Attributes:
-        watermark: The begin of its newest bucket, or of that bucket's hour; None where it has none,
-            or nobody can tell.
-        buckets: The times of those that it has; of buckets shorter than an hour, these hours.
-        lag: How many commits of its source it has not got; None where nobody can tell.
-        dirty: How many buckets the next refresh looks at; None is all that are not frozen.
+        watermark: The begin of its newest bucket, or of that bucket's hour; None if it has none, or
+            it is unknown.
+        buckets: The times of its buckets; for buckets shorter than an hour, their hours.
+        lag: How many commits of its source it lacks; None if unknown.
+        dirty: How many buckets the next refresh reads; None is all that are not frozen.
         frozen: The times of buckets that are frozen, in order.
-        missed: How many frozen buckets had rows that came too late for them.
-        order: In which place it is refreshed, from 1 on.
-        problem: Why it cannot be refreshed, or was not; empty where nothing is wrong.
+        missed: How many frozen buckets had rows that arrived too late for them.
+        order: Its position in the refresh order, from 1 on.
+        problem: Why it cannot be refreshed, or was not; empty without a problem.
     """
 
     rollup: Rollup
@@ -43,7 +46,7 @@ class RollupLine:
 
 
 def rollup_lines(context: ReadContext, rollups: Sequence[Rollup] | None = None) -> list[RollupLine]:
-    """Rollups in the order in which they are refreshed; None is all of them."""
+    """Returns rollups in refresh order; None is all of them."""
     chosen = context.control.rollups.all() if rollups is None else rollups
     sources = _sources(context, chosen)
     return [
@@ -53,7 +56,7 @@ def rollup_lines(context: ReadContext, rollups: Sequence[Rollup] | None = None) 
 
 
 def _sources(context: ReadContext, rollups: Sequence[Rollup]) -> Mapping[str, ChunkedTable]:
-    """What rollups aggregate, by registration, read once; what is missing each line says."""
+    """Loads the sources of rollups once, by registration; each line reports its missing source."""
     uuids = {rollup.source_uuid for rollup in rollups}
     try:
         return {t.state.uuid: t for t in chunked_tables(context, only=sorted(uuids))}
@@ -85,7 +88,7 @@ def _line(
 
 
 def _times(files: ChunkFileReader, own: HotTable, rollup: Rollup) -> list[TimeRange]:
-    """The times of a rollup's files, by their partitions or their bounds."""
+    """Returns the times of a rollup's files, by their partitions or their bounds."""
     head, document = own.state.current_snapshot, own.document
     if head is None:
         return []

@@ -1,7 +1,8 @@
-"""Chunks that wait for a rollup: what they have is not in its buckets yet (ROLLUP_DIRTY).
+"""Defers drops of chunks whose rows are not in a rollup's buckets yet (ROLLUP_DIRTY).
 
-The planner goes by the stamps of the ledger, the gate by the manifests of each commit since the
-rollup was refreshed. A chunk is judged by its own buckets, and not by how far the rollup is.
+The planner and the gate call it. The planner uses the stamps of the ledger, the gate the manifests
+of each commit since the rollup's refresh. A chunk is evaluated by its own buckets, not by how far
+the rollup is.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,14 +27,14 @@ def dirty_chunks(
     chunks: Sequence[Chunk],
     cutoff: datetime | None,
 ) -> dict[str, Deferred]:
-    """Chunks with buckets that a rollup has not got, by name.
+    """Returns the chunks with buckets that a rollup lacks, by name.
 
     Args:
         context: Where the rollups are.
         hot: The table.
         every: All of its chunks, as they are stamped.
-        chunks: Those that would be dropped.
-        cutoff: Up to when chunks are old enough; None where age does not count.
+        chunks: The chunks that would be dropped.
+        cutoff: Up to when chunks are old enough; None if age does not count.
     """
     dirty: dict[str, Deferred] = {}
     for rollup in context.control.rollups.all([hot.state.uuid]):
@@ -60,7 +61,7 @@ def _reasons(
     since = hot.since(own.snapshot_id) if own.was_refreshed else None
     later = {None, *(snapshot.snapshot_id for snapshot in since or ())}
     written = [c.range for c in every.values() if c.last_write_snapshot in later]
-    # A chunk of rows without a time may have rows of any bucket: the gate takes it like that, too.
+    # Rows without a time may belong to any bucket; the gate assumes the same.
     if since is None or None in written or not own.is_as_left:
         return {c.name: "it has to be refreshed as a whole" for c in open_chunks}
     dirty = width.whole(times for times in (*written, *rollup.invalidated) if times)
@@ -82,13 +83,13 @@ def chunks_not_rolled_up(
     planned: Mapping[str, TimeRange | None],
     cutoff: datetime | None,
 ) -> Collection[str]:
-    """Planned chunks with rows that a rollup has not got, by the manifests of all commits since.
+    """Returns planned chunks with rows that a rollup lacks, by the manifests of all later commits.
 
     Args:
         context: Where the rollups are.
         table: The table.
-        planned: The chunks' times by name; None of what nobody knows.
-        cutoff: Up to when chunks are old enough; None where age does not count.
+        planned: The chunks' times by name; None if they are unknown.
+        cutoff: Up to when chunks are old enough; None if age does not count.
 
     Raises:
         MeltlineError: A rollup or a manifest cannot be read.
