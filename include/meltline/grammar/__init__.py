@@ -1,7 +1,8 @@
-"""The SQL that people know from Snowflake, MotherDuck and Artemis, over plain Iceberg and Spark.
+"""SQL statements of Snowflake, MotherDuck and Artemis that Spark lacks, over plain Iceberg.
 
-A small grammar of ours on sqlglot's tokenizer with Spark's quoting. It reads the statements that
-Spark does not have, finds the time-travel clauses of those it has, and changes nothing else.
+`app/sql` parses each statement with it. It is a small grammar on sqlglot's tokenizer with Spark's
+quoting: it reads the statements that Spark does not have, finds the time-travel clauses of the
+others, and changes nothing else.
 """
 
 from meltline.grammar.parse import parse

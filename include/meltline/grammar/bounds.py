@@ -1,4 +1,7 @@
-"""Between which values a condition holds a column, as far as its top conjuncts say so."""
+"""Bounds that a condition sets on a column, as far as its top-level conjuncts state them.
+
+The guard of late data uses it to find the chunks that a statement may write.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,12 +25,12 @@ class LiteralKind:
 
 @dataclass(frozen=True)
 class Bound:
-    """What one conjunct says of the column: one of some values, or from one value to another.
+    """The bound of one conjunct: a list of values, or a range.
 
     Attributes:
-        values: It is one of these; None where it is in a range.
-        low: It is not below this one; `high`, not above it; None where nothing is said.
-        is_open: Whether it is not `high` itself.
+        values: The column is one of these; None for a range.
+        low: The column is not below this; `high`, not above it; None if not stated.
+        is_open: Whether `high` itself is excluded.
     """
 
     values: tuple[LiteralKind, ...] | None = None
@@ -37,12 +40,12 @@ class Bound:
 
 
 def bounds_of(tokens: Tokens, column: str, qualifiers: Collection[str]) -> list[Bound]:
-    """What the top conjuncts of a condition say of a column; others are left out.
+    """Returns the bounds that a condition's top-level conjuncts set on a column.
 
     Args:
         tokens: The condition.
         column: The column's name.
-        qualifiers: Dotted names that may stand before it, in lower case.
+        qualifiers: Dotted names that may precede it, in lower case.
     """
     inner = _unwrapped(tokens)
     if any(token.is_word(*_NO_CONJUNCTS) or token.is_symbol("||") for token in _top(inner)):
@@ -97,7 +100,7 @@ class _Reader:
         self._at = 0
 
     def bound(self) -> Bound | None:
-        """What it says; None where it is anything else than a comparison with constants."""
+        """Returns the bound; None unless it is a comparison with constants."""
         found = self._compared() if self._is_column() else self._turned()
         return found if self._at == len(self._tokens) else None
 

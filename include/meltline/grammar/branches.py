@@ -1,4 +1,7 @@
-"""BRANCH, COMMIT, RESYNC, DIFF and ROLLBACK: the verbs of git on tables (DS-16)."""
+"""Parses BRANCH, COMMIT, RESYNC, DIFF and ROLLBACK: Git's operations on tables.
+
+`parse` dispatches to it by the first word (DS-16).
+"""
 
 from meltline.grammar.points import begins_point, begins_tag, point_in_time
 from meltline.grammar.statements import (
@@ -14,26 +17,26 @@ from meltline.grammar.tokens import Cursor, Kind
 
 
 def create_branch(cursor: Cursor) -> Statement:
-    """… name OF table [AT | BEFORE (…)], behind CREATE BRANCH."""
+    """… name OF table [AT | BEFORE (…)], after CREATE BRANCH."""
     name, table = _branch_of(cursor)
     begins = begins_point(cursor) or begins_tag(cursor) or cursor.current.is_word("AT", "BEFORE")
     return CreateBranch(name, table, point_in_time(cursor) if begins else None)
 
 
 def drop_branch(cursor: Cursor) -> Statement:
-    """… [IF EXISTS] name OF table, behind DROP BRANCH."""
+    """… [IF EXISTS] name OF table, after DROP BRANCH."""
     if_exists = cursor.take("IF", "EXISTS")
     return DropBranch(*_branch_of(cursor), if_exists)
 
 
 def commit(cursor: Cursor) -> Statement:
-    """COMMIT BRANCH name OF table: main comes to the branch."""
+    """COMMIT BRANCH name OF table: fast-forwards main to the branch."""
     cursor.expect("COMMIT", "BRANCH")
     return ForwardBranch(*_branch_of(cursor), commits=True)
 
 
 def resync(cursor: Cursor) -> Statement:
-    """RESYNC BRANCH name OF table: the branch comes to main."""
+    """RESYNC BRANCH name OF table: fast-forwards the branch to main."""
     cursor.expect("RESYNC", "BRANCH")
     return ForwardBranch(*_branch_of(cursor), commits=False)
 

@@ -1,6 +1,7 @@
-"""SELECT lakets.function(…): a call that is the whole statement, and its arguments (LT-34).
+"""Parses SELECT lakets.function(…) as a whole statement, with its arguments.
 
-Arguments are literals as Postgres has them. What a function does with them is not known here.
+`parse` calls it, and `app/sql/lakets` reads the arguments. They are literals in Postgres' syntax;
+the functions themselves are unknown here (LT-34).
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ LAKETS = "LAKETS"
 
 
 class Literal(StrEnum):
-    """What is written out. A text without a type can stand for a value of any."""
+    """Kind of a literal. A text without a type may represent a value of any type."""
 
     TEXT = "a text"
     NUMBER = "a number"
@@ -37,12 +38,12 @@ _EXPECTED = "a literal: a text, a number, TRUE, FALSE, NULL, INTERVAL, TIMESTAMP
 
 @dataclass(frozen=True)
 class Argument:
-    """What a function is called with.
+    """An argument of a function call.
 
     Attributes:
-        name: Of its parameter, in lower case; empty where the place says it.
-        value: As it is written; the texts of an array, None of NULL.
-        start: Where it begins in the statement.
+        name: Its parameter, in lower case; empty if positional.
+        value: The value as written; the texts of an array, None for NULL.
+        start: Offset of its begin in the statement.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Argument:
 
 
 def function_call(cursor: Cursor) -> FunctionCall | None:
-    """SELECT lakets.f(…), or SELECT * FROM lakets.f(…), and nothing more; None of all else.
+    """SELECT lakets.f(…), or SELECT * FROM lakets.f(…), and nothing more; otherwise None.
 
     Raises:
         SqlUnreadable: The parenthesis is not closed.
@@ -78,7 +79,7 @@ def function_call(cursor: Cursor) -> FunctionCall | None:
 
 
 def _closed(cursor: Cursor) -> int:
-    """Goes behind the parenthesis that closes an open one, and says where it stands."""
+    """Moves past the closing parenthesis and returns its offset."""
     depth = 1
     while not cursor.is_at_end:
         token = cursor.next()
@@ -112,10 +113,10 @@ def _columns(cursor: Cursor) -> tuple[str, ...]:
 
 
 def arguments_of(call: FunctionCall) -> tuple[Argument, ...]:
-    """What a function is called with, in the order that it is written.
+    """Returns a call's arguments in the order in which they are written.
 
     Raises:
-        SqlUnreadable: Something is no literal, or a place follows a name.
+        SqlUnreadable: An argument is not a literal, or a positional one follows a named one.
     """
     tokens = tokens_of(call.text)
     cursor = Cursor(call.text, tokens, [token.start for token in tokens].index(call.opened) + 1)
@@ -200,7 +201,7 @@ def _type(cursor: Cursor) -> Literal:
 
 
 def _cast(cursor: Cursor, before: Literal, value: str | tuple[str, ...] | None) -> Literal:
-    """What a value is after `::type`. Only a text can become something else."""
+    """Kind of a value after `::type`. Only a text can become another kind."""
     start = cursor.current.start
     literal = _type(cursor)
     if cursor.take_symbol("["):

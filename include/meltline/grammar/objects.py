@@ -1,4 +1,7 @@
-"""The statements about tables, schemas, databases, shares and tags that Spark does not have."""
+"""Parses statements about tables, schemas, databases, shares and tags that Spark does not have.
+
+`parse` dispatches to it by the first word.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,7 +54,7 @@ def undrop(cursor: Cursor) -> Statement:
 
 
 def drop(cursor: Cursor) -> Statement | None:
-    """DROP TABLE | SCHEMA | DATABASE | SHARE | BRANCH [IF EXISTS] name; None of what is Spark's."""
+    """DROP TABLE | SCHEMA | DATABASE | SHARE | BRANCH [IF EXISTS] name; None if it is Spark's."""
     cursor.expect("DROP")
     if cursor.take("SHARE"):
         return DropShare(_share(cursor))
@@ -92,7 +95,7 @@ def show(cursor: Cursor) -> Statement | None:
 
 
 def alter(cursor: Cursor) -> Statement | None:
-    """ALTER … SET | UNSET a policy, and ALTER … RENAME TO; None of what is Spark's."""
+    """ALTER … SET | UNSET a policy, and ALTER … RENAME TO; None if it is Spark's."""
     cursor.expect("ALTER")
     name: Name = ()
     if cursor.take("ACCOUNT"):
@@ -128,7 +131,7 @@ def _setting(cursor: Cursor, key: str) -> str:
 
 
 def days(cursor: Cursor) -> str:
-    """`= n`, without zeros before it, and NULL for a retention without end (ML-33)."""
+    """`= n`, leading zeros removed; NULL for a retention without end (ML-33)."""
     cursor.expect_symbol("=")
     if cursor.take("NULL"):
         return INFINITE
@@ -165,7 +168,7 @@ def vacuum(cursor: Cursor) -> Statement:
 
 
 def update(cursor: Cursor) -> Statement | None:
-    """UPDATE SHARE name; None where it is a table that is called so."""
+    """UPDATE SHARE name; None if SHARE is a table's name."""
     if not cursor.ahead(1).is_word("SHARE") or not cursor.ahead(2).is_name:
         return None
     if cursor.ahead(2).is_word("SET", "AS") or cursor.ahead(3).is_word("SET"):

@@ -1,4 +1,7 @@
-"""Which statement it is, by its first words."""
+"""Parser entry point: chooses the statement's parser by its first words.
+
+`app/sql` calls `parse`; the other modules each parse a group of statements.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -12,7 +15,7 @@ from meltline.grammar.tokens import Cursor, Kind, Token, tokens_of, unreadable
 
 _INFORMATION = "MD_INFORMATION_SCHEMA"
 _TIERING = "LAKETS"
-# Words that a table's name cannot be: a function's call may stand behind them.
+# Words that cannot be a table's name: a function call may follow them.
 _NO_NAMES = frozenset(
     {
         "ALL",
@@ -44,17 +47,17 @@ _NO_NAMES = frozenset(
 
 
 def query(text: str, cursor: Cursor) -> Query:
-    """Any statement for Spark, with the places that are ours.
+    """Parses any statement for Spark, with its time-travel clauses, views and calls.
 
     Raises:
-        SqlUnreadable: A time-travel clause is not right, or stands where no table's name ends.
+        SqlUnreadable: A time-travel clause is invalid, or does not follow a table's name.
     """
     kind = cursor.current.text.upper()
     return Query(text, kind, tuple(_clauses(cursor)), _views(cursor), _calls(cursor))
 
 
 def information_view(cursor: Cursor) -> ReadView | None:
-    """SELECT * FROM MD_INFORMATION_SCHEMA.view; None of every other query."""
+    """SELECT * FROM MD_INFORMATION_SCHEMA.view; None for any other query."""
     if not (cursor.take("SELECT") and cursor.take_symbol("*") and cursor.take("FROM")):
         return None
     if not (cursor.take(_INFORMATION) and cursor.take_symbol(".") and cursor.current.is_name):
@@ -82,10 +85,10 @@ def _clauses(cursor: Cursor) -> Iterator[TimeClause]:
 
 
 def _clause(cursor: Cursor, at: int) -> TimeClause | None:
-    """The clause that begins here; None where a function's call does.
+    """Parses the clause that begins here; None if it is a function call.
 
     Raises:
-        SqlUnreadable: It does not stand right after a table's name.
+        SqlUnreadable: It does not follow a table's name directly.
     """
     tokens, last = cursor.tokens, cursor.tokens[at - 1]
     if not last.is_name or last.is_word(*_NO_NAMES):
@@ -111,7 +114,7 @@ def _clause(cursor: Cursor, at: int) -> TimeClause | None:
 
 
 def _first_part(tokens: Sequence[Token], last: int) -> int:
-    """Where a name with dots begins, of which the last part stands there."""
+    """Index of the first part of a dotted name, given that of its last part."""
     while last >= 2 and tokens[last - 1].is_symbol(".") and tokens[last - 2].is_name:
         last -= 2
     return last
@@ -138,7 +141,7 @@ def _calls(cursor: Cursor) -> tuple[str, ...]:
 
 
 def _named_in(tokens: Sequence[Token], space: str) -> Iterator[int]:
-    """Where `space.name` stands."""
+    """Yields the indexes of `space.name`."""
     for at, token in enumerate(tokens[:-2]):
         if token.is_word(space) and tokens[at + 1].is_symbol(".") and tokens[at + 2].is_name:
             yield at
@@ -161,13 +164,14 @@ _OURS: Mapping[str, Callable[[Cursor], Statement | None]] = {
 
 
 def parse(text: str) -> Statement:
-    """Reads one statement.
+    """Parses one statement.
 
     Returns:
-        What it says; a `Query` of everything that is for Spark.
+        The statement; a `Query` for everything that is Spark's.
 
     Raises:
-        SqlUnreadable: It is one of ours and not right; says where, and what was expected.
+        SqlUnreadable: It is a statement of Meltline's and invalid; names the position and the
+            expected text.
     """
     tokens = tokens_of(text)
     cursor = Cursor(text, tokens)

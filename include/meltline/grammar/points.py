@@ -1,4 +1,7 @@
-"""AT | BEFORE clauses: their points, and the few expressions that a point may be."""
+"""Parses AT | BEFORE clauses: their points in time, and the expressions allowed in them.
+
+`parse` and the parsers of clones and branches use it.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,13 +36,13 @@ _READERS = ("TO_TIMESTAMP_TZ", "TO_TIMESTAMP_LTZ", "TO_TIMESTAMP")
 
 @dataclass(frozen=True)
 class Shift:
-    """So many units later, or earlier where negative."""
+    """An offset of whole units; negative for earlier."""
 
     unit: str
     amount: int
 
     def of(self, moment: datetime) -> datetime:
-        """The moment, shifted. Raises OverflowError where it leaves the calendar."""
+        """Shifts a moment. Raises OverflowError beyond the calendar."""
         if self.unit in _SPANS:
             return moment + self.amount * _SPANS[self.unit]
         months = moment.year * 12 + moment.month - 1 + self.amount * _MONTHS[self.unit]
@@ -56,21 +59,21 @@ class Shift:
 
 @dataclass(frozen=True)
 class TimestampSelector:
-    """A moment, written out or counted from now.
+    """A moment, literal or relative to now.
 
     Attributes:
-        base: None is the statement's own time.
-        shifts: What is added to it, in this order.
+        base: The start; None is the statement's own time.
+        shifts: Offsets added to it, in this order.
     """
 
     base: datetime | None
     shifts: tuple[Shift, ...] = ()
 
     def point(self, now: datetime) -> Moment:
-        """The moment, in a statement that is carried out now.
+        """Returns the moment for a statement that is executed at `now`.
 
         Raises:
-            OverflowError: It leaves the calendar.
+            OverflowError: It is beyond the calendar.
         """
         moment = self.base or now
         for shift in self.shifts:
@@ -85,7 +88,7 @@ class OffsetSelector:
     seconds: Fraction
 
     def point(self, now: datetime) -> Moment:
-        """The moment. Raises UsageInvalid where it has not come yet."""
+        """Returns the moment. Raises UsageInvalid if it is in the future."""
         return Moment(moment_of_offset(now, float(self.seconds)))
 
 
@@ -94,16 +97,16 @@ Selector = TimestampSelector | OffsetSelector | StatementPoint | TagPoint
 
 @dataclass(frozen=True)
 class PointInTime:
-    """AT or BEFORE something."""
+    """A point in time: AT or BEFORE a selector."""
 
     side: PointSide
     selector: Selector
 
     def at(self, now: datetime) -> TravelPoint:
-        """The point, in a statement that is carried out now: all its clauses share one `now`.
+        """Resolves the point for a statement executed at `now`, which all its clauses share.
 
         Raises:
-            UsageInvalid: It has not come yet, or leaves the calendar.
+            UsageInvalid: It is in the future, or beyond the calendar.
         """
         try:
             return TravelPoint(self.side, _point(self.selector, now))
@@ -139,10 +142,10 @@ def begins_tag(cursor: Cursor) -> bool:
 
 
 def point_in_time(cursor: Cursor) -> PointInTime:
-    """Reads AT | BEFORE ( selector => expression ), or FOR TAG '…'.
+    """Parses AT | BEFORE ( selector => expression ), or FOR TAG '…'.
 
     Raises:
-        SqlUnreadable: It is none of these.
+        SqlUnreadable: It is none of them.
     """
     if cursor.take("FOR"):
         cursor.expect("TAG")

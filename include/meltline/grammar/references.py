@@ -1,4 +1,8 @@
-"""Where a statement names the tables that it reads."""
+"""Finds the tables that a statement reads, and where it names them.
+
+`app/sql` rewrites these names. It scans tokens instead of a full parse, so that every statement of
+Spark is supported.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +12,7 @@ from meltline.grammar.statements import Name
 from meltline.grammar.tokens import Kind, Token, tokens_of
 
 BEFORE_TABLES = ("FROM", "JOIN", "USING", "TABLE")
-# What may follow a table instead of its alias, in Spark's grammar.
+# Words that may follow a table instead of its alias, in Spark's grammar.
 _AFTER_TABLES = frozenset(
     {
         "ANTI",
@@ -48,9 +52,9 @@ _AFTER_TABLES = frozenset(
         "WINDOW",
     }
 )
-# What may begin a query in parentheses.
+# Words that may begin a query in parentheses.
 _QUERIES = ("SELECT", "FROM", "WITH", "TABLE", "VALUES")
-# What ends a list of tables, or begins one anew.
+# Words that end a list of tables, or begin a new one.
 _ENDS = frozenset(
     {
         "CLUSTER",
@@ -81,7 +85,7 @@ class TableReference:
 
     Attributes:
         table: The name.
-        start: Where it begins in the statement; `end` is where the next character stands.
+        start: Offset of its begin in the statement; `end` is the offset after it.
         needs_alias: Whether nothing else names the table in the rest of the statement.
     """
 
@@ -92,9 +96,9 @@ class TableReference:
 
 
 def tables_read(text: str) -> Iterator[TableReference]:
-    """The tables of FROM, JOIN, USING and TABLE, without the names of WITH queries.
+    """Yields the tables of FROM, JOIN, USING and TABLE, without the names of WITH queries.
 
-    Of a statement that writes, the target of DELETE FROM is among them.
+    For a statement that writes, the target of DELETE FROM is included.
     """
     tokens = tokens_of(text)
     common = common_tables(tokens)
@@ -117,16 +121,16 @@ def tables_read(text: str) -> Iterator[TableReference]:
 
 
 class _Group:
-    """What stands between two parentheses, or in none, as far as it was read."""
+    """State of one parenthesis level during the scan."""
 
     def __init__(self, is_query: bool, expects: bool = False) -> None:
-        """Takes whether it is a query; and whether it stands where a table may, as in joins."""
+        """Takes whether it is a query, and whether a table may come first, as in joins."""
         self.is_query = is_query
         self.expects = expects
         self._in_list = expects
 
     def pass_over(self, tokens: Sequence[Token], at: int) -> None:
-        """Goes on to the next token: may a table's name stand there?"""
+        """Advances by one token and decides whether a table's name may come next."""
         token = tokens[at]
         if token.is_symbol("("):
             return
@@ -147,7 +151,7 @@ def _compares(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _reference(tokens: Sequence[Token], first: int) -> TableReference | None:
-    """The name that begins there; None where it is a function's."""
+    """Parses the name that begins there; None if it is a function's."""
     last = first
     while tokens[last + 1].is_symbol(".") and tokens[last + 2].is_name:
         last += 2
@@ -162,7 +166,7 @@ def _reference(tokens: Sequence[Token], first: int) -> TableReference | None:
 
 
 def alias_comes(token: Token) -> bool:
-    """Whether what follows a table is its alias; behind TABLESAMPLE no place is for one of ours."""
+    """Whether the token after a table is its alias; after TABLESAMPLE none can be inserted."""
     if token.is_word("AS", "TABLESAMPLE"):
         return True
     return token.is_name and not (token.kind is Kind.WORD and token.text.upper() in _AFTER_TABLES)
@@ -181,7 +185,7 @@ def common_tables(tokens: Sequence[Token]) -> set[str]:
 
 
 def _before_columns(tokens: Sequence[Token]) -> Token | None:
-    """The last token, or where that closes a list of columns the one before the list."""
+    """Returns the last token, or the one before a closing list of columns."""
     if not (tokens and tokens[-1].is_symbol(")")):
         return tokens[-1] if tokens else None
     opening = [at for at, token in enumerate(tokens) if token.is_symbol("(")]
@@ -189,7 +193,7 @@ def _before_columns(tokens: Sequence[Token]) -> Token | None:
 
 
 def names_in(text: str) -> Iterator[tuple[int, Name]]:
-    """Names with dots in a statement, of tables, columns and functions, and where they begin."""
+    """Yields dotted names of tables, columns and functions in a statement, with their offsets."""
     tokens, at = tokens_of(text), 0
     while at < len(tokens) - 1:
         first = at
@@ -202,12 +206,12 @@ def names_in(text: str) -> Iterator[tuple[int, Name]]:
 
 
 def texts_in(text: str) -> Iterator[str]:
-    """The texts in quotes in a statement."""
+    """Yields the quoted texts in a statement."""
     return (token.text for token in tokens_of(text) if token.kind is Kind.STRING)
 
 
 def is_worked_out(text: str) -> bool:
-    """Whether Spark works out a name or a statement from more than one plain text in quotes."""
+    """Whether Spark computes a name or a statement from more than one plain quoted text."""
     tokens = tokens_of(text)
     return any(
         not _is_plain(text, tokens, at + 1 if token.is_word("IMMEDIATE") else at + 2)
@@ -218,7 +222,7 @@ def is_worked_out(text: str) -> bool:
 
 
 def executed_in(text: str) -> Iterator[str]:
-    """The statements that EXECUTE IMMEDIATE has in quotes."""
+    """Yields the quoted statements of EXECUTE IMMEDIATE."""
     tokens = tokens_of(text)
     for before, said in pairwise(tokens):
         if before.is_word("IMMEDIATE") and said.kind is Kind.STRING:
@@ -226,7 +230,7 @@ def executed_in(text: str) -> Iterator[str]:
 
 
 def _is_plain(text: str, tokens: Sequence[Token], at: int) -> bool:
-    """Whether a text in quotes is whole, and has no escapes that Spark may read another way."""
+    """Whether a quoted text is complete, without escapes that Spark may interpret differently."""
     if tokens[at].kind is not Kind.STRING or "\\" in text[tokens[at].start : tokens[at].end]:
         return False
     after = tokens[at + 1]

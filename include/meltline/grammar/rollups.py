@@ -1,6 +1,7 @@
-"""Aggregations by buckets of time, as the source declares rollups by them, in Spark's words.
+"""Parses the aggregation of a rollup, and translates it to Spark's dialect.
 
-Functions are taken from a list: what is not on it may answer differently each time, or run code.
+`app/chunks/rollups` calls it for declarations and refreshes. Only listed functions are allowed: any
+other may give another result each time, or run code.
 """
 
 import re
@@ -25,7 +26,7 @@ _OF_GROUPS = """
     bitwise_and_agg bitwise_or_agg bitwise_xor_agg
 """
 AGGREGATES = frozenset(_OF_GROUPS.split())
-"""Aggregates that give the same result of the same rows, in whatever order these come."""
+"""Aggregates with the same result for the same rows, in whatever order."""
 _OF_VALUES = """
     and or not xor case if cast try_cast coalesce nullif ifnull nvl nvl2 greatest least abs ceil
     ceiling floor round bround sign sqrt cbrt exp ln log log2 log10 power pow mod pmod degrees
@@ -46,7 +47,7 @@ _OF_VALUES = """
     json_extract_scalar jsonb_extract jsonb_extract_scalar _rollup_watermark
 """
 SCALARS = frozenset(_OF_VALUES.split())
-"""Functions and operators whose value depends on their arguments alone."""
+"""Functions and operators whose value depends only on their arguments."""
 _LAKETS = "lakets"
 _NOW_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp", "str_to_unix", "time_to_unix"})
 _BY_ORDER_WITHOUT_A_TIME = frozenset({"first", "last", "first_value", "last_value"})
@@ -57,16 +58,16 @@ _VARIABLES = (exp.Parameter, exp.SessionParameter, exp.Placeholder, exp.Lambda)
 
 
 def function_name(node: exp.Expr) -> str:
-    """What a function is called, in small letters; empty for what is none."""
+    """Returns a function's name in lower case; empty for other nodes."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
 
 def odd_part(select: exp.Select) -> str:
-    """A part of a SELECT that it has beside one table, a filter and groups; empty without one.
+    """Finds a part of a SELECT other than one table, a filter and groups; empty without one.
 
-    Only parts that are known are taken: one that was passed over would be left out of the answer.
+    Only known parts are allowed: an unknown one would be missing from the translation.
     """
     surplus = [name for name, part in select.args.items() if part and name not in _PARTS]
     origin = select.args.get("from_") or select.args.get("from")
@@ -79,7 +80,7 @@ def odd_part(select: exp.Select) -> str:
 
 
 def unstable_part(select: exp.Select) -> str:
-    """A part whose value depends on more than the rows of the table; empty without one."""
+    """Finds a part whose value depends on more than the rows of the table; empty without one."""
     for node in select.walk():
         is_other_query = isinstance(node, exp.Query) and node is not select
         if isinstance(node, exp.Window) or (is_other_query and not isinstance(node, exp.Table)):
@@ -90,7 +91,7 @@ def unstable_part(select: exp.Select) -> str:
 
 
 def _depends_on_more(node: exp.Expr) -> bool:
-    """Whether a part is a variable, a time that is always another, or no allowed function."""
+    """Whether a node is a variable, the current time, or a function that is not allowed."""
     if isinstance(node, _VARIABLES):
         return True
     if isinstance(node, exp.Literal):
@@ -106,7 +107,7 @@ def _depends_on_more(node: exp.Expr) -> bool:
 
 
 def _names(node: exp.Expr) -> set[str]:
-    """All names that a function has, in small letters; none of what is none."""
+    """Returns all names of a function, in lower case; none for other nodes."""
     if isinstance(node, exp.Anonymous):
         return {node.name.lower()}
     return {name.lower() for name in node.sql_names()} if isinstance(node, exp.Func) else set()
@@ -117,8 +118,8 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
 
 
 SOURCE_VIEW = "meltline_rollup_source"
-"""What the aggregation reads from, in its text for Spark."""
-_ORIGIN_MICROS = 946_684_800_000_000  # 2000-01-01, whence buckets are counted
+"""Name of the view from which the Spark query reads."""
+_ORIGIN_MICROS = 946_684_800_000_000  # 2000-01-01, the origin of buckets
 _ORIGIN_MONTHS = 24_000
 _BUCKETS = ("time_bucket", "date_bin")
 _BY_TIME = {"first": "MIN_BY", "last": "MAX_BY"}
@@ -127,15 +128,15 @@ _WIDE = exp.DataType.build("DECIMAL(38, 10)", dialect="spark")
 
 
 def rollup_query(text: str, averages: Collection[str] = ()) -> RollupQuery:
-    """Reads an aggregation, in the words of Postgres or else of Spark.
+    """Parses an aggregation in the dialect of Postgres, else of Spark.
 
     Args:
         text: The query.
-        averages: Columns of its source that are averages with parts: an average over one of them
-            goes by the parts, since a mean of means weighs an hour of one row like one of many.
+        averages: Columns of its source that are averages with parts. An average over one of them
+            uses the parts, since a mean of means weighs an hour of one row like one of many.
 
     Raises:
-        RollupInvalid: It cannot be read; or is more than one table grouped by one bucket and
+        RollupInvalid: It cannot be parsed; or it is not a single table grouped by one bucket and
             columns, with the same result whenever it is run.
     """
     select = _select(text)
@@ -194,7 +195,7 @@ def _source(select: exp.Select, text: str) -> tuple[str, ...]:
 
 
 def _view(select: exp.Select) -> exp.Table:
-    """The view in the source's place, under the name by which its columns may be qualified."""
+    """Replaces the source by the view, under the name that may qualify its columns."""
     table = _from(select).this
     return exp.Table(
         this=exp.to_identifier(SOURCE_VIEW),
@@ -230,7 +231,7 @@ def _width(bucket: exp.Expr, text: str) -> tuple[BucketWidth, str]:
             expected = "date_trunc in UTC; of weeks time_bucket('7 days', TIME), from 2000-01-01 on"
             _refuse(text, expected, call.sql())
     else:
-        # sqlglot knows no origin of buckets, and files it under another name
+        # sqlglot has no origin of buckets, and stores it under another name
         arguments = call.expressions or [a for a in call.args.values() if isinstance(a, exp.Expr)]
         if not 2 <= len(arguments) <= 3 or not all(map(_is_origin, arguments[2:])):
             _refuse(text, "time_bucket(WIDTH, TIME): buckets are counted from 2000", call.sql())
@@ -249,7 +250,7 @@ def _is_origin(expression: exp.Expr) -> bool:
 
 
 def _interval_text(expression: exp.Expr) -> str:
-    """`'1 hour'`, `'1 hour'::interval` and `INTERVAL '1 hour'` alike; empty of what is no text."""
+    """Accepts `'1 hour'`, `'1 hour'::interval` and `INTERVAL '1 hour'`; empty for other nodes."""
     expression = _uncast(expression)
     unit = ""
     if isinstance(expression, exp.Interval):
@@ -258,7 +259,7 @@ def _interval_text(expression: exp.Expr) -> str:
 
 
 def _uncast(expression: exp.Expr, types: Collection[Any] | None = None) -> exp.Expr:
-    """What is cast, to whatever type or to some alone."""
+    """Removes casts, all of them or only those to some types."""
     while isinstance(expression, exp.Cast | exp.Paren):
         if (
             types is not None
@@ -280,9 +281,9 @@ def _name_of(select: exp.Select, bucket: exp.Expr, text: str) -> str:
 
 
 def _group(select: exp.Select, bucket: exp.Expr, text: str) -> None:
-    """Each column is an aggregate or grouped by, and the bucket is among the latter.
+    """Requires each column to be an aggregate or grouped by, with the bucket among the latter.
 
-    Keys are spelled out: a source may have a column that is called as the bucket is.
+    Keys are written out: a source may have a column with the bucket's name.
     """
     group = select.args.get("group")
     if group is None or any(part for name, part in group.args.items() if name != "expressions"):
@@ -297,7 +298,7 @@ def _group(select: exp.Select, bucket: exp.Expr, text: str) -> None:
 
 
 def _spelled_out(select: exp.Select, key: exp.Expr) -> exp.Expr:
-    """What a key of GROUP BY stands for: a place, a name, or itself."""
+    """Resolves a key of GROUP BY: an ordinal, a name, or the key itself."""
     columns: list[exp.Expr] = select.expressions
     if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.name) <= len(columns):
         return columns[int(key.name) - 1].unalias()
@@ -328,7 +329,7 @@ def _all_named(select: exp.Select, text: str) -> list[str]:
 
 
 def _with_parts(select: exp.Select, names: Sequence[str]) -> tuple[str, ...]:
-    """Adds what an average is made of, so that rollups over this one can average by it."""
+    """Adds an average's parts as columns, so that rollups over this one can average by them."""
     averages = []
     for name, projection in zip(names, list(select.expressions), strict=True):
         average = _average(projection.unalias())
@@ -342,21 +343,21 @@ def _with_parts(select: exp.Select, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _average(expression: exp.Expr) -> exp.Avg | None:
-    """The average that a column is but for its digits; None of what is made of one."""
+    """Returns the average of a column, rounding and casts removed; None for other expressions."""
     while isinstance(expression, exp.Round | exp.Cast | exp.Paren | exp.Filter):
         expression = expression.this
     return expression if isinstance(expression, exp.Avg) else None
 
 
 def _filtered_as(aggregate: exp.Expr, part: exp.Expr) -> exp.Expr:
-    """Another aggregate over the same rows: those that the filter of the first one lets through."""
+    """Applies an aggregate's filter to another one."""
     around = aggregate.parent
     if not isinstance(around, exp.Filter):
         return part
     return exp.Filter(this=part, expression=around.expression.copy())
 
 
-# --- in Spark's words ----------------------------------------------------------------------------
+# --- Spark's dialect -----------------------------------------------------------------------------
 
 
 def _for_spark(select: exp.Select, bucket: exp.Expr, width: BucketWidth, time_column: str) -> None:
@@ -375,7 +376,7 @@ def _for_spark(select: exp.Select, bucket: exp.Expr, width: BucketWidth, time_co
 
 
 def _by_parts(select: exp.Select, averages: Collection[str]) -> None:
-    """Averages over averages by their parts; a part of such a one, too."""
+    """Replaces averages over averages by their parts; likewise parts of such an average."""
     averaged = {name.lower() for name in averages}
     for node in list(select.find_all(exp.Avg, exp.Sum, exp.Count)):
         column = node.this
@@ -387,12 +388,12 @@ def _by_parts(select: exp.Select, averages: Collection[str]) -> None:
         if isinstance(node, exp.Avg):
             whole.replace(exp.Anonymous(this="TRY_DIVIDE", expressions=[total, count]))
         elif isinstance(whole.parent, exp.Alias) and whole.parent.alias.endswith(PARTS):
-            # One that `_with_parts` has added, and none that somebody wrote.
+            # Added by `_with_parts`, not by the user.
             whole.replace(total if isinstance(node, exp.Sum) else count)
 
 
 def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """All nodes but those within a call that is qualified: `lakets.first(…)` is one."""
+    """Yields all nodes except those within a qualified call such as `lakets.first(…)`."""
     yield from select.walk(prune=lambda node: isinstance(node, exp.Dot))
 
 
@@ -402,7 +403,7 @@ def _is_unbounded_decimal(type: exp.DataType) -> bool:
 
 
 def _bucket_expression(width: BucketWidth, time_column: str) -> exp.Expr:
-    """The start of a value's bucket, as a timestamp in UTC, which the session's zone is."""
+    """Builds the start of a value's bucket, as a timestamp in UTC, the session's time zone."""
     column = exp.column(time_column, quoted=True).sql(dialect="spark")
     if width.months:
         month = f"(YEAR({column}) * 12 + MONTH({column}) - 1 - {_ORIGIN_MONTHS})"

@@ -1,4 +1,7 @@
-"""What a statement says. Names are as they were written, in parts, without quotes."""
+"""Parsed statements as data. Names are as written, in parts, without quotes.
+
+`parse` returns them, and `app/sql` executes them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +14,15 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class TimeClause:
-    """A table that is to be read as it was.
+    """A table that is read at an earlier point.
 
     Attributes:
         table: Its name.
-        point: AT or BEFORE what.
-        name_start: Where the name begins in the statement.
-        name_end: Where it ends.
-        clause_start: Where the clause begins.
-        end: Where the clause ends.
+        point: The point of AT or BEFORE.
+        name_start: Offset of the name's begin in the statement.
+        name_end: Offset of its end.
+        clause_start: Offset of the clause's begin.
+        end: Offset of the clause's end.
         needs_alias: Whether nothing else names the table in the rest of the statement.
     """
 
@@ -34,12 +37,12 @@ class TimeClause:
 
 @dataclass(frozen=True)
 class Query:
-    """Anything that Spark carries out: all but its time-travel clauses reaches Spark as written.
+    """A statement for Spark, which receives all but its time-travel clauses as written.
 
     Attributes:
         text: The whole statement.
         kind: Its first word.
-        clauses: Tables that are read as they were, from left to right.
+        clauses: Tables that are read at an earlier point, from left to right.
         views: Views of MD_INFORMATION_SCHEMA that it reads, in lower case.
         calls: Functions of lakets that it calls, in lower case.
     """
@@ -53,12 +56,12 @@ class Query:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE with a retention, as TRANSIENT, or with types of the sources.
+    """CREATE TABLE with a retention, as TRANSIENT, or with types of Snowflake or MotherDuck.
 
     Attributes:
-        text: The statement in Spark's words.
+        text: The statement in Spark's dialect.
         name: The table.
-        policies: What it says of them: DATA_RETENTION_TIME_IN_DAYS, TRANSIENT.
+        policies: Its policies: DATA_RETENTION_TIME_IN_DAYS, TRANSIENT.
     """
 
     text: str
@@ -81,10 +84,10 @@ class CloneObject:
     """CREATE … CLONE, and CREATE DATABASE … FROM.
 
     Attributes:
-        point: Of which moment; None is now.
+        point: The moment to clone; None is now.
         ignore_insufficient: Leave out tables whose retention does not reach back to it.
-        replaces: CREATE OR REPLACE: what has the name is dropped.
-        if_not_exists: Nothing is done where something has the name.
+        replaces: CREATE OR REPLACE: the object with this name is dropped.
+        if_not_exists: Nothing is done if the name is taken.
     """
 
     kind: ObjectKind
@@ -106,7 +109,7 @@ class CreateShare:
 
 @dataclass(frozen=True)
 class UpdateShare:
-    """UPDATE SHARE: it shows the present from now on."""
+    """UPDATE SHARE: moves the share to the current state."""
 
     name: str
 
@@ -131,7 +134,7 @@ class ReadView:
 
 @dataclass(frozen=True)
 class DropObject:
-    """DROP TABLE, SCHEMA or DATABASE: it can be brought back."""
+    """DROP TABLE, SCHEMA or DATABASE: UNDROP can restore it."""
 
     kind: ObjectKind
     name: Name
@@ -161,7 +164,7 @@ class ShowHistory:
 
     Attributes:
         like: A pattern of LIKE; None is everything.
-        within: A catalog, database or schema; None is where the session stands, and empty the
+        within: A catalog, database or schema; None is the session's current one, and empty the
             whole account.
     """
 
@@ -189,7 +192,7 @@ class TagSnapshot:
     """TAG SNAPSHOT … AS … WITH RETENTION.
 
     Attributes:
-        table: Whose snapshot it is; None where the id alone says it.
+        table: The snapshot's table; None if only the id is given.
         days: How long the tag stays; None is for ever.
     """
 
@@ -204,7 +207,7 @@ class CreateBranch:
     """CREATE BRANCH … OF a table.
 
     Attributes:
-        point: As of when; None is main's head.
+        point: The point it begins at; None is main's head.
     """
 
     name: str
@@ -223,7 +226,7 @@ class DropBranch:
 
 @dataclass(frozen=True)
 class ForwardBranch:
-    """COMMIT BRANCH: main comes to a branch. RESYNC BRANCH: a branch comes to main."""
+    """COMMIT BRANCH fast-forwards main to a branch, RESYNC BRANCH a branch to main."""
 
     name: str
     table: Name
@@ -252,7 +255,7 @@ class Vacuum:
     """VACUUM a table.
 
     Attributes:
-        hours: What RETAIN says; None where it is left out.
+        hours: The hours of RETAIN; None if it is left out.
         dry_run: DRY RUN: nothing is done.
     """
 
@@ -268,9 +271,9 @@ class FunctionCall:
     Attributes:
         name: The function, in lower case.
         text: The whole statement.
-        opened: Where its parenthesis stands; `closed` where that is closed.
-        alias: What the answer is called; empty where nothing says it.
-        columns: What its columns are called, as far as that is said.
+        opened: Offset of its opening parenthesis; `closed` that of the closing one.
+        alias: Alias of the result; empty without one.
+        columns: Aliases of its columns, as far as given.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""CREATE TABLE as the sources write it, in Spark's words."""
+"""Translates CREATE TABLE from the dialects of Snowflake and MotherDuck to Spark's.
+
+`parse` calls it; a CREATE TABLE in Spark's own dialect is left alone.
+"""
 
 from meltline.domain.retention.policy import RETENTION, TRANSIENT
 from meltline.grammar.objects import PARAMETERS, days
@@ -6,7 +9,7 @@ from meltline.grammar.statements import CreateTable
 from meltline.grammar.tokens import Cursor, Kind, unreadable
 
 Edit = tuple[int, int, str]
-"""From where to where in a text something else is put."""
+"""Start, end and replacement of a part of a text."""
 
 # Spark has no NUMBER, and its VARCHAR needs a length.
 _TYPES = {"NUMBER": "DECIMAL(38, 0)", "VARCHAR": "STRING"}
@@ -14,17 +17,17 @@ _TYPES_WITH_LENGTH = {"NUMBER": "DECIMAL"}
 
 
 def replaced(text: str, edits: list[Edit]) -> str:
-    """A text with some places changed; every other character stays as it is."""
+    """Applies edits to a text; every other character stays as it is."""
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
 
 def create_table(text: str, cursor: Cursor) -> CreateTable | None:
-    """CREATE TABLE with policies or with types of the sources; None where it is Spark's own.
+    """Parses CREATE TABLE with policies or foreign types; None if it is Spark's own.
 
     Raises:
-        SqlUnreadable: The retention is no number, is said twice, or stands beside TBLPROPERTIES.
+        SqlUnreadable: The retention is not a number, is given twice, or accompanies TBLPROPERTIES.
     """
     cursor.expect("CREATE")
     cursor.take("OR", "REPLACE")
@@ -48,7 +51,7 @@ def create_table(text: str, cursor: Cursor) -> CreateTable | None:
 
 
 def _types(cursor: Cursor) -> list[Edit]:
-    """The types of the columns, of those that Spark calls otherwise; reads past the list."""
+    """Translates column types that Spark names differently; reads past the list."""
     edits: list[Edit] = []
     depth = 0
     while cursor.current.kind is not Kind.END:
@@ -65,7 +68,7 @@ def _types(cursor: Cursor) -> list[Edit]:
 
 
 def _properties(cursor: Cursor, policies: dict[str, str]) -> list[Edit]:
-    """What says the policies in Spark's words; the retention, if there is one, becomes one."""
+    """Writes the policies as table properties; a retention clause becomes one."""
     if cursor.take("USING"):
         cursor.name("a format")
     place = cursor.tokens[cursor.at - 1].end
@@ -85,7 +88,7 @@ def _properties(cursor: Cursor, policies: dict[str, str]) -> list[Edit]:
             policies[RETENTION] = days(cursor)
             start, end = token.start, cursor.tokens[cursor.at - 1].end
         else:
-            listed = cursor.current.end  # behind the parenthesis
+            listed = cursor.current.end  # after the parenthesis
     words = ", ".join(f"'{key}' = '{setting}'" for key, setting in policies.items())
     if not words:
         return []

@@ -1,4 +1,7 @@
-"""Tokens of a statement, each with its place, and a cursor that says what it expected where."""
+"""Tokens of a statement with their offsets, and the cursor with which parsers read them.
+
+All parsers of the grammar use it. The cursor's errors name the position and the expected text.
+"""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +26,7 @@ _STRINGS = {
 
 
 class Kind(Enum):
-    """What a token is."""
+    """Kind of a token."""
 
     WORD = auto()
     QUOTED = auto()
@@ -35,12 +38,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a statement.
+    """A token of a statement.
 
     Attributes:
-        kind: What it is.
-        text: A word as written; what is within quotes, with escapes resolved.
-        start: Where it begins in the statement; `end` is where the next character stands.
+        kind: Its kind.
+        text: A word as written; the content of quotes, with escapes resolved.
+        start: Offset of its begin in the statement; `end` is the offset after it.
     """
 
     kind: Kind
@@ -49,11 +52,11 @@ class Token:
     end: int
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these words, in any case and not in quotes."""
+        """Whether it is one of the given keywords, in any case and not in quotes."""
         return self.kind is Kind.WORD and self.text.upper() in words
 
     def is_symbol(self, symbol: str) -> bool:
-        """Whether it is that very sign."""
+        """Whether it is exactly this symbol."""
         return self.kind is Kind.SYMBOL and self.text == symbol
 
     @property
@@ -63,7 +66,7 @@ class Token:
 
 
 class _Tokenizer(Spark.Tokenizer):
-    """Spark's quoting and signs, and no keywords: what a word means depends on its place.
+    """Spark's quoting and symbols without keywords: the meaning of a word depends on its position.
 
     Texts between dollars, `$$…$$` and `$tag$…$tag$`, are Postgres' own: Spark has none.
     """
@@ -81,7 +84,7 @@ class _Tokenizer(Spark.Tokenizer):
 
 
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """Takes a statement apart; comments and spaces are left out, an END stands last.
+    """Splits a statement into tokens without comments and spaces, with an END at the end.
 
     Raises:
         SqlUnreadable: A quote or a comment is not closed.
@@ -91,7 +94,7 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     except TokenError as error:
         message = str(error.__cause__ or error)
         match = _PLACE.search(message)
-        # What it calls a column is the place in the whole text.
+        # sqlglot's column is an offset in the whole text.
         place = min(int(match[1]), len(text)) if match else len(text)
         message = _PLACE.sub("", message) if match else "the end"
         raise unreadable(text, place, "quotes and comments that end", message.strip()) from error
@@ -115,7 +118,7 @@ def _kind(type: TokenType, raw: str) -> Kind:
 
 
 def unreadable(text: str, offset: int, expected: str, actual: str) -> SqlUnreadable:
-    """The error that says where."""
+    """Builds the error with its position in the statement."""
     before = text[:offset]
     line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
     place = f"line {line}, column {column}"
@@ -143,7 +146,7 @@ class Cursor:
         return self.tokens[self.at]
 
     def ahead(self, steps: int) -> Token:
-        """A later token; the END stands behind everything."""
+        """Returns a later token; END after the last one."""
         return self.tokens[min(self.at + steps, len(self.tokens) - 1)]
 
     def next(self) -> Token:
@@ -153,48 +156,48 @@ class Cursor:
         return token
 
     def take(self, *words: str) -> bool:
-        """Takes these words if they all come next."""
+        """Takes these keywords if they all come next."""
         if not self.comes(*words):
             return False
         self.at += len(words)
         return True
 
     def comes(self, *words: str) -> bool:
-        """Whether these words come next."""
+        """Whether these keywords come next."""
         return all(self.ahead(n).is_word(word) for n, word in enumerate(words))
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing comes any more."""
+        """Whether no token is left."""
         return self.current.kind is Kind.END
 
     def take_symbol(self, symbol: str) -> bool:
-        """Takes a sign if it comes next."""
+        """Takes a symbol if it comes next."""
         if not self.current.is_symbol(symbol):
             return False
         self.next()
         return True
 
     def expect(self, *words: str) -> None:
-        """Takes these words. Raises SqlUnreadable where something else stands."""
+        """Takes these keywords. Raises SqlUnreadable at any other token."""
         for word in words:
             if not self.take(word):
                 self.fail(word)
 
     def expect_symbol(self, symbol: str) -> None:
-        """Takes a sign. Raises SqlUnreadable where something else stands."""
+        """Takes a symbol. Raises SqlUnreadable at any other token."""
         if not self.take_symbol(symbol):
             self.fail(f"`{symbol}`")
 
     def expect_end(self) -> None:
-        """Takes what may follow a statement. Raises SqlUnreadable where more stands."""
+        """Takes an optional semicolon and the end. Raises SqlUnreadable if more follows."""
         while self.take_symbol(";"):
             continue
         if self.current.kind is not Kind.END:
             self.fail("the end of the statement")
 
     def choice(self, *words: str) -> str:
-        """Takes one of these words and says which. Raises SqlUnreadable."""
+        """Takes one of these keywords and returns it. Raises SqlUnreadable."""
         for word in words:
             if self.take(word):
                 return word
@@ -211,7 +214,7 @@ class Cursor:
                 return tuple(parts)
 
     def string(self, expected: str) -> str:
-        """Takes a text in quotes; two quotes in it stand for one. Raises SqlUnreadable."""
+        """Takes a quoted text; a doubled quote in it is one quote. Raises SqlUnreadable."""
         if self.current.kind is not Kind.STRING:
             self.fail(expected)
         token = self.next()
@@ -228,7 +231,7 @@ class Cursor:
         return int(self.next().text)
 
     def fail(self, expected: str) -> NoReturn:
-        """Says what was expected here. Raises SqlUnreadable."""
+        """Raises SqlUnreadable with the expected text at the current token."""
         token = self.current
         actual = self.text[token.start : token.end]
         word = f"{actual!r}" if actual else "the end"

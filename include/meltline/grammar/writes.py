@@ -1,4 +1,7 @@
-"""Which table a statement writes to, and under which conditions it changes or deletes rows."""
+"""Finds the tables that a statement writes to, and the conditions on the rows it changes.
+
+The guard of late data uses it, with `bounds` for the conditions.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +22,10 @@ class Write:
 
     Attributes:
         verb: INSERT, UPDATE, DELETE, MERGE or TRUNCATE.
-        target: The table's name as written; empty where it is worked out by Spark.
-        start: Where the name begins in the statement; `end` is where the next character stands.
-        alias: What its columns may be qualified with, where the statement says it.
-        conditions: Rows are changed or deleted that meet any of these; an empty one is every row.
+        target: The table's name as written; empty if Spark computes it.
+        start: Offset of the name's begin in the statement; `end` is the offset after it.
+        alias: Optional qualifier of its columns, if the statement has one.
+        conditions: Rows that meet any of them are changed or deleted; an empty one is every row.
     """
 
     verb: str
@@ -33,14 +36,14 @@ class Write:
     conditions: tuple[Tokens, ...] = ()
 
     def on(self, name: str) -> Edit:
-        """The edit that puts another table's name there; columns keep their qualifier."""
+        """Builds the edit that replaces the table's name; columns keep their qualifier."""
         needs_alias = self.verb in ("UPDATE", "DELETE", "MERGE") and not self.alias
         quoted = self.target[-1].replace("`", "``") if self.target else ""
         return self.start, self.end, f"{name} AS `{quoted}`" if needs_alias else name
 
 
 def writes_of(text: str) -> tuple[Write, ...]:
-    """The tables that a statement writes rows to: several of FROM … INSERT … INSERT."""
+    """Returns the tables that a statement writes rows to: several for FROM … INSERT … INSERT."""
     tokens = tokens_of(text)
     found = []
     for at, token in _top(tokens):
@@ -103,7 +106,7 @@ def _named(cursor: Cursor, verb: str) -> Write:
 
 
 def _of_merge(tokens: Tokens) -> tuple[Tokens, ...]:
-    """Of each way in which a row of the target can be changed: ON, and NOT MATCHED BY SOURCE."""
+    """Conditions of each way a row of the target may change: ON, and NOT MATCHED BY SOURCE."""
     clauses = [at for at, token in _top(tokens) if token.is_word("WHEN")]
     on = _after(tokens[: clauses[0]] if clauses else tokens, "ON")
     conditions: list[Tokens] = []
@@ -125,7 +128,7 @@ def _after(tokens: Tokens, word: str) -> Tokens:
 
 
 def _top(tokens: Tokens) -> Iterator[tuple[int, Token]]:
-    """The tokens that stand in no parentheses, with their places."""
+    """Yields the tokens outside parentheses, with their indexes."""
     depth = 0
     for at, token in enumerate(tokens):
         depth -= token.is_symbol(")")

@@ -60,7 +60,7 @@ def chunked_table(context: ReadContext, name: TableName) -> ChunkedTable:
     """Returns a table that is split into chunks, by name.
 
     Raises:
-        TableNotFound: There is no table of that name.
+        TableNotFound: No table has this name.
         NotChunked: The table is neither synced nor has a policy.
     """
     state = HotTable.load(context, name).state

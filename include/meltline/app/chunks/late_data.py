@@ -186,7 +186,7 @@ def guarded_append(
 
     Args:
         context: Where the table and its ledger are.
-        writer: Takes rows of that kind.
+        writer: Takes rows of this kind.
         name: The table.
         rows: A DataFrame or an Arrow table.
 

@@ -101,7 +101,7 @@ def execute_retention(
 
     Raises:
         NotChunked: It is not split into chunks.
-        MeltlineError: What stopped it, if nothing was dropped.
+        MeltlineError: The error that stopped it, if nothing was dropped.
     """
     state = HotTable.load(context, table).state
     policies = context.control.chunk_policies.all([state.uuid])

@@ -121,7 +121,7 @@ class ChunkRun:
                 self.summary.note_error(name, table.error)
 
     def refresh_rollups(self) -> None:
-        """Refreshes the rollups of these tables, and the rollups above them, up to main."""
+        """Refreshes the selected tables' rollups, and the rollups above them, up to main."""
         rollups = self.context.control.rollups.all()
         chosen = above(rollups, {table.state.uuid for table in self._tables()})
         for done in refresh_rollups(self.context, chosen):

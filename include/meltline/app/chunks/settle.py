@@ -169,7 +169,7 @@ def _require_back(
 
 
 def _aggregate_anew(context: ReadContext, table: TrackedTable, chunks: Sequence[str]) -> None:
-    """Invalidates buckets of these chunks: rollups aggregate rows that arrived while frozen."""
+    """Invalidates the buckets of chunks: rollups aggregate rows that arrived while frozen."""
     times = dropped_ranges(table.layout, chunks)
 
     def change(rollup: Rollup) -> Rollup:

@@ -1,1 +1,1 @@
-"""Chunks: time ranges of partitioned tables, their policies, and what proves them durable."""
+"""Chunks: time ranges of partitioned tables, their policies, and proof of their durability."""

@@ -1,4 +1,7 @@
-"""Buckets of time over which rollups aggregate: fixed spans, or months of the calendar, in UTC."""
+"""Time buckets of rollups: fixed durations, or months of the calendar, in UTC.
+
+The grammar and the rollups use them. They are not `Unit`, which only has the lengths of chunks.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from meltline.domain.chunks.ranges import TimeRange, Unit, merged
 
 ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
-"""Buckets of every length are counted from here, as the source's are."""
+"""Origin from which buckets of every length are counted, as in LakeTS."""
 _TEXT = re.compile(r"^\s*(\d+)?\s*([A-Za-z]+)\s*$")
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
@@ -31,11 +34,11 @@ _MOST_MONTHS = 12_000
 
 @dataclass(frozen=True, slots=True)
 class BucketWidth:
-    """How long a bucket is.
+    """Length of a bucket.
 
     Attributes:
-        span: Where it is exact; zero where it is months.
-        months: Of the calendar; 0 where it is exact.
+        span: A fixed duration; zero for months.
+        months: Months of the calendar; 0 for a fixed duration.
     """
 
     span: timedelta = timedelta()
@@ -46,7 +49,7 @@ class BucketWidth:
         """Reads `1 hour`, `15 minutes`, `7 days`, `1 month`, and `hour` for one.
 
         Raises:
-            ValueError: It is none; or, shorter than an hour, no whole part of one.
+            ValueError: It is not a width, or is shorter than an hour and does not divide one.
         """
         match = _TEXT.match(text)
         number = int(match[1] or 1) if match else 0
@@ -66,7 +69,7 @@ class BucketWidth:
         return cls(span)
 
     def __str__(self) -> str:
-        """As the source writes it."""
+        """Formats the width as LakeTS does."""
         units = (("month", self.months),) if self.months else _exact(self.span)
         ((word, number),) = units
         return f"{number} {word}{'s' if number > 1 else ''}"
@@ -79,7 +82,7 @@ class BucketWidth:
         return Unit.DAY if self.span >= _DAY else Unit.HOUR
 
     def floor(self, moment: datetime) -> datetime:
-        """When the bucket begins in which a moment lies: no earlier than the calendar does."""
+        """Returns the begin of a moment's bucket, no earlier than the calendar's."""
         if not self.months:
             into = (moment - ORIGIN) % self.span
             return moment - into if moment - _FIRST >= into else _FIRST
@@ -87,7 +90,7 @@ class BucketWidth:
         return _month(total - (total - ORIGIN.year * 12) % self.months)
 
     def after(self, start: datetime) -> datetime:
-        """When the next bucket begins: no later than the calendar ends.
+        """Returns the begin of the next bucket, no later than the calendar's end.
 
         The first bucket may begin before the calendar, so its length is not counted from there.
         """
@@ -98,17 +101,17 @@ class BucketWidth:
         return _month(total - (total - ORIGIN.year * 12) % self.months + self.months)
 
     def around(self, times: TimeRange) -> TimeRange:
-        """The whole buckets into which some times reach."""
+        """Extends a time range to whole buckets."""
         first = self.floor(times.start)
         end = self.floor(times.end)
         return TimeRange(first, end if end == times.end else self.after(end))
 
     def whole(self, ranges: Iterable[TimeRange]) -> list[TimeRange]:
-        """The whole buckets into which some ranges reach, in as few ranges as there can be."""
+        """Extends time ranges to whole buckets, merged."""
         return merged(self.around(times) for times in ranges)
 
     def count(self, ranges: Iterable[TimeRange]) -> int:
-        """How many buckets there are in ranges of whole ones."""
+        """Counts the buckets in ranges of whole ones."""
         if not self.months:
             return sum((times.end - times.start) // self.span for times in ranges)
         months = (
@@ -133,7 +136,7 @@ def _month(total: int) -> datetime:
 
 
 def without(ranges: Sequence[TimeRange], gaps: Sequence[TimeRange]) -> list[TimeRange]:
-    """What is left of some ranges where others are taken away; both in order and merged."""
+    """Subtracts ranges from others; both in order and merged."""
     remaining = []
     for times in ranges:
         start = times.start
@@ -149,5 +152,5 @@ def without(ranges: Sequence[TimeRange], gaps: Sequence[TimeRange]) -> list[Time
 
 
 def common(ranges: Sequence[TimeRange], others: Sequence[TimeRange]) -> list[TimeRange]:
-    """What both have; both in order and merged."""
+    """Intersects ranges; both in order and merged."""
     return without(ranges, without(ranges, others))

@@ -1,4 +1,7 @@
-"""A chunk as the ledger knows it, and why one is not flagged or dropped yet."""
+"""Chunk records as the ledger stores them: status, drops and the position of the last write.
+
+The steps of `app/chunks` and the ledger use them. The layout that names chunks is in `layout`.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,14 +14,14 @@ from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange
 from meltline.domain.iceberg.files import FileKind
 
 UNKNOWN_DROP = 0
-"""Stands for the commit of a drop that only cold tells of."""
+"""Snapshot id of a drop that only cold records."""
 
 
 class ChunkStatus(StrEnum):
-    """Where a chunk's rows are (LT-2)."""
+    """The location of a chunk's rows (LT-2)."""
 
     ACTIVE = "active"
-    """In hot; not, or not any more, proved to be in cold."""
+    """In hot; not, or no longer, proved to be in cold."""
     TIERED = "tiered"
     """In hot, and proved to be in cold."""
     DROPPED = "dropped"
@@ -26,25 +29,25 @@ class ChunkStatus(StrEnum):
     REOPENED = "reopened"
     """Dropped, and hot has later rows of it again."""
     UNKNOWN = "unknown"
-    """Dropped once; hot and cold have rows, and nobody can tell whether these are the same."""
+    """Dropped once; hot and cold have rows, and it is unknown whether these are the same."""
 
 
 class DropStatus(StrEnum):
-    """Whether main comes from a drop."""
+    """Whether main descends from a drop."""
 
     IN_FORCE = "in force"
     UNDONE = "undone"
-    """It does not: main was rolled back. It stays known: main may be set to it again."""
+    """It does not: main was rolled back. The drop is kept: main may be set to it again."""
     UNKNOWN = "unknown"
-    """The history that showed it has gone before anybody recorded it."""
+    """The history that showed it has expired before it was recorded."""
 
 
 WERE_DROPPED = frozenset({ChunkStatus.DROPPED, ChunkStatus.REOPENED, ChunkStatus.UNKNOWN})
-"""Of such chunks cold alone has rows, or may have."""
+"""Cold alone has rows of such chunks, or may have."""
 
 
 class Deferral(StrEnum):
-    """Why a chunk is not flagged or dropped; the same words everywhere."""
+    """Reason why a chunk is not flagged or dropped; the same value everywhere."""
 
     NOT_SYNCED = "NOT_SYNCED"
     NOT_STREAMING = "NOT_STREAMING"
@@ -67,15 +70,16 @@ class Deferral(StrEnum):
 
 @dataclass(frozen=True)
 class ChunkDrop:
-    """One drop of a chunk: a rollback may undo it, and not those before it.
+    """One drop of a chunk: a rollback may undo it without undoing earlier ones.
 
     Attributes:
-        snapshot_id: The commit that took its files out of main.
-        sequence_number: Of that commit.
-        base: Cold's newest sequence number at that time; None where nobody has noted it.
-        standing: Whether main came from it when that was recorded last (`TrackedTable.judged`).
-        rows: Rows of the chunk in cold at that time, which cold alone has; None where nobody has
-            counted them since the base was noted. `digest` adds them up, likewise.
+        snapshot_id: The commit that removed its files from main.
+        sequence_number: The commit's sequence number.
+        base: Cold's newest sequence number at that time; None if not recorded.
+        standing: Whether main descended from it when that was recorded last
+            (`TrackedTable.judged`).
+        rows: Rows of the chunk in cold at that time, which only cold has; None if not counted since
+            the base was recorded. `digest` is their checksum, likewise.
     """
 
     snapshot_id: int
@@ -87,7 +91,7 @@ class ChunkDrop:
 
     @property
     def is_undone(self) -> bool:
-        """Whether main does not come from it."""
+        """Whether main does not descend from it."""
         return self.standing is DropStatus.UNDONE
 
 
@@ -97,24 +101,24 @@ class Chunk:
 
     Attributes:
         table_uuid: The registration (`TableMetadata.uuid`).
-        name: Of its begin in UTC, such as `2026-01-05`; or `unbounded`.
-        start: When it begins; None of the unbounded one. Likewise `end`, which is not part of it.
-        rows: Of its data files, row deletes not taken off; `bytes` and `files` likewise.
-        spans: How many data files reach into it and others, or nobody knows how far. In the chunk
+        name: Its begin in UTC, such as `2026-01-05`; or `unbounded`.
+        start: Its begin; None for the unbounded one. Likewise `end`, which is exclusive.
+        rows: Rows of its data files, row deletes not subtracted; `bytes` and `files` likewise.
+        spans: How many data files reach into it and others, or to an unknown extent. In the chunk
             `unbounded` only the latter are counted.
-        last_write: The place on main's line of the last commit that may have changed its rows;
-            None while nobody has looked.
+        last_write: Offset in main's history of the last commit that may have changed its rows; None
+            until it is determined.
         last_write_snapshot: That commit.
-        generation: Of the sync in which the place was counted; 0 where nothing is synced.
+        generation: The sync generation in which the offset was counted; 0 if nothing is synced.
         tiered_at: When it was proved; None while it is not.
         dropped_at: When it was dropped last; None if never.
         drop_plan: The plan that dropped it last.
         drops: All drops of it, oldest first.
         dropped_rows: How many rows left hot by it; `dropped_bytes` likewise.
-        cold_base: The newest sequence number in cold when a drop of it was prepared last, made or
-            not: what cold says of itself by then.
-        cold_rows: How many rows of the chunk cold had then; None where nobody could count them.
-            `cold_digest` adds them up, likewise.
+        cold_base: Cold's newest sequence number when its latest drop was prepared, committed or
+            not: the value that cold then records.
+        cold_rows: How many rows of the chunk cold had then; None if they could not be counted.
+            `cold_digest` is their checksum, likewise.
     """
 
     table_uuid: str
@@ -141,7 +145,7 @@ class Chunk:
 
     @property
     def range(self) -> TimeRange | None:
-        """Its times."""
+        """The chunk's time range."""
         return TimeRange(self.start, self.end) if self.start and self.end else None
 
     @property
@@ -151,35 +155,35 @@ class Chunk:
 
     @property
     def was_dropped(self) -> bool:
-        """Whether cold alone has rows of it, or may have, whatever hot has besides."""
+        """Whether cold alone has rows of it, or may have, whatever rows are in hot."""
         return self.status in WERE_DROPPED
 
     @property
     def last_drop(self) -> ChunkDrop | None:
-        """The last drop that was not undone, as far as anybody can tell; None if there is none."""
+        """The last drop that was not undone, as far as known; None if there is none."""
         drops = [drop for drop in self.drops if not drop.is_undone]
         return drops[-1] if drops else None
 
     @property
     def is_told(self) -> bool:
-        """Whether it is known on which side the chunk's rows are."""
+        """Whether it is known which side has the chunk's rows."""
         return self.last_drop is None or self.last_drop.standing is not DropStatus.UNKNOWN
 
     @property
     def only_copy(self) -> ChunkDrop | None:
-        """The drop after which cold alone has rows of it; None where it is in hot."""
+        """The drop after which cold alone has rows of it; None if it is in hot."""
         return self.last_drop if self.was_dropped else None
 
     @property
     def only_copy_base(self) -> int | None:
-        """Cold's files of it up to this sequence number are the only copy of what was dropped.
+        """The newest sequence number of cold's files that are the only copy of its dropped rows.
 
-        Later ones are late rows, which hot has as well. None where nobody has noted it.
+        Later files have late rows, which are in hot as well. None if not recorded.
         """
         return self.only_copy.base if self.only_copy else None
 
     def dropped_by(self, plan: str, drop: ChunkDrop, at: datetime | None) -> "Chunk":
-        """The chunk with a drop that was made when it had what is counted here."""
+        """Adds a drop, committed when the chunk had the current counts."""
         return replace(
             self,
             drops=(*self.drops, drop),
@@ -190,18 +194,18 @@ class Chunk:
         )
 
     def with_base(self, base: int) -> "Chunk":
-        """The chunk with what cold has by now noted as the only copy, where nobody has yet."""
+        """Records cold's current rows as the only copy, if no base is recorded yet."""
         drop = self._noted(base=base, rows=None, digest=None)
         return replace(drop, cold_base=base, cold_rows=None, cold_digest=None)
 
     @property
     def without_undone_bases(self) -> "Chunk":
-        """The chunk once cold has all of hot's rows: of undone drops there is no only copy."""
+        """The chunk once cold has all of hot's rows: undone drops have no only copy."""
         drops = (replace(d, base=None) if d.is_undone else d for d in self.drops)
         return replace(self, drops=tuple(drops))
 
     def with_rows(self, rows: int | None, digest: ColdDigest | None = None) -> "Chunk":
-        """The chunk with the rows that cold alone has of it, counted and added up."""
+        """Records the count and the checksum of the rows that only cold has."""
         return self._noted(rows=rows, digest=digest)
 
     def _noted(self, **facts: int | ColdDigest | None) -> "Chunk":
@@ -212,7 +216,7 @@ class Chunk:
         return replace(self, drops=drops)
 
     def written(self, change: SnapshotChange, generation: int) -> "Chunk":
-        """The chunk after a commit that may have changed its rows: it is proved no more (H7)."""
+        """Applies a commit that may have changed its rows: it is no longer proved (H7)."""
         status = ChunkStatus.ACTIVE if self.status is ChunkStatus.TIERED else self.status
         return replace(
             self,
@@ -225,7 +229,7 @@ class Chunk:
 
 
 def new_chunk(layout: ChunkLayout, table_uuid: str, name: str) -> Chunk:
-    """A chunk that nothing is known of yet. Raises ValueError for what is no chunk's name."""
+    """Creates a chunk without counts. Raises ValueError for an invalid name."""
     times = layout.range(name)
     if times is None:
         return Chunk(table_uuid, UNBOUNDED, None, None)
@@ -241,18 +245,18 @@ def stamped(
     generation: int,
     own_drops: Collection[int] = (),
 ) -> dict[str, Chunk]:
-    """The chunks after some commits, oldest first: counted, and those stamped that they touched.
+    """Applies commits, oldest first: counts the chunks, and stamps those that they touched.
 
-    Both sides of a row that moves are stamped, since what leaves a chunk has its entry too (H3,
-    LT-14). A commit of which nobody can tell what it touched stamps all.
+    Both sides of a row that moves are stamped, since rows that leave a chunk have an entry too (H3,
+    LT-14). A commit with unknown effect stamps all chunks.
 
     Args:
-        layout: What the table's chunks are.
+        layout: The table's chunk layout.
         table_uuid: The registration.
         chunks: As they were, by name.
-        changes: What the commits did.
-        generation: Of the sync.
-        own_drops: The commits among them that are drops of ours: no chunk is stamped for these.
+        changes: The changes of the commits.
+        generation: The sync's generation.
+        own_drops: Commits among them that are own drops: they stamp no chunk.
 
     Returns:
         Every chunk, by name.
@@ -271,9 +275,8 @@ def _make_room(
 ) -> None:
     """Adds the chunks that a commit is the first to reach into.
 
-    A file of which nobody knows how far it reaches may have rows of these as well: such files are
-    counted in the chunk `unbounded`, from which a new one takes over how many they are and when
-    rows were last written without a time.
+    A file of unknown extent may have rows of them as well. Such files are counted in the chunk
+    `unbounded`. A new chunk copies from it their number, and the last write of rows without a time.
     """
     kinds = {(f.times, f.kind is FileKind.DATA) for f in (*change.added, *change.removed)}
     names = {name for times, _ in kinds for name in layout.names(times) or ()}
@@ -293,7 +296,7 @@ def _make_room(
 
 
 def _count(layout: ChunkLayout, after: dict[str, Chunk], change: SnapshotChange) -> None:
-    """Adds and takes off what a commit did to data files, those of the same times together."""
+    """Adds and subtracts a commit's data files, those of equal times together."""
     sums: dict[Times, tuple[int, int, int]] = {}
     for sign, files in ((1, change.added), (-1, change.removed)):
         for file in files:
@@ -320,7 +323,7 @@ def _count(layout: ChunkLayout, after: dict[str, Chunk], change: SnapshotChange)
 def _stamp(
     layout: ChunkLayout, after: dict[str, Chunk], change: SnapshotChange, generation: int
 ) -> None:
-    """Notes the commit in the chunks whose rows it may have changed; dropped ones open again."""
+    """Records the commit in chunks whose rows it may have changed; reopens dropped ones."""
     touched = change.touched(layout)
     added = chunks_of(layout, (file for file in change.added if file.kind is FileKind.DATA))
     for name in sorted(after if touched is None else touched):

@@ -1,4 +1,7 @@
-"""The column that tells a row's time, and where a file lies by its partition or its bounds."""
+"""Time columns: the time of a row, a partition or a file's bounds.
+
+`layout`, and the adapters that read manifests and rows, use it.
+"""
 
 import re
 import struct
@@ -24,7 +27,7 @@ _UNITS = frozenset(unit.value for unit in Unit)
 
 
 class ColumnKind(StrEnum):
-    """What a column of times holds."""
+    """Type of the values in a time column."""
 
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamptz"
@@ -45,15 +48,15 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """A column that tells a row's time. Times without a zone are taken for UTC.
+    """The column that holds a row's time. Times without a zone are taken as UTC.
 
     Attributes:
-        name: What it is called now.
-        field_id: By which it stays the same under another name.
-        kind: What it holds.
-        pattern: Of integers and strings: a scale (`s`, `ms`, `us`, `h`, `d` since 1970) or a
+        name: Its current name.
+        field_id: The id that identifies it after a rename.
+        kind: The type of its values.
+        pattern: For integers and strings: a scale (`s`, `ms`, `us`, `h`, `d` since 1970) or a
             pattern whose order is that of time (`%Y%m%d`, `%Y-%m-%dT%H`).
-        type: As Iceberg's schema has it: `int` and `long` are packed apart.
+        type: The type in Iceberg's schema: `int` and `long` have different encodings.
     """
 
     name: str
@@ -64,10 +67,10 @@ class TimeColumn:
 
     @classmethod
     def of(cls, field: Mapping[str, Any], pattern: str = "") -> "TimeColumn":
-        """The column of a schema's field.
+        """Creates the column from a schema's field.
 
         Raises:
-            ValueError: Its type tells no time, or needs a pattern, or the pattern does not fit.
+            ValueError: Its type holds no time, or needs a pattern, or the pattern does not fit.
         """
         kind = _KINDS.get(str(field["type"]))
         name = str(field["name"])
@@ -85,14 +88,14 @@ class TimeColumn:
 
     @property
     def finest(self) -> Unit:
-        """The shortest chunk that its values can tell apart."""
+        """The shortest chunk that its values can distinguish."""
         if self.kind is ColumnKind.DATE or self.pattern == "d":
             return Unit.DAY
         letters = (unit for unit, letter in _LETTERS if letter in self.pattern)
         return next(letters, Unit.HOUR)
 
     def instant(self, value: object) -> datetime | None:
-        """The time of a value; None for null and for what no calendar has."""
+        """Returns the time of a value; None for null and for times beyond the calendar."""
         try:
             return self._instant(value)
         except (ValueError, OverflowError, TypeError):
@@ -112,11 +115,11 @@ class TimeColumn:
         if self.pattern in _SCALES:
             return EPOCH + int(str(value)) * _SCALES[self.pattern]
         moment = datetime.strptime(str(value), self.pattern).replace(tzinfo=UTC)
-        # A value that is read and written otherwise would sort in another place than its time.
+        # A value that formats back differently would not sort by its time.
         return moment if str(value) == self._written(moment) else None
 
     def value(self, moment: datetime) -> datetime | date | int | str:
-        """The first value at or after an instant, in the column's own domain."""
+        """Returns the first value at or after an instant, in the column's own domain."""
         if self.kind in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMPTZ):
             return moment
         if self.kind is ColumnKind.DATE:
@@ -132,12 +135,12 @@ class TimeColumn:
         return re.sub("%[YmdH]", lambda letter: letters[letter[0]], self.pattern)
 
     def bound(self, packed: bytes | None) -> datetime | None:
-        """A lower or upper bound of a file's values, as manifests pack them."""
+        """Decodes a lower or upper bound of a file's values from its encoding in manifests."""
         if packed is None:
             return None
         if self.kind is ColumnKind.TEXT:
-            return None  # bounds of strings are cut off: they tell no time
-        # An integer that has become a long is packed in as many bytes as it was written with.
+            return None  # bounds of strings are truncated: they hold no time
+        # An integer column promoted to long keeps bounds of the width they were written with.
         is_short = self.kind is ColumnKind.INTEGER and len(packed) == 4
         width = "i" if self.kind is ColumnKind.DATE or is_short else "q"
         if len(packed) != struct.calcsize(width):
@@ -153,12 +156,12 @@ def _fits(kind: ColumnKind, pattern: str) -> bool:
 
 
 def partition_range(column: TimeColumn, transform: str, value: object) -> TimeRange | None:
-    """The times of a partition; None for null, void and what no calendar has.
+    """Returns the times of a partition; None for null, void and times beyond the calendar.
 
     Args:
         column: The partition field's source.
-        transform: As the spec has it: hour, day, month, year or identity.
-        value: The partition's value, as a manifest has it.
+        transform: The spec's transform: hour, day, month, year or identity.
+        value: The partition's value in the manifest.
     """
     if value is None or transform == "void":
         return None
@@ -182,7 +185,7 @@ def partition_range(column: TimeColumn, transform: str, value: object) -> TimeRa
 def bounds_range(
     column: TimeColumn, lower: bytes | None, upper: bytes | None, nulls: int | None
 ) -> TimeRange | None:
-    """The times of a file by its column's bounds; None where they do not tell all of them."""
+    """Returns a file's times by its column's bounds; None if they do not cover all rows."""
     first, last = column.bound(lower), column.bound(upper)
     if first is None or last is None or nulls != 0 or last < first:
         return None

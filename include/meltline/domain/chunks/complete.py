@@ -1,4 +1,7 @@
-"""All rows of a table that is cut into chunks: hot's, and of cold those that nobody else has."""
+"""Plan of a union read: rows of hot, and rows that only cold has.
+
+`app/chunks/reading` builds it, and the engine adapters execute it.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,11 +14,11 @@ from meltline.domain.iceberg.names import TableName
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """A table as one of its metadata files has it.
+    """A table at one of its metadata files.
 
     Attributes:
         location: The file.
-        snapshot_id: Main's; None of a table without one.
+        snapshot_id: Main's snapshot; None for a table without one.
     """
 
     table: TableName
@@ -25,12 +28,11 @@ class PinnedTable:
 
 @dataclass(frozen=True)
 class LateCopies:
-    """Files of cold with rows of dropped chunks that came after the drop: hot has them as well.
+    """Files of cold with late rows of dropped chunks, which are in hot as well.
 
     Attributes:
-        whole: Files of which no row counts.
-        parts: Files that have rows of several dropped chunks, by those chunks of which theirs do
-            not count.
+        whole: Files to skip completely.
+        parts: Files with rows of several dropped chunks, by the chunks whose rows to skip.
     """
 
     whole: frozenset[str] = frozenset()
@@ -39,13 +41,13 @@ class LateCopies:
 
 @dataclass(frozen=True)
 class ColdPart:
-    """What is read of cold.
+    """The part of cold to read.
 
     Attributes:
         pinned: The synced table.
-        layout: What the chunks are.
-        chunks: Rows of these alone.
-        copies: What is left out of them.
+        layout: The chunk layout.
+        chunks: Only their rows are read.
+        copies: Rows of them to skip.
         instead: Chunks among them that are read from cold alone: hot has the same late rows.
     """
 
@@ -58,7 +60,7 @@ class ColdPart:
 
 @dataclass(frozen=True)
 class CompleteRead:
-    """All rows of a table: those that hot has, and those that cold alone has."""
+    """All rows of a table: those in hot, and those that only cold has."""
 
     hot: PinnedTable
     cold: ColdPart | None = None
@@ -70,10 +72,10 @@ class CompleteRead:
 
 
 def late_copies(sides: Sides, files: Sequence[ChunkFile]) -> LateCopies:
-    """Which files of cold came after the drops of their chunks, and so repeat what hot has.
+    """Finds the files of cold that are later than their chunks' drops, and so repeat rows of hot.
 
     Args:
-        sides: Which rows cold alone has.
+        sides: Which rows only cold has.
         files: The live data files of cold.
     """
     whole = set[str]()

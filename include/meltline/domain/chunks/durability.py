@@ -1,4 +1,8 @@
-"""Whether a chunk is proved to be in cold by position, and which chunks are due (LT-11, LT-19)."""
+"""Durability of chunks by position, and the chunks that are due for a policy.
+
+Planner, gate and status use it. Proof by rows needs an engine and is in `app/chunks/proofs` (LT-11,
+LT-19).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ UNKNOWN_WORDS = "nobody can tell whether hot's rows are those that were dropped 
 
 @dataclass(frozen=True)
 class Deferred:
-    """A chunk that is left alone, and why."""
+    """A chunk whose flag or drop is deferred, and why."""
 
     chunk: str
     reason: Deferral
@@ -23,22 +27,22 @@ class Deferred:
 
 
 def is_gated(sync: TableSync | None, policy: PolicyType) -> bool:
-    """Whether a chunk may be dropped only if it is durable (LT-19, LT-20)."""
+    """Whether a chunk must be durable before it is dropped (LT-19, LT-20)."""
     return sync is not None or policy is not PolicyType.RETENTION
 
 
 def not_durable(
     chunk: Chunk, sync: TableSync | None, now: datetime, oldest: timedelta
 ) -> Deferred | None:
-    """Why a chunk is not proved to be in cold by position; None where it is.
+    """Returns why a chunk is not proved to be in cold by position; None if it is.
 
     The chunk's own last write is compared, never the table's head (LT-13); equality passes (LT-12).
 
     Args:
-        chunk: As it was stamped up to main's head.
-        sync: The table's replication; None where it has none.
+        chunk: Stamped up to main's head.
+        sync: The table's replication; None without one.
         now: Wall clock.
-        oldest: How long ago replication may have looked last.
+        oldest: Maximum age of replication's heartbeat.
     """
     if sync is None or sync.state is SyncState.STOPPED:
         return Deferred(chunk.name, Deferral.NOT_SYNCED, "the table is not replicated to cold")
@@ -63,12 +67,12 @@ def not_durable(
     return None
 
 
-_AHEAD = timedelta(minutes=5)  # so far two clocks may be apart
+_AHEAD = timedelta(minutes=5)  # largest allowed difference of two clocks
 
 
 @dataclass(frozen=True)
 class DueChunks:
-    """Chunks that are old enough, oldest first, and those that are left alone all the same."""
+    """Chunks that are old enough, oldest first, and those that are deferred all the same."""
 
     due: Sequence[Chunk]
     deferred: Sequence[Deferred]
@@ -83,15 +87,15 @@ def old_enough(chunks: Mapping[str, Chunk], cutoff: datetime) -> list[Chunk]:
 def due_to_drop(
     chunks: Mapping[str, Chunk], policy: ChunkPolicy, as_of: datetime, most: int | None = None
 ) -> DueChunks:
-    """The chunks that a policy drops by then, at most so many, and why others wait.
+    """Returns the chunks that a policy makes due, up to a number, and the deferred ones.
 
     Args:
         chunks: All of a table, by name.
         policy: One that drops.
         as_of: The logical date.
-        most: So many, the oldest; None is all.
+        most: Maximum number, the oldest first; None is all.
     """
-    assert policy.drop_after is not None  # whoever asks has a policy that drops
+    assert policy.drop_after is not None  # callers have a policy that drops
     cutoff = policy.drop_after.before(as_of)
     latest = latest_begun(chunks, policy.keep_latest, as_of)
     deferred = [*_straddling(chunks, cutoff)]
@@ -112,10 +116,10 @@ def due_to_drop(
 
 @dataclass(frozen=True)
 class DurabilityBacklog:
-    """Chunks that a table's policies ask for, and that are neither flagged nor dropped yet.
+    """Chunks past an age of their table's policies that are neither flagged nor dropped yet.
 
     Attributes:
-        since: From when on the oldest of them has been old enough; None where there is none.
+        since: When the oldest of them reached its age; None if there is none.
     """
 
     chunks: int = 0
@@ -126,11 +130,11 @@ class DurabilityBacklog:
 def backlog(
     resident: Mapping[str, Chunk], policies: Iterable[ChunkPolicy], now: datetime
 ) -> DurabilityBacklog:
-    """Counts chunks that are past their age, whatever they wait for.
+    """Counts chunks that are past their age, whatever defers them.
 
     Args:
-        resident: A table's chunks of which hot has rows, by name.
-        policies: Those of the table.
+        resident: A table's chunks with rows in hot, by name.
+        policies: The table's policies.
         now: Wall clock.
     """
     since: dict[str, datetime] = {}
@@ -151,14 +155,14 @@ def backlog(
 
 @dataclass(frozen=True)
 class Portion:
-    """The chunks that one plan drops of a backlog, oldest first.
+    """The part of a backlog that one plan drops, oldest first.
 
     Attributes:
-        chunks: They; at least one, be it more than the share: the gate says so then.
+        chunks: The chunks; at least one, even if it exceeds the share: the gate then reports it.
         due: How many chunks the whole backlog has.
-        runs: How many runs it takes until all are dropped, or all that are older than `too_large`.
-        too_large: The first chunk that is by then more than the share of the table: the gate
-            refuses it. None where all go.
+        runs: How many runs it takes to drop all, or all older than `too_large`.
+        too_large: The first chunk that by then exceeds the share of the table: the gate refuses it.
+            None if all can be dropped.
     """
 
     chunks: Sequence[Chunk]
@@ -173,7 +177,7 @@ class Portion:
 
     @property
     def sentence(self) -> str:
-        """In how many runs the backlog is gone, for people."""
+        """Number of runs until the backlog is dropped, as text."""
         oldest = f"the {len(self.chunks)} oldest of {counted(self.due, 'chunk')} go first"
         runs = f"dropped in {counted(self.runs, 'run')}"
         if self.too_large is None:
@@ -183,17 +187,17 @@ class Portion:
 
 
 def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float, most: int) -> Portion:
-    """Divides a backlog: a plan may take only a share of what the table has in hot.
+    """Splits a backlog: a plan may drop only a share of the table's bytes in hot.
 
     Args:
         due: Chunks to drop, oldest first.
         resident_bytes: Bytes of the whole table in hot.
-        share: The largest part of it that one plan may take.
-        most: The largest number of chunks that it may take.
+        share: The largest share of it that one plan may drop.
+        most: The largest number of chunks that it may drop.
     """
 
     def is_over(size: int) -> bool:
-        # The very arithmetic of the gate's fact `share_allowed`: it must not refuse by rounding.
+        # Same arithmetic as the gate's fact `share_allowed`: it must not refuse by rounding.
         return bool(resident_bytes) and share - size / resident_bytes < 0
 
     portions: list[list[Chunk]] = []
@@ -212,16 +216,16 @@ def first_portion(due: Sequence[Chunk], resident_bytes: int, share: float, most:
 
 
 def latest_begun(chunks: Mapping[str, Chunk], count: int, as_of: datetime) -> Sequence[str]:
-    """The newest chunks with files in hot that have begun by then, so many at most.
+    """Returns the newest chunks with files in hot that have begun by then, at most `count`.
 
-    A row of a year to come does not make yesterday's chunk an old one.
+    A row with a time in a future year does not make yesterday's chunk an old one.
     """
     begun = (c.name for c in chunks.values() if c.start and c.start <= as_of and _has_files(c))
     return sorted(begun, reverse=True)[:count]
 
 
 def _straddling(chunks: Mapping[str, Chunk], cutoff: datetime) -> Iterator[Deferred]:
-    """Chunks of which only a part is old enough, and the one that has no age."""
+    """Yields chunks that are only partly old enough, and the unbounded one, which has no age."""
     for chunk in chunks.values():
         if chunk.start and chunk.end and chunk.start < cutoff < chunk.end and _has_files(chunk):
             ends = f"it ends {chunk.end:%Y-%m-%dT%H:%MZ}"

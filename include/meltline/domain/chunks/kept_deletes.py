@@ -1,7 +1,7 @@
-"""Deletes by others that cold does not carry out: which chunks they emptied, and from what state.
+"""Deletes by others that cold keeps: the chunks they emptied, and the state before them.
 
-Cold keeps a chunk as hot had it before the first of such deletes. Deletes that found their chunks
-in one state are kept together, so that one copy of that state is enough.
+Replication passes use it. Cold keeps a chunk as hot had it before the first such delete. Deletes
+that found their chunks in the same state are grouped, so that a single copy is enough.
 """
 
 from collections import Counter
@@ -16,18 +16,18 @@ from meltline.domain.iceberg.files import FileKind
 
 @dataclass
 class KeptDelete:
-    """Commits that together emptied chunks, and between which nothing else changed these.
+    """Commits that together emptied chunks without other changes to these chunks in between.
 
     Attributes:
-        first: The first of them: cold keeps what hot had before it.
-        chunks: What they emptied, by the commit that took the last files of it.
+        first: The first commit: cold keeps hot's state before it.
+        chunks: The emptied chunks, by the commit that removed their last files.
     """
 
     first: SnapshotChange
     chunks: dict[str, int] = field(default_factory=dict)
 
     def is_marked(self, chunks: Mapping[str, Chunk]) -> bool:
-        """Whether the ledger has all of it by now, with what cold keeps."""
+        """Whether the ledger already records all of it, with the rows that cold keeps."""
         return all(
             name in chunks
             and any(drop.snapshot_id == id and drop.base is not None for drop in chunks[name].drops)
@@ -38,12 +38,12 @@ class KeptDelete:
 def kept_together(
     layout: ChunkLayout, changes: Sequence[SnapshotChange], kept: Collection[int]
 ) -> list[KeptDelete]:
-    """The deletes that cold keeps, each with those that found their chunks in the same state.
+    """Groups the deletes that cold keeps by the state in which they found their chunks.
 
     Args:
-        layout: What the table's chunks are.
-        changes: What main did, oldest first.
-        kept: The commits that cold does not carry out; each reaches into known chunks.
+        layout: The table's chunk layout.
+        changes: Main's changes, oldest first.
+        kept: The commits that cold does not apply; each reaches into known chunks.
     """
     together: list[KeptDelete] = []
     written: list[frozenset[str] | None] = []
@@ -67,13 +67,13 @@ def counts_before(
     later: Iterable[SnapshotChange],
     count: Callable[[ChunkFile], int] = lambda _: 1,
 ) -> Counter[str]:
-    """How much each chunk had in data files before some commits.
+    """Computes each chunk's counts before some commits.
 
     Args:
-        layout: What the table's chunks are.
-        counts: What each has after them.
+        layout: The table's chunk layout.
+        counts: The counts after them.
         later: The commits.
-        count: What a file counts for in each chunk into which it reaches.
+        count: A file's count in each chunk into which it reaches.
     """
     before = Counter(counts)
     for change in later:
@@ -93,14 +93,14 @@ def emptying(
     *,
     in_parts: bool,
 ) -> dict[int, frozenset[str]]:
-    """The commits that left no file in any chunk that they touched, with these chunks.
+    """Finds commits that left no file in any chunk that they touched, with these chunks.
 
     Args:
-        layout: What the table's chunks are.
-        changes: What main did, oldest first.
+        layout: The table's chunk layout.
+        changes: Main's changes, oldest first.
         files: How many data files each chunk has after all of them.
-        in_parts: Whether a commit counts, too, where the next one that touches its chunks takes
-            away the rest.
+        in_parts: Whether a commit also counts if the next one that touches its chunks removes the
+            rest.
     """
     after, emptied = Counter(files), dict[int, frozenset[str]]()
     finished: set[str] = set()

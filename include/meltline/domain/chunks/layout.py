@@ -1,4 +1,7 @@
-"""How a table is cut into chunks, and in which of them its files lie."""
+"""Chunk layout of a table: its time column and unit, and the chunks of each file.
+
+Everything that maps files to chunks uses it. Times and units are in `columns` and `ranges`.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +13,12 @@ from meltline.domain.chunks.ranges import UNBOUNDED, TimeRange, Unit
 from meltline.domain.iceberg.files import FileKind
 
 _Field: TypeAlias = Mapping[str, Any]
-"""A column, as a schema has it."""
+"""A column of a schema."""
 _ORDER = tuple(Unit)
 _UNITS = frozenset(Unit)
 _NONE: frozenset[str] = frozenset()
 _MOST = 10_000
-"""A file that may reach into more chunks than this counts as one that reaches into all."""
+"""A file that may reach into more chunks than this counts as reaching into all."""
 _SHORTEST = {
     Unit.HOUR: timedelta(hours=1),
     Unit.DAY: timedelta(days=1),
@@ -26,17 +29,17 @@ _SHORTEST = {
 
 @dataclass(frozen=True)
 class ChunkLayout:
-    """What a table's chunks are: a column of times, and the unit that cuts it.
+    """A table's split into chunks: the time column, and the unit.
 
-    It stays as it was declared when the partition spec changes: files of older and newer specs
-    belong to a chunk as far as their times lie inside (LT-32).
+    It is unchanged when the partition spec changes: files of older and newer specs belong to a
+    chunk as far as their times are inside (LT-32).
     """
 
     column: TimeColumn
     unit: Unit
 
     def names(self, times: "Times") -> list[str] | None:
-        """The chunks into which some times reach; None is all there are."""
+        """Returns the chunks into which some times reach; None means all."""
         if times.is_everywhere:
             return None
         if times.range is None or self.unit.is_last(times.range.start):
@@ -49,22 +52,22 @@ class ChunkLayout:
             return None
 
     def reached(self, times: "Times", chunks: Collection[str]) -> frozenset[str]:
-        """Those of some chunks into which times reach."""
+        """Filters chunks into which some times reach."""
         names = self.names(times)
         return frozenset(chunks if names is None else set(names).intersection(chunks))
 
     def range(self, name: str) -> TimeRange | None:
-        """A chunk's times; None of the one that has none. Raises ValueError for no chunk."""
+        """Returns a chunk's times; None for `unbounded`. Raises ValueError for an invalid name."""
         return None if name == UNBOUNDED else self.unit.range(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times of a file's rows, or of those that a delete file may reach.
+    """Times of a file's rows, or of the rows that a delete file may reach.
 
     Attributes:
-        range: They lie in here; None for rows without a time.
-        is_everywhere: Nobody knows, or it may be any.
+        range: Contains all of them; None for rows without a time.
+        is_everywhere: The times are unknown, or may be any.
     """
 
     range: TimeRange | None = None
@@ -76,14 +79,14 @@ EVERYWHERE = Times(is_everywhere=True)
 
 @dataclass(frozen=True, slots=True)
 class ChunkFile:
-    """A data or delete file, with what decides to which chunk it belongs.
+    """A data or delete file, with the fields that decide its chunks.
 
     Attributes:
-        rows: Of a delete file the deletes.
+        rows: Rows; for a delete file its deletes.
         sequence_number: Its data sequence number.
-        snapshot_id: The snapshot that added it; of a removed one the snapshot that removed it.
-        referenced: The one data file that its deletes are about, where it says so.
-        part: Where in the file a deletion vector begins.
+        snapshot_id: The snapshot that added it; for a removed one the snapshot that removed it.
+        referenced: The single data file of its deletes, if recorded.
+        part: Offset of a deletion vector in the file.
     """
 
     path: str
@@ -100,11 +103,11 @@ class ChunkFile:
 
 @dataclass(frozen=True)
 class SnapshotChange:
-    """What one snapshot added and removed, by the manifests that it wrote.
+    """Changes of one snapshot, by the manifests that it wrote.
 
     Attributes:
-        operation: append, replace, overwrite or delete; empty where nobody said.
-        place: Where it stands on main's line, counted by us.
+        operation: append, replace, overwrite or delete; empty if not recorded.
+        place: Offset in main's history, counted by Meltline.
     """
 
     snapshot_id: int
@@ -120,11 +123,11 @@ class SnapshotChange:
         return self.operation == "replace"
 
     def touched(self, layout: ChunkLayout) -> frozenset[str] | None:
-        """The chunks whose rows it may have changed; None is all there are."""
+        """Returns the chunks whose rows it may have changed; None means all."""
         return chunks_of(layout, (*self.added, *self.removed)) if not self.rewrites_only else _NONE
 
     def rewritten(self, layout: ChunkLayout) -> frozenset[str] | None:
-        """The chunks in which it did more than to add rows; None is all there are."""
+        """Returns the chunks in which it did more than add rows; None means all."""
         if self.rewrites_only:
             return _NONE
         deletes = [file for file in self.added if file.kind is not FileKind.DATA]
@@ -132,7 +135,7 @@ class SnapshotChange:
 
 
 def chunks_of(layout: ChunkLayout, files: Iterable[ChunkFile]) -> frozenset[str] | None:
-    """The chunks into which some files reach; None is all there are."""
+    """Returns the chunks into which some files reach; None means all."""
     names: set[str] = set()
     for times in {file.times for file in files}:
         of_file = layout.names(times)
@@ -145,16 +148,16 @@ def chunks_of(layout: ChunkLayout, files: Iterable[ChunkFile]) -> frozenset[str]
 def layout_of(
     document: Mapping[str, Any], column: str = "", unit: Unit | None = None, pattern: str = ""
 ) -> ChunkLayout:
-    """How a table is cut into chunks, by its default partition spec unless it is said.
+    """Derives a table's chunk layout, from its default partition spec unless given.
 
     Args:
         document: The table's metadata.
-        column: The column; empty is the one that the table is partitioned by.
-        unit: How long a chunk is; None is as long as a partition.
-        pattern: What integers and strings mean; see `TimeColumn`.
+        column: The column; empty is the partition column.
+        unit: Length of a chunk; None is the length of a partition.
+        pattern: Meaning of integers and strings; see `TimeColumn`.
 
     Raises:
-        ValueError: The table is not partitioned by time, by several columns, or says no unit.
+        ValueError: The table is not partitioned by time, by several columns, or lacks a unit.
     """
     fields = {field["id"]: field for field in _current_schema(document)["fields"]}
     timed: list[tuple[_Field, str]] = [
@@ -187,7 +190,7 @@ def _only(fields: Iterable[_Field]) -> _Field:
 
 
 def _length_of(column: TimeColumn, transforms: Collection[str]) -> Unit:
-    """How long a partition is, by the finest transform of the column."""
+    """Length of a partition, by the finest transform of the column."""
     units = [Unit(transform) for transform in transforms if transform in _UNITS]
     if units:
         return min(units, key=_ORDER.index)
@@ -204,8 +207,8 @@ def _current_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _default_spec(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The partition fields by which new rows are written."""
-    if "partition-specs" not in document:  # as format 1 began
+    """Partition fields by which new rows are written."""
+    if "partition-specs" not in document:  # the oldest form of format 1
         fields: Sequence[Mapping[str, Any]] = document["partition-spec"]
         return fields
     return next(
@@ -227,10 +230,10 @@ def _tells_time(
 
 
 def separating_spec(document: Mapping[str, Any], layout: ChunkLayout) -> int:
-    """The spec by which rows are to be written so that no file has rows of several chunks.
+    """Chooses the partition spec for new rows such that no file has rows of several chunks.
 
     It is the default one, unless its partitions are longer than chunks and an earlier spec's are
-    not. Raises KeyError of a document in the oldest form of format 1.
+    not. Raises KeyError for a document in the oldest form of format 1.
     """
     default: int = document["default-spec-id"]
     columns = {field["id"] for field in _current_schema(document)["fields"]}
@@ -250,6 +253,6 @@ def _separates(fields: Sequence[_Field], columns: Collection[int], layout: Chunk
 
 
 def inside(layout: ChunkLayout, file: ChunkFile, names: Collection[str]) -> bool:
-    """Whether a file lies wholly in some chunks."""
+    """Whether all of a file's rows are in some chunks."""
     of_file = layout.names(file.times)
     return of_file is not None and set(of_file) <= set(names)

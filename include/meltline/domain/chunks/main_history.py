@@ -1,9 +1,9 @@
-"""Main's history as one metadata file shows it, and which drops of chunks are in force on it.
+"""Main's history in one metadata file, and the status of drops on it.
 
-A drop is in force, or undone, only by proof: what the history shows, or what was recorded of it
-while the history still showed it. Sequence numbers grow along a line of commits, so one that the
-line shows to be older than a drop proves the drop undone. A larger number proves nothing: the
-commit where a rolled back line left the old one may have expired.
+Tracking, the union read and `prune`'s checks use it. A drop is in force, or undone, only by proof:
+by the history, or by a record made while the history still showed it. Sequence numbers grow along a
+history, so a commit in it that is older than a drop proves the drop undone. A larger number proves
+nothing: the commit where a rollback left the old history may have expired.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ from meltline.domain.iceberg.table_metadata import Snapshot, TableMetadata
 
 @dataclass(frozen=True)
 class MainLine:
-    """Main's history, as far as a metadata file knows it.
+    """Main's history, as far as a metadata file has it.
 
     Attributes:
         snapshots: Main's head and its ancestors, newest first.
-        left_behind: Drops whose commit is known and comes from this line, which left it out.
-        beside: Commits that say they are drops of ours and are not on this line, each with those
-            that it comes from: main was rolled back or replaced.
-        is_judged: Whether the line has the snapshot at which the ledger recorded drops last.
+        left_behind: Drops whose commit is known and descends from this history, but is not on it.
+        beside: Commits that claim to be own drops and are not on this history, each with its
+            ancestors: main was rolled back or replaced.
+        is_judged: Whether it has the snapshot at which the ledger recorded drops last.
     """
 
     snapshots: Mapping[int, Snapshot]
@@ -36,12 +36,12 @@ class MainLine:
     def of(
         cls, state: TableMetadata, judged: int | None, drops: Iterable[ChunkDrop] = ()
     ) -> "MainLine":
-        """Reads the line of a table.
+        """Reads the history of a table.
 
         Args:
             state: The table.
             judged: Main's head when the ledger recorded drops last.
-            drops: Those that are to be told.
+            drops: The drops to evaluate.
         """
         head = state.current_snapshot_id
         line = {} if head is None else {s.snapshot_id: s for s in state.ancestry(head)}
@@ -59,7 +59,7 @@ class MainLine:
         return cls(line, frozenset((left | fork_drops) - line.keys()), judged in line, beside)
 
     def standing(self, drop: ChunkDrop) -> DropStatus:
-        """Tells how a drop stands on this line."""
+        """Returns the status of a drop on this history."""
         if drop.snapshot_id == UNKNOWN_DROP:
             return drop.standing if self.is_judged else DropStatus.UNKNOWN
         if drop.snapshot_id in self.snapshots:
@@ -69,10 +69,10 @@ class MainLine:
         return drop.standing if self.is_judged else DropStatus.UNKNOWN
 
     def unrecorded(self, walked: Position | None, drops: Iterable[ChunkDrop]) -> set[int]:
-        """Commits that say they are drops of ours, and that no walk has met yet.
+        """Returns commits that claim to be own drops and were not walked yet.
 
-        A walk goes over the line. It never meets those that came after its end, where main was
-        rolled back or replaced since.
+        A walk follows this history. It never reaches commits after its end if main was rolled back
+        or replaced since.
         """
         recorded, end = {drop.snapshot_id for drop in drops}, walked.snapshot_id if walked else None
         ahead = takewhile(lambda id: id != end, self.snapshots)
@@ -81,7 +81,7 @@ class MainLine:
         return (news | left_out) - recorded
 
     def _began_before(self, drop: ChunkDrop) -> bool:
-        """Whether the line shows a commit older than a drop; in format 1 nothing has a number."""
+        """Whether the history has a commit older than a drop; format 1 has no sequence numbers."""
         oldest = min((s.sequence_number for s in self.snapshots.values()), default=None)
         return oldest is not None and oldest <= drop.sequence_number > 0
 
@@ -92,10 +92,10 @@ def drops_of(chunks: Iterable[Chunk]) -> list[ChunkDrop]:
 
 
 def with_standings(chunk: Chunk, line: MainLine) -> Chunk:
-    """Records how the chunk's drops stand on a line.
+    """Records the status of a chunk's drops on a history.
 
-    Main may be back between two drops, of which cold was copied anew after the later one: then
-    cold's base is of both together, and nobody can tell what hot had of it between them.
+    Main may be between two drops, with cold copied again after the later one. Cold's base then
+    covers both, and it is unknown which rows hot had between them.
     """
     drops = tuple(replace(drop, standing=line.standing(drop)) for drop in chunk.drops)
     stood = replace(chunk, drops=drops)
@@ -107,20 +107,20 @@ def with_standings(chunk: Chunk, line: MainLine) -> Chunk:
 
 
 def _later_base(chunk: Chunk, drop: ChunkDrop) -> int | None:
-    """The newest base of the drops that came after one; None where none has a base."""
+    """The newest base of the drops after a given one; None if none has a base."""
     later = chunk.drops[chunk.drops.index(drop) + 1 :]
     return max((each.base for each in later if each.base is not None), default=None)
 
 
 def on_line(chunk: Chunk, line: MainLine, since: ChunkDrop | None = None) -> Chunk:
-    """The chunk on a state of hot that the ledger's status may not be of.
+    """Returns the chunk for a state of hot that the ledger's status may not describe.
 
-    Whether hot has rows of it is not asked. A drop of which nobody can tell counts as in force.
+    Rows of the chunk in hot are not considered. A drop of unknown status counts as in force.
 
     Args:
-        chunk: As the ledger has it.
-        line: That state's.
-        since: A drop that the line has and the ledger has not noted yet.
+        chunk: The ledger's record.
+        line: The state's history.
+        since: A drop that the history has and the ledger has not recorded yet.
     """
     every = replace(chunk, drops=(*chunk.drops, *([since] if since else [])))
     stood = with_standings(every, line)
@@ -129,13 +129,13 @@ def on_line(chunk: Chunk, line: MainLine, since: ChunkDrop | None = None) -> Chu
 
 
 def resettled(chunk: Chunk) -> Chunk:
-    """The chunk with the status that its drops and its files in hot give it.
+    """Recomputes the chunk's status from its drops and its files in hot.
 
-    Where nobody can tell whether its last drop is in force, and hot has no row of it, cold answers:
-    from then on the drop is in force.
+    If it is unknown whether its last drop is in force, and hot has no row of it, cold decides: from
+    then on the drop is in force.
     """
     last = chunk.last_drop
-    if last is None:  # `cold_base` stays: by it cold's own word about the drop is known
+    if last is None:  # `cold_base` stays: it identifies cold's record of the drop
         return replace(chunk, status=ChunkStatus.ACTIVE, tiered_at=None)
     if chunk.files or chunk.spans:
         is_unknown = last.standing is DropStatus.UNKNOWN
@@ -145,10 +145,10 @@ def resettled(chunk: Chunk) -> Chunk:
 
 
 def answered(chunk: Chunk, standing: DropStatus) -> Chunk:
-    """The chunk with an answer for its last drop, where nobody could tell how that stands.
+    """Records an answer for the chunk's last drop, if its status is unknown.
 
-    Where it is undone, the one before it is the last. What cold has of the chunk changes then, so
-    that its rows are counted anew.
+    If it is undone, the previous drop is the last one. Cold's rows of the chunk then change, so
+    they are counted again.
     """
     last = chunk.last_drop
     if last is None or last.standing is not DropStatus.UNKNOWN:
@@ -163,14 +163,14 @@ def answered(chunk: Chunk, standing: DropStatus) -> Chunk:
 def lost_drops(
     state: TableMetadata, table: TrackedTable, chunks: Iterable[Chunk], leaving: Iterable[int]
 ) -> list[int]:
-    """Drops that nobody could tell any more once some snapshots are gone.
+    """Finds drops that become undecidable once some snapshots have expired.
 
-    Either how they stand is not recorded as the history shows it, or that they were made.
+    Either their status is not recorded as the history shows it, or the drops themselves are not.
 
     Args:
         state: The table as it is.
-        table: As the ledger has it.
-        chunks: All of them, or those that were dropped.
+        table: The ledger's record.
+        chunks: All of them, or the dropped ones.
         leaving: Snapshots that are to expire.
     """
     drops, expired = drops_of(chunks), frozenset(leaving)

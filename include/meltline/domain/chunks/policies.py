@@ -1,4 +1,7 @@
-"""Policies that flag and drop chunks by age, and which fit together (LT-5, LT-24, LT-35)."""
+"""Policies that flag and drop chunks by age, and the checks that they are compatible.
+
+`app/chunks/policies` stores them, and runs apply them (LT-5, LT-24, LT-35).
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from meltline.domain.safe_text import quote
 
 
 class PolicyType(StrEnum):
-    """The three kinds of the source."""
+    """The three policy types of LakeTS."""
 
     TIERING = "tiering"
     RETENTION = "retention"
@@ -20,15 +23,15 @@ class PolicyType(StrEnum):
 
 @dataclass(frozen=True)
 class ChunkPolicy:
-    """What is to happen to a table's chunks when they are so old.
+    """A policy by age for a table's chunks.
 
     Attributes:
-        id: Names it in answers, nowhere else.
-        table_uuid: The registration that it is of: a copy of the table does not have it.
-        tier_after: When they are offered for proof; None where nobody asked.
-        drop_after: When they leave hot; None where they stay.
-        max_lateness: How late rows may come, as a person said; None where nobody did.
-        keep_latest: So many of the newest chunks are never dropped.
+        id: Identifies it in answers only.
+        table_uuid: The table's registration: a copy of the table does not have the policy.
+        tier_after: Age at which chunks are offered for proof; None for never.
+        drop_after: Age at which they leave hot; None for never.
+        max_lateness: Declared lateness of rows; None if not declared.
+        keep_latest: Number of newest chunks that are never dropped.
         created_at: On its first scheduled day a policy that drops only plans.
     """
 
@@ -44,7 +47,7 @@ class ChunkPolicy:
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Describes its effect for users."""
         parts = []
         if self.tier_after:
             parts.append(f"tier after {self.tier_after}")
@@ -56,10 +59,10 @@ class ChunkPolicy:
 
 
 def require_fits(table: str, policy: ChunkPolicy, others: Iterable[ChunkPolicy]) -> None:
-    """Refuses a policy that a table has already, or whose ages contradict those it has.
+    """Rejects a policy that a table already has, or whose ages contradict its other policies.
 
     Raises:
-        PolicyExists: The table has one of that type, or one that says the same thing (H8).
+        PolicyExists: The table has a policy of the same type, or an equivalent one (H8).
         InvalidHorizons: Chunks would be dropped before they are tiered, or at once (LT-24, LT-35).
     """
     standing = list(others)
@@ -89,7 +92,7 @@ def require_fits(table: str, policy: ChunkPolicy, others: Iterable[ChunkPolicy])
 
 
 def warnings_of(policy: ChunkPolicy, unit_length: timedelta) -> Sequence[str]:
-    """What is risky about a policy that may stand all the same."""
+    """Lists the risks of a valid policy."""
     drop, warnings = policy.drop_after, []
     if drop and policy.max_lateness is not None and drop.rough <= policy.max_lateness:
         warnings.append(

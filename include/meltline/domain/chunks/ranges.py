@@ -1,4 +1,7 @@
-"""Ranges of time, and the units in which a table's chunks follow each other."""
+"""Time ranges, units of chunks, and ages of policies.
+
+The layout, policies and rollups use them. They know nothing of tables.
+"""
 
 import re
 from calendar import monthrange
@@ -24,13 +27,13 @@ _EXACT = {
 }
 _MONTHS = {"mo": 1, "month": 1, "y": 12, "year": 12}
 _CYCLE = 4800
-"""Months after which the calendar begins anew: 400 years, of this many days."""
+"""Months after which the calendar repeats: 400 years, with this many days."""
 _CYCLE_DAYS = 146_097
 _FORMATS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}
 
 
 class Unit(StrEnum):
-    """How long a chunk is; all begin and end in UTC."""
+    """Length of a chunk; all begin and end in UTC."""
 
     HOUR = "hour"
     DAY = "day"
@@ -38,7 +41,7 @@ class Unit(StrEnum):
     YEAR = "year"
 
     def floor(self, moment: datetime) -> datetime:
-        """When the chunk begins in which a moment lies."""
+        """Returns the begin of a moment's chunk."""
         start = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         if self is Unit.HOUR:
             return start
@@ -48,7 +51,7 @@ class Unit(StrEnum):
         return start.replace(hour=0, day=1, month=month)
 
     def after(self, start: datetime) -> datetime:
-        """When the next chunk begins. Raises OverflowError where the calendar ends."""
+        """Returns the begin of the next chunk. Raises OverflowError at the end of the calendar."""
         if self in (Unit.HOUR, Unit.DAY):
             return start + _EXACT[self.value]
         try:
@@ -57,7 +60,7 @@ class Unit(StrEnum):
             raise OverflowError(str(beyond)) from beyond
 
     def is_last(self, moment: datetime) -> bool:
-        """Whether the calendar ends with the chunk in which a moment lies: it is none."""
+        """Whether a moment is in the calendar's last, incomplete chunk, which does not count."""
         try:
             self.after(self.floor(moment))
         except OverflowError:
@@ -65,26 +68,26 @@ class Unit(StrEnum):
         return False
 
     def label(self, start: datetime) -> str:
-        """The name of the chunk that begins then, of the instant in UTC: 2026-01-05T07."""
-        # Not strftime alone: it leaves out the zeros of a year before 1000 on some systems.
+        """Names the chunk that begins at an instant in UTC: 2026-01-05T07."""
+        # strftime omits the leading zeros of years before 1000 on some systems.
         return f"{start.year:04d}{start.strftime(_FORMATS[self.value].removeprefix('%Y'))}"
 
     def parse(self, name: str) -> datetime:
-        """The begin of the chunk of that name, as `label` spells it. Raises ValueError."""
+        """Parses a chunk's name, as `label` formats it, to its begin. Raises ValueError."""
         start = datetime.strptime(name, _FORMATS[self.value]).replace(tzinfo=UTC)
         if name != self.label(start):
             raise ValueError(f"{name!r} is no chunk: write {self.label(start)}")
         return start
 
     def range(self, name: str) -> "TimeRange":
-        """The range of the chunk of that name. Raises ValueError."""
+        """Returns the range of a chunk by its name. Raises ValueError."""
         start = self.parse(name)
         if self.is_last(start):
             raise ValueError(f"{name!r} is no chunk: the calendar ends in it")
         return TimeRange(start, self.after(start))
 
     def ordinal_range(self, ordinal: int) -> "TimeRange":
-        """The range of a partition, as Iceberg's transforms number them from 1970 on.
+        """Returns the range of a partition by Iceberg's ordinal, counted from 1970.
 
         Raises:
             OverflowError: The calendar has no such time.
@@ -109,7 +112,7 @@ def _add_months(start: datetime, months: int) -> datetime:
 
 @lru_cache(maxsize=256)
 def _days_of(months: int) -> tuple[int, int]:
-    """The fewest and the most days that so many months of the calendar take."""
+    """Returns the fewest and the most days that a number of calendar months takes."""
     cycles, rest = divmod(months, _CYCLE)
     firsts = [date(1600 + at // 12, at % 12 + 1, 1).toordinal() for at in range(2 * _CYCLE)]
     days = [firsts[at + rest] - firsts[at] for at in range(_CYCLE)]
@@ -118,21 +121,21 @@ def _days_of(months: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TimeRange:
-    """From an instant on, up to another one and without it; both in UTC."""
+    """Half-open time range in UTC: the start is inclusive, the end exclusive."""
 
     start: datetime
     end: datetime
 
     def overlaps(self, other: "TimeRange") -> bool:
-        """Whether both have a moment in common."""
+        """Whether the two ranges overlap."""
         return self.start < other.end and other.start < self.end
 
     def contains(self, other: "TimeRange") -> bool:
-        """Whether all of the other lies in this one."""
+        """Whether the other range is within this one."""
         return self.start <= other.start and other.end <= self.end
 
     def chunks(self, unit: Unit) -> Iterator[str]:
-        """The names of all chunks that it reaches into. Raises OverflowError at the last one."""
+        """Yields the names of the chunks that it reaches into. Raises OverflowError at the last."""
         start = unit.floor(self.start)
         while start < self.end:
             after = unit.after(start)
@@ -141,7 +144,7 @@ class TimeRange:
 
 
 def merged(ranges: Iterable[TimeRange]) -> list[TimeRange]:
-    """The same times in as few ranges as there can be, in order."""
+    """Merges time ranges into the fewest, in order."""
     joined: list[TimeRange] = []
     for span in sorted(ranges):
         if joined and span.start <= joined[-1].end:
@@ -153,10 +156,10 @@ def merged(ranges: Iterable[TimeRange]) -> list[TimeRange]:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How old a chunk must be: exact time, or months of the calendar in UTC (C-30, LT-32).
+    """Age of a chunk: an exact duration, or months of the calendar in UTC (C-30, LT-32).
 
     Attributes:
-        text: As it is shown and stored, such as `7d`, `12h`, `3mo`.
+        text: Its shown and stored form, such as `7d`, `12h`, `3mo`.
     """
 
     text: str
@@ -168,7 +171,7 @@ class Horizon:
         """Reads `7d`, `7 days`, `36 hours`, `2 weeks`, `3 months`, `1 year`.
 
         Raises:
-            ValueError: It is none, zero, negative, or leaves the calendar.
+            ValueError: It is not an age, zero, negative, or beyond the calendar.
         """
         match = _HORIZON.match(text)
         word = match[2].lower() if match else ""
@@ -191,17 +194,17 @@ class Horizon:
         return horizon
 
     def before(self, as_of: datetime) -> datetime:
-        """The cutoff: a chunk is old enough whose range ends then or earlier."""
+        """Returns the cutoff: a chunk whose range ends then or earlier is old enough."""
         try:
             return _add_months(as_of.astimezone(UTC), -self.months) - self.span
         except (ValueError, OverflowError):
             return datetime.min.replace(tzinfo=UTC)
 
     def reached(self, end: datetime) -> datetime:
-        """The first moment, to the day, at which what ended then is so old."""
+        """Returns the first moment, to the day, at which a range with this end has the age."""
         try:
             moment = _add_months(end.astimezone(UTC), self.months) + self.span
-            while self.before(moment) < end:  # a month that is too short for the day
+            while self.before(moment) < end:  # the month is too short for the day
                 moment += timedelta(days=1)
         except (ValueError, OverflowError):
             return datetime.max.replace(tzinfo=UTC)
@@ -212,13 +215,13 @@ class Horizon:
 
     @property
     def rough(self) -> timedelta:
-        """Its length for comparing: as many months take on the shortest days of the calendar."""
+        """Its length for comparisons: months count at their fewest days."""
         return self.span + timedelta(days=_days_of(self.months)[0])
 
     def is_shorter_than(self, other: "Horizon") -> bool:
-        """Whether it is over before the other one is, on every day of the calendar.
+        """Whether it is shorter than another age on every day of the calendar.
 
-        Months and days cannot be told apart on some days; then it is not (fail closed).
+        On some days months and days cannot be ordered; then it is not (fail closed).
         """
         if bool(self.months) == bool(other.months):
             return (self.months, self.span) < (other.months, other.span)
@@ -227,12 +230,12 @@ class Horizon:
 
 
 def chunk_address(table: TableName, name: str) -> str:
-    """A chunk's name in full: `catalog.namespace.table@2026-01-05`."""
+    """Formats a chunk's full name: `catalog.namespace.table@2026-01-05`."""
     return f"{table}@{name}"
 
 
 def parse_chunk_address(text: str) -> tuple[str, str]:
-    """The table's part and the chunk's own of such a name. Raises ValueError."""
+    """Splits a full name into the table's and the chunk's. Raises ValueError."""
     table, at, name = text.rpartition("@")
     if not (at and table and name):
         raise ValueError(f"{text!r} is no chunk: write TABLE@RANGE, such as lake.air.t@2026-01-05")

@@ -1,4 +1,7 @@
-"""What one pass of replication has to copy, and which files of cold leave with it."""
+"""Backlog of one replication pass: the chunks to copy, and the files of cold to remove.
+
+`app/chunks/replication` uses it. It decides from file metadata alone; the engine copies the rows.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,11 +13,11 @@ from meltline.domain.iceberg.files import FileKind
 
 @dataclass(frozen=True)
 class ReplicationBacklog:
-    """What main did since cold was last brought up to it; our own drops are not in it.
+    """Main's changes since cold was last updated, without own drops.
 
     Attributes:
-        replaced: Chunks in which rows left or changed: cold is to have them as hot has them now.
-            None is all there are.
+        replaced: Chunks with removed or changed rows, to be copied as hot has them now. None means
+            all.
         appends: Whether rows were added in other chunks.
     """
 
@@ -23,12 +26,12 @@ class ReplicationBacklog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row is another one than before: compactions, and what we dropped."""
+        """Whether no row has changed: compactions and own drops only."""
         return self.replaced == frozenset() and not self.appends
 
 
 def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> ReplicationBacklog:
-    """What has to be copied of some commits, in whatever order their rows came and went."""
+    """Computes the backlog of some commits, in whatever order rows were added and removed."""
     replaced: set[str] = set()
     appends = False
     for change in changes:
@@ -38,7 +41,8 @@ def backlog_of(layout: ChunkLayout, changes: Iterable[SnapshotChange]) -> Replic
         if names is None:
             return ReplicationBacklog(None, appends=False)
         if change.operation != "append":
-            # Only appends are read commit by commit: what an overwrite adds is taken as a whole.
+            # Only appends are read commit by commit: chunks that an overwrite adds to are copied
+            # whole.
             added = chunks_of(layout, change.added)
             if added is None:
                 return ReplicationBacklog(None, appends=False)
@@ -53,12 +57,11 @@ class LeavingFiles:
     """Files of cold that a pass replaces.
 
     Attributes:
-        paths: Those that leave.
-        chunks: Of which chunks cold is then to get everything that hot has: those asked for, and
-            those that share a file with them; None is every one.
-        apart: Those among the paths that hold what cold alone has and other rows together: it is
-            written anew.
-        kept: The chunks of which cold alone has rows in these files.
+        paths: The files to remove.
+        chunks: Chunks that are then copied from hot: the requested ones, and those that share a
+            file with them; None means every one.
+        apart: Files among them that mix rows of cold alone with others: these rows are rewritten.
+        kept: The chunks whose rows in these files only cold has.
     """
 
     paths: tuple[str, ...] = ()
@@ -70,10 +73,10 @@ class LeavingFiles:
 def leaving_files(
     sides: Sides, files: Sequence[ChunkFile], replaced: frozenset[str] | None
 ) -> LeavingFiles:
-    """What leaves cold where chunks are replaced; what cold alone has never does (LT-26).
+    """Finds the files that leave cold when chunks are replaced; only copies never leave (LT-26).
 
     Args:
-        sides: Which rows cold alone has.
+        sides: Which rows only cold has.
         files: The live data files of cold.
         replaced: The chunks; None is every one.
     """
@@ -96,7 +99,7 @@ def leaving_files(
 def _closed(
     replaced: frozenset[str] | None, files: Iterable[Collection[str] | None]
 ) -> frozenset[str] | None:
-    """The chunks with all that share a file with them; None where that is all of them."""
+    """Adds the chunks that share a file with given ones, transitively; None means all."""
     if replaced is None:
         return None
     spans = [set(names) for names in files if names is not None and len(names) > 1]
@@ -110,9 +113,9 @@ def _closed(
 
 
 def rows_removed(change: SnapshotChange) -> int:
-    """How many rows a commit has taken away, at least: what it wrote anew is taken off.
+    """Returns the minimum number of rows that a commit removed, rewritten rows subtracted.
 
-    A delete file that another one stands for from then on has taken its rows away before.
+    A delete file that is replaced by a newer one had already removed its rows.
     """
     if change.rewrites_only:
         return 0
@@ -127,5 +130,5 @@ def rows_removed(change: SnapshotChange) -> int:
 
 
 def empties_only(change: SnapshotChange) -> bool:
-    """Whether a commit did nothing but to take data files away, as an expiry of partitions does."""
+    """Whether a commit only removed data files, as an expiry of partitions does."""
     return bool(change.removed) and not change.added

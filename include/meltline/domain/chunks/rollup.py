@@ -1,4 +1,8 @@
-"""A rollup: a table of aggregates by buckets of time that outlives its source (LT-27 to LT-30)."""
+"""Rollups: tables of aggregates by time bucket that outlive their source.
+
+`app/chunks/rollups` refreshes them, and `grammar` parses their queries. This module decides which
+buckets are stale (LT-27 to LT-30).
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,30 +20,30 @@ ROLLUP_OF = "meltline.rollup-of"
 ROLLUP_SNAPSHOT = "meltline.rollup-snapshot"
 """The same: the source's snapshot up to which it is refreshed; committed with the rows."""
 ROLLUP_HEAD = "meltline.rollup-head"
-"""The same: the table's own snapshot that the last refresh has left."""
+"""The same: the table's own snapshot after the last refresh."""
 NO_SNAPSHOT = -1
-"""What both say of a table that has none."""
+"""Value of both for a table without a snapshot."""
 ROLLUP_COMMIT = "meltline.rollup"
-"""In the summary of a refresh's own commits: the source's snapshot up to which it goes."""
+"""In the summary of a refresh's own commits: the source's snapshot up to which it refreshes."""
 TABLE_PREFIX = "_rollup_"
-"""Of the table of a rollup that was declared by its name alone, as the source calls it."""
+"""Prefix of the table of a rollup that was declared by its name alone, as in LakeTS."""
 PARTS = ("__sum", "__count")
-"""What follows a column's name in those of its parts: an average is kept as sum and count too."""
+"""Suffixes of the two columns that an average is also stored as: its sum and its count."""
 
 
 @dataclass(frozen=True)
 class RollupQuery:
-    """An aggregation by buckets, read and checked.
+    """A parsed and checked aggregation by buckets.
 
     Attributes:
-        text: As it was written.
-        sql: The same for Spark, over a view that is called `SOURCE_VIEW`.
+        text: The original text.
+        sql: The same for Spark, over a view named `SOURCE_VIEW`.
         source: The table's name as written, in parts.
-        bucket_column: What the bucket is called.
-        time_column: Whose times are put into buckets.
-        width: How long these are.
-        columns: Of its answer, in order.
-        averages: Columns of averages, whose parts stand behind all other columns.
+        bucket_column: Name of the bucket.
+        time_column: The column whose times are bucketed.
+        width: Length of the buckets.
+        columns: Columns of its result, in order.
+        averages: Columns of averages, whose parts follow all other columns.
     """
 
     text: str
@@ -54,23 +58,24 @@ class RollupQuery:
 
 @dataclass(frozen=True)
 class Rollup:
-    """A declared rollup, as the ledger has it; up to where it is refreshed its table says.
+    """A declared rollup in the ledger; its table records the position of its refresh.
 
     Attributes:
-        id: Names it in answers, nowhere else.
-        name: By which people call it; there is one of that name.
-        table: Its own table; `table_uuid` is that table's registration.
-        source: What it aggregates, when it was looked at last; `source_uuid` its registration.
+        id: Identifies it in answers only.
+        name: The name that users give it; it is unique.
+        table: Its own table; `table_uuid` is its registration.
+        source: The source's last known name; `source_uuid` its registration.
         query: The aggregation as it was written.
-        width: How long its buckets are, as the source writes it.
-        bucket_column: What they are called in its table.
+        width: Length of its buckets, in LakeTS's notation.
+        bucket_column: Their name in its table.
         depends_on: Rollups that are refreshed before it.
-        invalidated: Ranges that a person said to aggregate anew; whole buckets, merged.
-        missed: Frozen buckets whose source was changed since: they keep their last values, and no
-            refresh will ever mend them.
-        last_refreshed_at: When a refresh ended last, whether or not it found anything.
-        problem: Why the last one failed; empty where it did not.
-        realtime_view: The view that has rows after its newest bucket too, in full; empty for none.
+        invalidated: Ranges that a user marked to be aggregated again; whole buckets, merged.
+        missed: Frozen buckets whose source has changed since: they keep their last values, which no
+            refresh corrects.
+        last_refreshed_at: When a refresh ended last, with or without changes.
+        problem: Why the last one failed; empty if it did not.
+        realtime_view: Full name of the view that includes rows after its newest bucket; empty for
+            none.
     """
 
     id: int
@@ -93,12 +98,12 @@ class Rollup:
 
     @property
     def buckets(self) -> BucketWidth:
-        """How long its buckets are."""
+        """Length of its buckets."""
         return BucketWidth.parse(self.width)
 
 
 def rollup_exists(name: str) -> NameConflict:
-    """Somebody has declared one of that name first."""
+    """Builds the error for a name that another rollup has."""
     return NameConflict(
         f"there is a rollup {name} already",
         object=name,
@@ -110,12 +115,12 @@ def rollup_exists(name: str) -> NameConflict:
 
 @dataclass(frozen=True)
 class StaleBuckets:
-    """Which buckets a refresh aggregates anew.
+    """Buckets that a refresh aggregates again.
 
     Attributes:
-        ranges: These, whole buckets in order; None is every one that is not frozen.
-        frozen: Buckets whose source has left hot: nobody aggregates them anew (LT-30).
-        missed: Frozen ones among those that changed.
+        ranges: Whole buckets in order; None is every one that is not frozen.
+        frozen: Buckets whose source has left hot: they are never aggregated again (LT-30).
+        missed: Frozen buckets among those that changed.
     """
 
     ranges: tuple[TimeRange, ...] | None
@@ -124,10 +129,10 @@ class StaleBuckets:
 
 
 def changed_ranges(changes: Iterable[SnapshotChange]) -> list[TimeRange] | None:
-    """The times whose rows some commits may have changed; None is all there are.
+    """Returns the times whose rows some commits may have changed; None means all.
 
-    Compactions change no row. A file whose partition tells no time may have rows of any: those
-    without a time are in no bucket, but a partition field that was given up tells none either.
+    Compactions change no row. A file whose partition holds no time may have rows of any time. Rows
+    without a time are in no bucket, but a removed partition field holds no time either.
     """
     ranges: set[TimeRange] = set()
     for change in changes:
@@ -146,14 +151,14 @@ def stale_buckets(
     invalidated: Iterable[TimeRange],
     dropped: Iterable[TimeRange],
 ) -> StaleBuckets:
-    """What is to be aggregated anew.
+    """Computes the buckets to aggregate again.
 
     Args:
-        width: How long the buckets are.
+        width: Length of the buckets.
         changed: Times whose rows may have changed; None is all.
-        invalidated: Those that a person names.
-        dropped: Times of which hot has not all rows any more: a bucket that reaches into one is
-            frozen, since what is left of its rows would make another value of it.
+        invalidated: Times that a user marked.
+        dropped: Times whose rows hot no longer has completely. A bucket that reaches into one is
+            frozen, since its remaining rows would give it another value.
     """
     frozen = width.whole(dropped)
     if changed is None:
@@ -165,16 +170,16 @@ def stale_buckets(
 
 
 def dropped_ranges(layout: ChunkLayout, names: Collection[str]) -> list[TimeRange]:
-    """The times of some chunks, in order."""
+    """Returns the times of some chunks, in order."""
     return merged(times for name in names if (times := layout.range(name)) is not None)
 
 
 def incomplete_buckets(
     width: BucketWidth, chunks: Iterable[Chunk], cutoff: datetime
 ) -> Mapping[str, TimeRange]:
-    """Chunks with a bucket that reaches beyond what is old enough, by name.
+    """Returns chunks with a bucket that ends after the cutoff, by name.
 
-    Such a bucket would be frozen while rows of it may still come.
+    Such a bucket would be frozen while rows of it may still arrive.
     """
     reaching = {}
     for chunk in chunks:
@@ -184,10 +189,10 @@ def incomplete_buckets(
 
 
 def in_order(rollups: Iterable[Rollup]) -> list[Rollup]:
-    """Rollups, each after those that it depends on.
+    """Sorts rollups, each after its dependencies.
 
     Raises:
-        RollupInvalid: They depend on each other in a circle, which nothing declares.
+        RollupInvalid: Their dependencies form a circle, which no declaration allows.
     """
     waiting = {rollup.name: rollup for rollup in sorted(rollups, key=lambda r: r.name)}
     ordered: list[Rollup] = []
@@ -207,7 +212,7 @@ def in_order(rollups: Iterable[Rollup]) -> list[Rollup]:
 
 
 def above(rollups: Iterable[Rollup], sources: Collection[str]) -> list[Rollup]:
-    """Rollups over some registrations, and over these rollups, and so on."""
+    """Selects rollups over some registrations, and over these rollups, transitively."""
     chosen: list[Rollup] = []
     bases = set(sources)
     for rollup in in_order(rollups):
@@ -218,7 +223,7 @@ def above(rollups: Iterable[Rollup], sources: Collection[str]) -> list[Rollup]:
 
 
 def with_dependencies(rollups: Sequence[Rollup], name: str) -> list[Rollup]:
-    """A rollup and all that it depends on."""
+    """Selects a rollup and all its dependencies."""
     by_name = {rollup.name: rollup for rollup in rollups}
     needed, names = set[str](), [name]
     while names:

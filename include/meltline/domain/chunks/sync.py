@@ -1,4 +1,7 @@
-"""How far a table's rows are in cold."""
+"""Sync state of a table: how far its rows are in cold, and the properties that record it.
+
+Replication, proofs and the ledger use it. `replication` decides what a pass copies.
+"""
 
 import json
 from collections.abc import Mapping
@@ -12,50 +15,53 @@ from meltline.domain.iceberg.names import TableName
 SYNC_OF = "meltline.sync-of"
 """Property of a table in cold: the registration whose rows it has. Never of an archived table."""
 SYNC_SOURCE = "meltline.sync-source"
-"""The same: the hot table's name, for people."""
+"""The same: the hot table's name, for display."""
 SYNC_GENERATION = "meltline.sync-generation"
 SYNC_SNAPSHOT = "meltline.sync-snapshot"
 """The same: the snapshot of hot whose rows it has; committed with these rows, as is the next."""
 SYNC_PLACE = "meltline.sync-place"
 SYNC_DROPPED = "meltline.sync-dropped"
-"""The same: chunks that cold alone has, each with cold's newest sequence number at that time, as
-JSON. It is written before hot drops them, so that no lost ledger makes anybody take them away."""
+"""The same: chunks that only cold has, as JSON.
+
+Each has cold's newest sequence number at that time. It is written before hot drops them, so that a
+lost ledger never leads to their deletion.
+"""
 SYNC_LATE = "meltline.sync-late"
 """The same: files with rows of dropped chunks that hot has as well, by chunk, as JSON."""
 SYNC_COMMIT = "meltline.sync"
-"""In the summary of replication's own commits in cold: the snapshot of hot up to which they go."""
+"""In the summary of replication's own commits in cold: the last snapshot of hot that they copy."""
 DROP_PLAN = "meltline.plan-id"
-"""In the summary of a commit of ours: its plan."""
+"""In the summary of an own drop: its plan."""
 
 LARGE_DELETES = "LARGE_DELETES"
-"""Why replication waits for a person's word: others have deleted much of hot."""
+"""Why replication waits for an operator's decision: others have deleted a large part of hot."""
 MIXED_FILES = "MIXED_FILES"
-"""Why it stops: a compaction of cold mixed rows, and the history that tells them apart expired."""
+"""Why it stops: a compaction of cold mixed rows, and the history to separate them has expired."""
 
 
 class SyncState(StrEnum):
-    """How replication of a table stands."""
+    """State of a table's replication."""
 
     COPYING = "COPYING"
     """The first full copy is not verified yet (H1)."""
     STREAMING = "STREAMING"
     LAGGING = "LAGGING"
-    """It follows, and was behind at its last look by more than one pass could take."""
+    """It continues, and was behind at its last pass by more than one pass could copy."""
     FAILED = "FAILED"
     STOPPED = "STOPPED"
-    """A person has stopped it; cold keeps what it has."""
+    """An operator has stopped it; cold keeps its rows."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """A place on main's line, as far as one sync has counted it.
+    """An offset in main's history, as one sync counts it.
 
-    Numbers of snapshots do not tell an order after a rollback, and format 1 has none (H6).
+    Snapshot numbers give no order after a rollback, and format 1 has none (H6).
 
     Attributes:
-        generation: Of the sync; positions of two generations cannot be compared (H2).
-        place: Counted along main's line; it is never used again.
-        snapshot_id: What stands there.
+        generation: The sync's; positions of two generations cannot be compared (H2).
+        place: Counted along main's history; never reused.
+        snapshot_id: The snapshot at this offset.
     """
 
     generation: int
@@ -65,15 +71,15 @@ class Position:
 
 @dataclass(frozen=True)
 class TrackedTable:
-    """A table whose chunks are known, up to some snapshot.
+    """A table whose chunks are tracked, up to some snapshot.
 
     Attributes:
-        table_uuid: The registration; all of this hangs on it.
-        table: Its name when it was looked at last.
-        walked: Up to where its chunks are stamped; None of a table without a snapshot.
-        judged: Main's head when it was recorded last which drops are in force.
-        last_run_at: When its policies were carried out last.
-        last_run: What came of that, in words.
+        table_uuid: The registration, which identifies the table.
+        table: Its last known name.
+        walked: Position up to which its chunks are stamped; None for a table without a snapshot.
+        judged: Main's head when the status of drops was recorded last.
+        last_run_at: When its policies were applied last.
+        last_run: Its result, as text.
     """
 
     table_uuid: str
@@ -92,14 +98,14 @@ class TableSync:
     Attributes:
         cold: The table in cold.
         generation: Grows with each full copy.
-        state: How it stands; `reason` and `detail` say why it failed.
-        committed: What cold has, all of it; None before the first copy is verified.
-        cold_snapshot: The snapshot of the cold table that has it.
-        cold_compared: The snapshot of cold at which rows of dropped chunks were compared last with
-            what was recorded.
-        heartbeat: When replication last looked and was able to go on.
-        allowed_deletes: The foreign snapshots whose large deletes a person said to mirror;
-            `kept_deletes` those whose deleted rows cold is to keep.
+        state: Its state; `reason` and `detail` say why it failed.
+        committed: Position up to which cold is complete; None before the first copy is verified.
+        cold_snapshot: The snapshot of the cold table at that position.
+        cold_compared: The snapshot of cold at which rows of dropped chunks were last compared with
+            the recorded ones.
+        heartbeat: When replication last succeeded.
+        allowed_deletes: The foreign snapshots whose large deletes an operator has mirrored;
+            `kept_deletes` those whose deleted rows cold keeps.
     """
 
     table_uuid: str
@@ -119,13 +125,13 @@ class TableSync:
 
 
 class Deletes(StrEnum):
-    """What a person has cold do about a large delete by others."""
+    """An operator's decision about a large delete by others."""
 
     MIRROR = "mirror"
     KEEP = "keep"
 
     def said_of(self, sync: TableSync, snapshot_id: int) -> TableSync:
-        """The replication, with this said about a commit of hot."""
+        """Records this decision about a commit of hot in the sync."""
         if self is Deletes.MIRROR:
             return replace(sync, allowed_deletes=(*sync.allowed_deletes, snapshot_id))
         return replace(sync, kept_deletes=(*sync.kept_deletes, snapshot_id))
@@ -133,11 +139,12 @@ class Deletes(StrEnum):
 
 @dataclass(frozen=True)
 class RowDigest:
-    """What a chunk's rows come to, in whatever order and files they stand.
+    """Checksum of a chunk's rows, independent of their order and files.
 
     Attributes:
         rows: How many.
-        checksum: A sum of hashes of all rows, each over every column by field id, nulls told apart.
+        checksum: A sum of hashes of all rows, each over every column by field id, nulls
+            distinguished.
         nulls: Null values by field id.
     """
 
@@ -147,10 +154,10 @@ class RowDigest:
 
 
 def read_dropped(properties: Mapping[str, str]) -> dict[str, int]:
-    """The chunks that cold alone has, with the newest sequence number that is not late.
+    """Reads the chunks that only cold has, with the newest sequence number that is not late.
 
     Raises:
-        ValueError: What stands there cannot be read: nothing may leave cold then.
+        ValueError: The record cannot be read: nothing may leave cold then.
     """
     raw = json.loads(properties.get(SYNC_DROPPED, "{}"))
     if not isinstance(raw, dict) or not all(isinstance(base, int) for base in raw.values()):
@@ -159,5 +166,5 @@ def read_dropped(properties: Mapping[str, str]) -> dict[str, int]:
 
 
 def written_dropped(dropped: Mapping[str, int]) -> str:
-    """The same as the property holds it."""
+    """Formats the list for the property."""
     return json.dumps(dict(sorted(dropped.items())), separators=(",", ":"))

@@ -40,8 +40,8 @@ class DroppedBytes:
     Attributes:
         freed: Bytes whose files were deleted.
         on_disk: All others, which may still be on disk.
-        due: When the last of those files may be deleted; None if one is still referenced, or
-            nothing is on disk.
+        due: When the last such file may be deleted; None if one is still referenced, or nothing is
+            on disk.
     """
 
     freed: int = 0
@@ -111,7 +111,7 @@ class TieringStatus:
         reclaimable_bytes: Bytes of chunks that are tiered now: hot does not need them (H7).
         reclaimed_bytes: Bytes of dropped chunks whose files a purge has deleted.
         on_disk_bytes: Bytes of dropped chunks whose files may still be on disk.
-        on_disk_until: When the last of those may be deleted; None if history still has some.
+        on_disk_until: When the last such file may be deleted; None if history still has some.
         cdf_status: STREAMING, LAGGING, COPYING, FAILED or STOPPED; NONE if nothing is synced.
         lag: How many of hot's commits cold lacks, up to where chunks are stamped; None before the
             first copy, or after main was rolled back or replaced.

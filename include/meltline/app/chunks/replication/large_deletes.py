@@ -77,7 +77,7 @@ class LargeDeletes:
     def decided(self, tracking: Tracking, changes: Sequence[SnapshotChange]) -> TableSync:
         """Returns the sync with the operator's decisions about large deletes among some commits.
 
-        A decision covers all undecided deletes of these commits, since others may have deleted by
+        A decision covers all undecided deletes in these commits, since others may have deleted by
         many small commits. `keep` covers small ones only if those beside the large ones exceed the
         limit, and then only those that emptied their chunks: rows that a user deleted stay deleted.
 
@@ -313,7 +313,7 @@ def copy_request(
         cold: Cold's content before.
         upto: The position that cold has then.
         leaving: Files of cold that leave, and the chunks that are copied from hot.
-        words: Cold's list of only copies after the pass.
+        words: Cold's list of only copies, as it is after the pass.
     """
     return CopyRequest(
         hot=hot.state.name,

@@ -295,7 +295,7 @@ class Pass:
         cold = ColdContent(self.context, self.sync, synced, before)
         replaced = backlog.replaced
         if dropped_later := self._own.chunks(later):
-            # Cold already has the rows of these as intended, and may have the only copy.
+            # Cold already has these chunks as intended, and may have the only copy.
             replaced = (
                 frozenset(tracking.chunks) if replaced is None else replaced
             ) - dropped_later
@@ -309,7 +309,7 @@ class Pass:
         """Builds a copy that replaces chunks, and those whose late rows a compaction of cold mixed.
 
         Raises:
-            SyncRefused: Their rows cannot be told apart, or the ledger does not know of a drop.
+            SyncRefused: Their rows cannot be separated, or the ledger lacks a drop.
         """
         leaving = LeavingFiles()
         late = LateRows(self.context, cold.tracking, cold.synced)
@@ -477,7 +477,7 @@ class LateRows:
         """Returns the snapshots whose rows of a chunk, together, are late; none if none is.
 
         That is cold's position, unless main dropped the chunk after it. A rollback may have removed
-        drops that cold has already applied: the rows of those drops are late again.
+        drops that cold has already applied: their rows are late again.
 
         Raises:
             LookupError: The history that would decide has expired.

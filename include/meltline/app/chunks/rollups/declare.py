@@ -168,7 +168,7 @@ def _require_name(name: str) -> None:
 def _require_free(rollups: RollupReader, name: str) -> None:
     """Requires a free name before anything is created, as another schema may have its table.
 
-    The caller holds the lock of that name.
+    The caller holds the rollup's lock.
     """
     if any(rollup.name == name for rollup in rollups.all()):
         raise rollup_exists(name)
@@ -266,7 +266,7 @@ def invalidate(context: ReadContext, name: str, start: datetime, end: datetime) 
         How many buckets were marked.
 
     Raises:
-        RollupNotFound: There is none of that name.
+        RollupNotFound: No rollup has this name.
         RollupInvalid: The range is empty.
         CommitConflict: Others have changed the rollup each time.
     """

@@ -20,7 +20,7 @@ def drop_rollup(context: ReadContext, name: str) -> Rollup:
     """Removes a rollup and drops its table, which `undrop` can restore.
 
     Raises:
-        RollupNotFound: There is none of that name.
+        RollupNotFound: No rollup has this name.
         RollupInvalid: Another one depends on it.
         MeltlineError: Its table cannot be dropped.
     """

@@ -83,7 +83,7 @@ def refresh_rollup(context: RunContext, name: str) -> RefreshedRollup:
     """Brings one rollup up to its source's head.
 
     Raises:
-        RollupNotFound: There is none of that name.
+        RollupNotFound: No rollup has this name.
         RollupRefused: Its source, or its own table, is not what it was.
         CommitConflict: Another writer changed its table at each try.
         MeltlineError: Whatever reading and the engine raise.
@@ -171,7 +171,7 @@ def change_rollup(rollups: RollupLedger, name: str, change: Callable[[Rollup], R
     """Changes a rollup in the ledger; concurrent changes to its other parts are kept.
 
     Raises:
-        RollupNotFound: There is none of that name any more.
+        RollupNotFound: It no longer exists.
         CommitConflict: Others were faster each time.
     """
     for _ in range(_TRIES):

@@ -23,8 +23,8 @@ class RollupLine:
     """Status of one rollup.
 
     Attributes:
-        watermark: The begin of its newest bucket, or of that bucket's hour; None if it has none, or
-            it is unknown.
+        watermark: The begin of its newest bucket, or of its hour; None if it has none, or it is
+            unknown.
         buckets: The times of its buckets; for buckets shorter than an hour, their hours.
         lag: How many commits of its source it lacks; None if unknown.
         dirty: How many buckets the next refresh reads; None is all that are not frozen.

@@ -1,1 +1,1 @@
-"""What cold has of chunks: the files with late rows, and rows counted."""
+"""Cold's content of chunks: files with late rows, row counts, and checksums."""

@@ -1,4 +1,7 @@
-"""Rows of dropped chunks in cold, counted by its files, beside what was recorded at the drop."""
+"""Row counts of dropped chunks in cold, by its files, for comparison with the recorded ones.
+
+`app/chunks/replication/cold_rows` uses it. Checksums need an engine and are in `row_digests`.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -17,17 +20,17 @@ _COUNTED = (FileKind.DATA, FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
 
 @dataclass(frozen=True)
 class ColdRows:
-    """How many rows cold has of chunks, by kinds of files.
+    """Row counts of chunks in cold, by kinds of files.
 
     Replication replaces whole files: a delete file in cold is another writer's.
 
     Attributes:
-        only: Rows that nobody else has: of files from before the drop, or rewritten from these.
+        only: Rows of cold alone, in files from before the drop or rewritten from these.
         late: Rows that replication copied after the drop.
         doubtful: Rows written after the drop where late ones were mixed with dropped ones.
         deleted: Rows of data files that delete files name.
         uncounted: Chunks with files of several chunks.
-        by_condition: Chunks with delete files whose rows nobody can count.
+        by_condition: Chunks with delete files whose rows cannot be counted.
         paths: The data files with rows as in `only`, of several chunks too.
         mingled: Chunks with late or doubtful rows in files of several chunks.
     """
@@ -49,10 +52,10 @@ class ColdRows:
         bases: Mapping[str, int],
         late: LateFiles,
     ) -> "ColdRows":
-        """Counts them.
+        """Counts the rows.
 
         Args:
-            layout: What the table's chunks are.
+            layout: The table's chunk layout.
             files: The live data and delete files of cold.
             bases: The chunks, each with cold's newest sequence number at its drop.
             late: Which files have late rows, by cold's own record.
@@ -80,11 +83,11 @@ class ColdRows:
         return rows
 
     def is_whole(self, name: str) -> bool:
-        """Whether all rows of a chunk are those that cold alone has."""
+        """Whether all rows of a chunk are rows of cold alone."""
         return not (self.late[name] or self.doubtful[name] or name in self.mingled)
 
     def only_paths(self, name: str) -> list[str] | None:
-        """The data files of the rows that cold alone has; None where they have others as well."""
+        """The data files with rows of cold alone; None if they have others as well."""
         is_apart = name not in self.uncounted and not self.doubtful[name]
         return self.paths.get(name, []) if is_apart else None
 
@@ -96,27 +99,27 @@ class ColdRows:
         return self.doubtful if is_doubtful else self.only
 
     def total(self, name: str) -> int | None:
-        """All rows of a chunk; None where nobody can count them."""
+        """All rows of a chunk; None if they cannot be counted."""
         if name in self.uncounted | self.by_condition:
             return None
         return self.only[name] + self.late[name] + self.doubtful[name] - self.deleted[name]
 
     def recordable(self, chunk: Chunk, position: Position | None) -> int | None:
-        """The rows of a dropped chunk that cold alone has; None where nobody can tell."""
+        """The rows of a dropped chunk that only cold has; None if unknown."""
         total = self.total(chunk.name)
         if total is None or (self.doubtful[chunk.name] and not _is_over(chunk, position)):
             return None
         return total - self.late[chunk.name]
 
     def difference(self, chunk: Chunk, position: Position | None) -> str:
-        """How a dropped chunk differs from what was recorded; empty where it does not.
+        """Describes how a dropped chunk differs from the recorded one; empty if it does not.
 
-        Late rows that others have put into one file with dropped ones cannot be told from these:
-        then the counts need only be possible.
+        Late rows that others have merged into one file with dropped ones cannot be separated: then
+        the counts need only be possible.
 
         Args:
             chunk: The chunk.
-            position: Up to where cold has the rows of hot.
+            position: The position up to which cold has the rows of hot.
         """
         name, drop = chunk.name, chunk.only_copy
         if drop is None or drop.rows is None or name in self.uncounted:
@@ -134,20 +137,20 @@ class ColdRows:
 
 
 def _is_over(chunk: Chunk, position: Position | None) -> bool:
-    """Whether hot has no late rows of a chunk, and cold has heard of it."""
+    """Whether hot has no late rows of a chunk, and cold is up to date with that."""
     return not chunk.is_resident and _is_copied(chunk, position)
 
 
 def _late_at_most(chunk: Chunk, position: Position | None) -> int | None:
-    """How many late rows of a reopened chunk cold may have; None where nobody can tell."""
+    """Maximum number of late rows of a reopened chunk in cold; None if unknown."""
     is_counted = chunk.status is ChunkStatus.REOPENED and not chunk.spans
     return chunk.rows if is_counted and _is_copied(chunk, position) else None
 
 
 def _is_copied(chunk: Chunk, position: Position | None) -> bool:
-    """Whether cold has what hot has of a chunk.
+    """Whether cold has hot's current rows of a chunk.
 
-    After a rollback it has what hot had before, until everything is copied in the new generation.
+    After a rollback it has hot's earlier rows, until everything is copied in the new generation.
     """
     if position is None or chunk.last_write is None:
         return position is not None and chunk.generation in (0, position.generation)

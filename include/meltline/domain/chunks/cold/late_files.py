@@ -1,8 +1,8 @@
-"""Record of the files of cold that have late rows: rows of dropped chunks, which hot has as well.
+"""Record of the files in cold with late rows: rows of dropped chunks that are in hot as well.
 
-Replication writes it into cold's own properties, in the commit that adds such a file. It holds
+Replication writes it into cold's own properties, in the commit that adds such a file. It is valid
 whatever cold's owner does: a file keeps its name when the snapshot that wrote it has expired, and
-where a compaction has taken a recorded file its rows lie in a file that the record does not name.
+if a compaction has rewritten a recorded file, its rows are in a file that the record does not name.
 """
 
 import json
@@ -19,8 +19,8 @@ class LateFiles:
     """Files with late rows, as cold's properties name them.
 
     Attributes:
-        numbers: By chunk, the sequence number of each file by its key; None where cold has no
-            record at all.
+        numbers: By chunk, the sequence number of each file by its key; None if cold has no record
+            at all.
     """
 
     numbers: Mapping[str, Mapping[str, int]] | None
@@ -40,26 +40,26 @@ class LateFiles:
         return cls(raw)
 
     def written(self) -> str:
-        """The record as the property holds it."""
+        """Formats the record for the property."""
         numbers = {name: files for name, files in (self.numbers or {}).items() if files}
         return json.dumps(numbers, separators=(",", ":"), sort_keys=True)
 
     def has(self, file: ChunkFile, name: str, base: int) -> bool:
-        """Whether a file's rows of a chunk are late ones, by what cold alone has up to a base."""
+        """Whether a file's rows of a chunk are late ones, given the base of its only copy."""
         return file.sequence_number > base and file_key(file.path) in self._of(name)
 
     def lost(
         self, layout: ChunkLayout, files: Collection[ChunkFile], bases: Mapping[str, int]
     ) -> frozenset[str]:
-        """Chunks whose late rows lie in files that the record does not name.
+        """Returns chunks whose late rows are in files that the record does not name.
 
-        A compaction of cold took a file that the record names. Without a record that may be so of
+        A compaction of cold has then rewritten a recorded file. Without a record this may hold for
         every chunk with newer files.
 
         Args:
-            layout: What the chunks are.
+            layout: The chunk layout.
             files: The live data files of cold.
-            bases: Up to where cold has the only copy, by chunk.
+            bases: Sequence number up to which cold has the only copy, by chunk.
         """
         if self.numbers is None:
             return frozenset(
@@ -87,12 +87,12 @@ class LateFiles:
         resolved: Mapping[str, int],
         added: Iterable[tuple[str, ChunkFile]],
     ) -> "LateFiles":
-        """The record after a copy.
+        """Returns the record after a copy.
 
         Args:
             removed: Paths that left cold.
-            resolved: Chunks of which no former file has late rows any more, with their bases. What
-                came before the base stays known: a rollback may undo that drop.
+            resolved: Chunks without late rows in earlier files, with their bases. Files up to the
+                base stay recorded: a rollback may undo the drop.
             added: New late files, each with a chunk.
         """
         gone = {file_key(path) for path in removed}
@@ -113,7 +113,7 @@ class LateFiles:
 
 
 def file_key(path: str) -> str:
-    """A short name of a file: the record is written into each metadata file of cold."""
+    """Short key of a file: the record is written into each metadata file of cold."""
     return sha256(path.encode()).hexdigest()[:16]
 
 

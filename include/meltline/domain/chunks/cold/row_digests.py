@@ -1,7 +1,8 @@
-"""Checksums of the rows that cold alone has of dropped chunks, and when two of them compare.
+"""Checksums of dropped chunks' rows in cold, and the rules by which two of them compare.
 
-A column without a value leaves nothing behind in a row's hash, and a promoted number has the hash
-that it had: so most changes of columns change no checksum. Of the others it cannot be told.
+Replication, drops and doctor use it. A column without a value adds nothing to a row's hash, and a
+promoted number keeps its hash, so most changes of columns change no checksum. After other changes
+the checksums are not comparable.
 """
 
 import json
@@ -13,12 +14,12 @@ from typing import Any
 from meltline.domain.chunks.sync import RowDigest
 
 Columns = Mapping[str, Any]
-"""A schema, a struct, a list or a map, as Iceberg's metadata has it."""
+"""A schema, a struct, a list or a map in Iceberg's metadata."""
 
 
 @dataclass(frozen=True)
 class ColdDigest:
-    """The rows of a dropped chunk that cold alone has, added up.
+    """Checksum of a dropped chunk's rows that only cold has.
 
     Attributes:
         rows: How many, deletes applied.
@@ -32,34 +33,34 @@ class ColdDigest:
 
     @classmethod
     def of(cls, digest: RowDigest | None, columns: Columns) -> "ColdDigest":
-        """Takes over what an engine has added up; None stands for no rows."""
+        """Converts an engine's digest; None means no rows."""
         digest = digest or RowDigest(0, 0)
         return cls(digest.rows, digest.checksum, fingerprint(columns))
 
     def has_same_rows(self, recorded: "ColdDigest") -> bool:
-        """Whether these are the rows that were recorded, where both compare."""
+        """Whether these are the recorded rows; both must be comparable."""
         return (self.rows, self.checksum) == (recorded.rows, recorded.checksum)
 
 
 def fingerprint(columns: Columns) -> str:
-    """A short name of columns and their types, nested ones too; their order does not count."""
+    """Short hash of columns and their types, nested ones too, independent of their order."""
     types = sorted((int(field["id"]), _kind(field)) for field in _fields(columns))
     return sha256(json.dumps(types).encode()).hexdigest()[:16]
 
 
 def present_columns(document: Mapping[str, Any]) -> Columns:
-    """The columns that a table in cold has now."""
+    """The current columns of a table in cold."""
     current = document["current-schema-id"]
     columns: Columns = next(s for s in document["schemas"] if s["schema-id"] == current)
     return columns
 
 
 def comparable(document: Mapping[str, Any]) -> frozenset[str]:
-    """Fingerprints of columns under which equal rows had the checksum that they have now.
+    """Fingerprints of columns under which equal rows have their current checksum.
 
-    They did not where one of the columns of that time is gone, where a date became a time, or where
-    a column was added with a value for the rows from before it. Of columns that the table in cold
-    has forgotten it cannot be told.
+    They have another one if a former column is gone, if a date became a time, or if a column was
+    added with a value for earlier rows. For columns that the table in cold no longer records it is
+    unknown.
     """
     now = present_columns(document)
     return frozenset(fingerprint(s) for s in document["schemas"] if _hashes_alike(s, now))
@@ -84,7 +85,7 @@ def _kind(field: Columns) -> str:
 
 
 def _fields(columns: Columns) -> Iterator[Columns]:
-    """Every field below, parts of lists and maps too."""
+    """Yields every nested field, parts of lists and maps too."""
     parts = [part for part in ("element", "key", "value") if part in columns]
     within = [{"id": columns[f"{part}-id"], "type": columns[part]} for part in parts]
     for field in (*columns.get("fields", ()), *within):

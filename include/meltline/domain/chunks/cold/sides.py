@@ -1,16 +1,16 @@
-"""States on which side each row of a table's chunks counts: hot, cold, or both.
+"""Decides for each row of a table's chunks whether it counts in hot, in cold, or in both.
 
-View, replication, gate and drop read this one statement (LT-26, LT-33):
+The union read, replication, gate and drop all use this one statement (LT-26, LT-33):
 
-- Hot's rows count, and cold has copies of them, in every chunk whose drops are all undone.
-- Of a chunk with a drop in force, rows that cold had at the drop count, and nobody else has them:
-  those in files up to the drop's base, and in files that a compaction has made of such.
-- Hot's rows of that chunk came after the drop and count as well. Files in cold that its own record
-  names (`LateFiles`) are copies of them.
-- Where a compaction of cold has taken a recorded file, later files of that chunk have rows of both
-  kinds. Hot's rows at cold's position tell them apart.
-- Where nobody can tell whether the drop is in force, the chunk counts for neither side, unless hot
-  has no row of it. Readers refuse (`Chunk.is_told`).
+- Chunks whose drops are all undone: hot's rows count, and cold has copies of them.
+- Chunks with a drop in force: rows that cold had at the drop count, and only cold has them. They
+  are in files up to the drop's base, and in files that a compaction made from these.
+- Hot's rows of such a chunk arrived after the drop and count as well. Files in cold that its own
+  record names (`LateFiles`) are copies of them.
+- If a compaction of cold has rewritten a recorded file, later files of the chunk have rows of both
+  kinds. Hot's rows at cold's position separate them.
+- If it is unknown whether the drop is in force, the chunk counts for neither side, unless hot has
+  no row of it. Readers refuse (`Chunk.is_told`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,11 +22,11 @@ from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 
 EVERYTHING = 1 << 62
-"""A sequence number for chunks of which all that cold has is the only copy."""
+"""Sequence number for chunks whose only copy is all of cold's rows."""
 
 
 class FileSide(StrEnum):
-    """What a file of cold is to hot."""
+    """Relation of a file of cold to hot."""
 
     COPY = "hot has its rows"
     ONLY = "nobody else has its rows"
@@ -35,12 +35,12 @@ class FileSide(StrEnum):
 
 @dataclass(frozen=True)
 class Sides:
-    """The statement for one table.
+    """The sides of one table.
 
     Attributes:
-        layout: What the chunks are.
-        bases: Chunks of which cold alone has rows, each with the newest sequence number of these.
-        late: Which later files have rows that hot has as well.
+        layout: The chunk layout.
+        bases: Chunks with rows of cold alone, each with their newest sequence number.
+        late: Later files with rows that are in hot as well.
     """
 
     layout: ChunkLayout
@@ -55,28 +55,28 @@ class Sides:
         told: Mapping[str, int],
         late: LateFiles,
     ) -> "Sides":
-        """Reads it off the ledger's chunks.
+        """Computes the sides from the ledger's chunks.
 
         Args:
-            layout: What they are.
-            chunks: As they stand on the state of hot in question.
-            told: What cold says that it alone has: it counts where the ledger has noted no base.
+            layout: Their layout.
+            chunks: The chunks with their status on the given state of hot.
+            told: Cold's own record of its only copies, used where the ledger has no base.
             late: Cold's record of late files.
         """
         bases = {chunk.name: _base(chunk, told) for chunk in chunks if chunk.was_dropped}
         return cls(layout, bases, late)
 
     def all_in_cold(self, names: Iterable[str]) -> "Sides":
-        """The same where cold has no late row of some chunks."""
+        """Treats some chunks as ones without late rows in cold."""
         return replace(self, bases={**self.bases, **dict.fromkeys(names, EVERYTHING)})
 
     def late_chunks(self, file: ChunkFile) -> frozenset[str]:
-        """The dropped chunks of which a file of cold has late rows."""
+        """Returns the dropped chunks with late rows in a file of cold."""
         names = self.layout.reached(file.times, self.bases)
         return frozenset(n for n in names if self.late.has(file, n, self.bases[n]))
 
     def lost(self, files: Collection[ChunkFile]) -> frozenset[str]:
-        """The dropped chunks whose late rows lie in files that the record does not name.
+        """Returns the dropped chunks whose late rows are in files that the record does not name.
 
         Args:
             files: The live data files of cold.
@@ -84,11 +84,11 @@ class Sides:
         return self.late.lost(self.layout, files, self.bases)
 
     def side(self, file: ChunkFile, lost: Collection[str]) -> FileSide:
-        """Tells what a file of cold is to hot.
+        """Classifies a file of cold by its relation to hot.
 
         Args:
             file: The file.
-            lost: As `lost` says.
+            lost: The result of `lost`.
         """
         names = self.layout.names(file.times)
         dropped = self.layout.reached(file.times, self.bases)
@@ -101,7 +101,7 @@ class Sides:
 
 
 def _base(chunk: Chunk, told: Mapping[str, int]) -> int:
-    """Up to where cold has the only copy; its word about an earlier drop is none about the last."""
+    """Base of the only copy; cold's record of an earlier drop does not apply to the last one."""
     if chunk.only_copy_base is not None:
         return chunk.only_copy_base
     base = told.get(chunk.name, EVERYTHING)
