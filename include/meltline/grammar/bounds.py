@@ -16,7 +16,7 @@ _NO_CONJUNCTS = ("OR", "CASE", "XOR")
 
 @dataclass(frozen=True)
 class LiteralKind:
-    """A constant: a text or a number, and the type that stands before it."""
+    """A constant: a text or a number, and the type that precedes it."""
 
     text: str
     type: str = ""
@@ -28,7 +28,7 @@ class Bound:
     """The bound of one conjunct: a list of values, or a range.
 
     Attributes:
-        values: The column is one of these; None for a range.
+        values: The column has one of the values; None for a range.
         low: The column is not below this; `high`, not above it; None if not stated.
         is_open: Whether `high` itself is excluded.
     """

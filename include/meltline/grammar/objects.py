@@ -217,7 +217,7 @@ def _names_policy(cursor: Cursor) -> bool:
 def _container(
     cursor: Cursor, kind: ObjectKind, name: Name, *, transient: bool, if_not_exists: bool
 ) -> CreateContainer:
-    """Its policies, and nothing else: whoever wants a comment sets it with ALTER."""
+    """Reads only the policies of a container: a comment is set with ALTER."""
     policies = {TRANSIENT: "true"} if transient else {}
     if not (transient and (cursor.is_at_end or cursor.current.is_symbol(";"))):
         changes = _changes(cursor, sets=True)

@@ -1,4 +1,4 @@
-"""Parser entry point: chooses the statement's parser by its first words.
+"""Parser entry point: chooses the statement's parser by its first keywords.
 
 `app/sql` calls `parse`; the other modules each parse a group of statements.
 """

@@ -173,7 +173,7 @@ def _tag(cursor: Cursor) -> TagPoint:
 
 
 def _timestamp(cursor: Cursor) -> TimestampSelector:
-    """A text, a present moment, or one counted from another; a type may follow after `::`."""
+    """Parses a literal, the current time, or an offset from either, with an optional type."""
     selector = _moment(cursor)
     while cursor.take_symbol("::"):
         _type(cursor)

@@ -398,7 +398,7 @@ def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _is_unbounded_decimal(type: exp.DataType) -> bool:
-    """Postgres' `numeric` without a scale keeps all digits; Spark's would keep none of a part."""
+    """Whether it is `numeric` without a scale: Postgres keeps all digits, Spark none."""
     return type.is_type(exp.DataType.Type.DECIMAL) and not type.expressions
 
 

@@ -197,7 +197,7 @@ class Cursor:
             self.fail("the end of the statement")
 
     def choice(self, *words: str) -> str:
-        """Takes one of these keywords and returns it. Raises SqlUnreadable."""
+        """Takes any of the keywords and returns it. Raises SqlUnreadable."""
         for word in words:
             if self.take(word):
                 return word

@@ -11,7 +11,7 @@ from meltline.grammar.tables import Edit
 from meltline.grammar.tokens import Cursor, Kind, Token, tokens_of
 
 BEGINNINGS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "WITH", "FROM"})
-"""First words of statements that may write rows."""
+"""First keywords of statements that may write rows."""
 _NO_ALIAS = ("SET", "WHERE", "USING")
 Tokens = Sequence[Token]
 

@@ -1,1 +1,1 @@
-"""Statements: what they do, and what they answer."""
+"""SQL statements: their execution and their results."""

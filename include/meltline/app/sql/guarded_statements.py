@@ -50,22 +50,22 @@ from meltline.grammar.writes import BEGINNINGS, Write, writes_of
 
 T = TypeVar("T")
 _TRIES = 8
-_BRANCH_AGE = timedelta(days=1)  # so long stays the branch of a statement that was killed
+_BRANCH_AGE = timedelta(days=1)  # age limit of a killed statement's branch
 
 
 class _MainMoved(Exception):
-    """Somebody has committed to main since the branch was made."""
+    """Main has moved since the branch was created."""
 
 
 @dataclass(frozen=True)
 class GuardedStatement:
-    """A statement that writes to a table of which chunks were dropped.
+    """A statement that writes to a table with dropped chunks.
 
     Attributes:
         table: The table.
         write: Where the statement names it, and which rows it changes.
         text: The statement as it was written.
-        edits: What is put elsewhere in it before Spark reads it.
+        edits: Replacements elsewhere in it, for Spark.
     """
 
     context: ReadContext
@@ -75,10 +75,10 @@ class GuardedStatement:
     edits: tuple[Edit, ...]
 
     def run(self, carry_out: Callable[[str], T]) -> T:
-        """Carries it out, as a whole or not at all.
+        """Runs the statement, as a whole or not at all.
 
         Args:
-            carry_out: Has the engine carry out a text.
+            carry_out: Runs a text in the engine.
 
         Raises:
             LateDataRejected: It reaches into dropped chunks.
@@ -95,7 +95,7 @@ class GuardedStatement:
             branch = f"meltline_guarded_{token_hex(6)}"
             try:
                 self._open(state, branch, head)
-                carry_out(f"REFRESH TABLE {self._name()}")  # a session may keep tables for a while
+                carry_out(f"REFRESH TABLE {self._name()}")  # a session may cache tables for a while
                 done = carry_out(self._on(branch))
                 self._publish(state, branch, head, dropped)
                 return done
@@ -124,7 +124,7 @@ class GuardedStatement:
         commit(self.context, state, edit)
 
     def _publish(self, state: TableMetadata, branch: str, head: int, dropped: Dropped) -> None:
-        """Sets main to the branch, if nothing on it is late and main is where it was."""
+        """Sets main to the branch if main has not moved and no row on the branch is late."""
         written = load_table(self.context, self.table)
         snapshots = _since(written, branch, head)
         for snapshot in snapshots:
@@ -142,7 +142,7 @@ class GuardedStatement:
         commit(self.context, written, edit)
 
     def _close(self, state: TableMetadata, branch: str) -> None:
-        """Takes the branch away where it still is; else its age ends it."""
+        """Removes the branch if it still exists; else its age limit does."""
         with suppress(MeltlineError):
             if branch in load_table(self.context, self.table).refs:
                 commit(self.context, state, lambda document, _: document.remove_ref(branch))
@@ -151,19 +151,19 @@ class GuardedStatement:
 def guarded_statement(
     context: ReadContext, standing: ObjectName, text: str, kind: str, edits: tuple[Edit, ...]
 ) -> GuardedStatement | None:
-    """The statement, if it writes to a table of which chunks were dropped; None of all others.
+    """Returns the statement if it writes to a table with dropped chunks; otherwise None.
 
-    Where no table at all has such chunks, that costs one query of the ledger.
+    If no table at all has such chunks, that costs one query of the ledger.
 
     Args:
         context: Where the tables are.
         standing: Completes the statement's names.
         text: The statement.
         kind: Its first word.
-        edits: What is put elsewhere in it before Spark reads it.
+        edits: Replacements elsewhere in it, for Spark.
 
     Raises:
-        StatementUnsupported: It cannot be told where it writes, or it writes to several tables.
+        StatementUnsupported: Its target is unknown, or it writes to several tables.
     """
     if kind not in BEGINNINGS:
         return None
@@ -189,15 +189,15 @@ def _guarded_name(
         name = full_table_name(context, standing, write.target)
         state = load_table(context, name)
     except (TableNotFound, UsageInvalid, CatalogReadOnly):
-        return None  # a branch, a view, or nothing at all: Spark says what it makes of it
+        return None  # a branch, a view, or nothing at all: Spark resolves it
     return name if state.uuid in uuids else None
 
 
 def _since(state: TableMetadata, branch: str, head: int) -> list[Snapshot]:
-    """The branch's snapshots after the one at which it was made, newest first.
+    """Returns the branch's snapshots after the one at which it was created, newest first.
 
     Raises:
-        CommitConflict: It is not there any more, or leads elsewhere.
+        CommitConflict: It no longer exists, or does not descend from that snapshot.
     """
     found: list[Snapshot] = []
     for snapshot in state.ancestry(state.refs[branch].snapshot_id) if branch in state.refs else ():
@@ -226,13 +226,13 @@ def _unsupported(what: str, table: str) -> StatementUnsupported:
 _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?))?(Z|[+-]\d\d:\d\d)?"
 )
-_ZONES = timedelta(hours=18)  # so far may the session's zone lie from UTC
+_ZONES = timedelta(hours=18)  # largest offset of the session's zone from UTC
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class _Span:
-    """Times that a column may have, both ends included unless it is open."""
+    """Range of times that a column may have; both ends are included unless it is open."""
 
     first: datetime
     last: datetime
@@ -244,13 +244,13 @@ class _Span:
 
 
 def require_bounded(table: TableMetadata, write: Write, dropped: Dropped) -> None:
-    """Refuses a change of rows that may be meant for dropped chunks.
+    """Rejects a change of rows that may be in dropped chunks.
 
-    Each of its conditions must keep the column of times out of all of them, by a comparison with
-    constants that stands for itself or is joined by AND.
+    Each of its conditions must exclude all of them on the time column, by a comparison with
+    constants that is the whole condition or joined by AND.
 
     Raises:
-        LateDataRejected: One does not; says which bound to add.
+        LateDataRejected: A condition does not; names the bound to add.
     """
     layout, names = dropped
     qualifiers = _qualifiers(table, write)
@@ -286,7 +286,7 @@ def _keeps_out(column: TimeColumn, bounds: Sequence[Bound], ranges: Sequence[Tim
 
 
 def _value(column: TimeColumn, literal: LiteralKind) -> _Span | None:
-    """When a constant is, as Spark compares it with the column; None where that is not sure."""
+    """Range of a constant, as Spark compares it with the column; None if uncertain."""
     if column.kind is ColumnKind.INTEGER:
         moment = column.instant(int(literal.text)) if _is_whole(literal) else None
         return _Span(moment, moment) if moment else None
@@ -310,7 +310,7 @@ def _value(column: TimeColumn, literal: LiteralKind) -> _Span | None:
     if column.kind is ColumnKind.DATE and match[2]:
         return None
     if column.kind is ColumnKind.TIMESTAMPTZ or literal.type in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        # It is read in the session's zone, which nobody here knows.
+        # Spark reads it in the session's zone, which is unknown here.
         try:
             return _Span(moment - _ZONES, moment + _ZONES)
         except OverflowError:
@@ -337,7 +337,7 @@ def _unbounded(table: TableMetadata, write: Write, dropped: Dropped) -> LateData
 
 
 def _written(column: TimeColumn, moment: datetime) -> str:
-    """A constant that is the same instant in every session."""
+    """Writes a constant that is the same instant in every session."""
     value = column.value(moment)
     if column.kind is ColumnKind.TIMESTAMPTZ:
         return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z'"

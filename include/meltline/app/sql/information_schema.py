@@ -1,4 +1,7 @@
-"""The views of MD_INFORMATION_SCHEMA: shares, databases, storage (ML-21, ML-35 to ML-37)."""
+"""Views of MD_INFORMATION_SCHEMA: shares, databases, storage.
+
+`object_statements` calls it for SELECT * of a view (ML-21, ML-35 to ML-37).
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -22,7 +25,7 @@ Cells = tuple[object, ...]
 Sums = Mapping[ObjectName, Sequence[int]]
 
 HISTORY_DAYS = 30
-"""How far STORAGE_INFO_HISTORY reaches back, today included (ML-37)."""
+"""Days that STORAGE_INFO_HISTORY covers, today included (ML-37)."""
 
 _OWNED_SHARES = (
     ReadColumn("share_name", "string"),
@@ -54,7 +57,7 @@ _STORAGE_INFO = (
 
 
 def read_view(context: ReadContext, standing: ObjectName, statement: ReadView) -> StatementResult:
-    """All rows of a view. They are of every catalog, wherever the session stands.
+    """Reads all rows of a view, from every catalog, whatever the session's current one.
 
     Raises:
         StatementUnsupported: This release has no such view.
@@ -68,7 +71,7 @@ def read_view(context: ReadContext, standing: ObjectName, statement: ReadView) -
 
 
 def _shares(context: ReadContext) -> Iterator[Cells]:
-    """A row for each table of a share; one without a table for a share that has none."""
+    """Yields a row for each table of a share; one without a table for an empty share."""
     for shared in list_shares(context):
         share = shared.share
         for table in shared.tables or (None,):
@@ -85,7 +88,7 @@ def _shares(context: ReadContext) -> Iterator[Cells]:
 
 
 def _databases(context: ReadContext) -> Iterator[Cells]:
-    """A row for each database of each catalog: what comes to it, where it does not say itself."""
+    """Yields a row for each database of each catalog, with its own or inherited policies."""
     for name, raw, retention in _policies(context):
         yield (
             name.namespace[0],
@@ -100,7 +103,7 @@ def _databases(context: ReadContext) -> Iterator[Cells]:
 
 
 def _policies(context: ReadContext) -> Iterator[tuple[ObjectName, str, Retention]]:
-    """The databases that are there: the retention each says itself, and what it passes on."""
+    """Yields the existing databases, each with its own retention and the effective one."""
     remembered_policies = context.control.policies.all()
     for catalog in context.catalogs.values():
         listing = catalog.listing()
@@ -129,9 +132,9 @@ def _storage(context: ReadContext) -> Iterator[Cells]:
 
 
 def _storage_history(context: ReadContext) -> Iterator[Cells]:
-    """A row for each day with a run and each database that had bytes then, the newest day first.
+    """Yields a row for each day with a run and each database that had bytes then, newest first.
 
-    They are the totals that the runs have recorded, so nothing is computed anew.
+    Runs have recorded these totals, so nothing is computed here.
     """
     transient, former = _transient(context), former_names(context)
     today = context.clock.now().date()
@@ -144,7 +147,7 @@ def _storage_history(context: ReadContext) -> Iterator[Cells]:
 
 
 def _named(database: ObjectName) -> tuple[str | None, str | None]:
-    """Its name and id; neither where nobody knows any more in which one a dropped table stood."""
+    """Returns its name and id; neither if a dropped table's database is unknown."""
     return (database.namespace[0], str(database)) if database.namespace else (None, None)
 
 
@@ -153,7 +156,7 @@ def _sorted(names: Iterable[ObjectName]) -> list[ObjectName]:
 
 
 def _transient(context: ReadContext) -> dict[ObjectName, bool]:
-    """Whether tables of a database are transient, where they do not say."""
+    """Whether tables of a database are transient by default."""
     return {name: retention.transient for name, _, retention in _policies(context)}
 
 

@@ -12,10 +12,10 @@ Parts = tuple[str, ...]
 
 
 def standing_at(context: ReadContext, text: str | None) -> ObjectName:
-    """Where names are looked for: a catalog or a namespace; None is the hot catalog.
+    """Parses the session's current catalog or namespace; None is the hot catalog.
 
     Raises:
-        UsageInvalid: It is no name.
+        UsageInvalid: It is not a valid name.
     """
     hot = ObjectName(context.config.hot)
     if text is None:
@@ -28,12 +28,12 @@ def standing_at(context: ReadContext, text: str | None) -> ObjectName:
 
 
 def spoken_name(catalogs: Mapping[str, CatalogConfig], table: TableName, *further: str) -> str:
-    """A table as Spark calls it; a JDBC catalog has the name of its rows there.
+    """Formats a table's name for Spark; there a JDBC catalog has the name of its rows.
 
     Args:
-        catalogs: Of the configuration.
+        catalogs: The configured catalogs.
         table: The table.
-        further: Parts behind its name: a branch of it.
+        further: Parts after its name, such as a branch.
     """
     catalog = catalogs[table.catalog]
     spoken = catalog.catalog_name if catalog.type == "sql" else catalog.name
@@ -41,21 +41,21 @@ def spoken_name(catalogs: Mapping[str, CatalogConfig], table: TableName, *furthe
 
 
 def full_table_name(context: ReadContext, standing: ObjectName, parts: Parts) -> TableName:
-    """The table of a name. Raises UsageInvalid where it is not complete."""
+    """Resolves a table's name. Raises UsageInvalid if it is incomplete."""
     return full_name(context, standing, ObjectKind.TABLE, parts).table_name
 
 
 def full_name(
     context: ReadContext, standing: ObjectName, kind: ObjectKind, parts: Parts
 ) -> ObjectName:
-    """What a name of a statement stands for.
+    """Resolves a name in a statement.
 
-    A first part that is a catalog's name is the catalog, as in Spark. A table alone is one of the
-    current namespace, a schema alone one of the current database; without a current one it is
-    the namespace of that name, for in Spark schema and database are the same.
+    A first part that is a catalog's name is the catalog, as in Spark. A table alone belongs to the
+    current namespace, a schema alone to the current database. Without a current one it is the
+    namespace of that name, because in Spark schema and database are the same.
 
     Raises:
-        UsageInvalid: The name is not complete.
+        UsageInvalid: The name is incomplete.
     """
     if kind is ObjectKind.ACCOUNT:
         return ObjectName(context.config.hot)
@@ -78,7 +78,7 @@ def container_name(context: ReadContext, standing: ObjectName, parts: Parts) -> 
     """A catalog, or a namespace of the one that the name begins with, else of the current one."""
     spoken = {name: name for name in context.catalogs}
     for name, catalog in context.config.catalogs.items():
-        spoken.setdefault(catalog.catalog_name, name)  # as Spark knows it
+        spoken.setdefault(catalog.catalog_name, name)  # the name in Spark
     if parts[0] in spoken:
         return ObjectName(spoken[parts[0]], parts[1:])
     return ObjectName(standing.catalog, parts)

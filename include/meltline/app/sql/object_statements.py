@@ -76,10 +76,10 @@ _HISTORY_TYPES = {
 def run_without_spark(
     context: ReadContext, standing: ObjectName, statement: Statement
 ) -> StatementResult:
-    """Carries out a statement that Spark does not have.
+    """Executes a statement that Spark does not have.
 
     Raises:
-        MeltlineError: Whatever the step raises that does.
+        MeltlineError: Whatever its step raises.
     """
     return _STEPS[type(statement)](context, standing, statement)
 
@@ -103,7 +103,7 @@ def _show_history(context: ReadContext, standing: ObjectName, show: ShowHistory)
 
 
 def _scope(context: ReadContext, standing: ObjectName, show: ShowHistory) -> ObjectName:
-    """Where a listing looks: what it says, else where the session stands."""
+    """Scope of a listing: the one it names, else the session's current one."""
     if show.within is not None:
         hot = ObjectName(context.config.hot)
         return container_name(context, standing, show.within) if show.within else hot
@@ -132,7 +132,7 @@ def _drop(context: ReadContext, standing: ObjectName, statement: DropObject) -> 
 
 def _rename(context: ReadContext, standing: ObjectName, statement: RenameObject) -> StatementResult:
     name = full_name(context, standing, statement.kind, statement.name)
-    # A bare new name stays where the object is, as in Spark.
+    # A bare new name is in the object's own namespace, as in Spark.
     beside = ObjectName(name.catalog, name.namespace if name.table else name.namespace[:-1])
     target = full_name(context, beside, name.kind, statement.target)
     done = rename(context, str(name), str(target), name.kind)
@@ -177,7 +177,7 @@ def _tag(context: ReadContext, standing: ObjectName, statement: TagSnapshot) -> 
 
 
 def _tables_with(context: ReadContext, snapshot_id: int) -> list[TableName]:
-    """The tables of the hot catalog that have a snapshot of that id."""
+    """Returns the tables of the hot catalog that have a given snapshot."""
     entries = [
         pointer
         for pointer in context.catalogs[context.config.hot].listing().entries
@@ -188,10 +188,10 @@ def _tables_with(context: ReadContext, snapshot_id: int) -> list[TableName]:
 
 
 def _table_of_snapshot(context: ReadContext, snapshot_id: int) -> TableName:
-    """The one table of the hot catalog that has a snapshot of that id.
+    """Returns the only table of the hot catalog that has a given snapshot.
 
     Raises:
-        SnapshotNotFound: None has.
+        SnapshotNotFound: No table has it.
         UsageInvalid: Several have: one file registered twice, or a copy.
     """
     names = _tables_with(context, snapshot_id)
@@ -222,13 +222,13 @@ BranchStatement = CreateBranch | DropBranch | ForwardBranch | Rollback | DiffTab
 def run_branch_statement(
     context: ReadContext, standing: ObjectName, statement: BranchStatement
 ) -> StatementResult:
-    """Carries one out. Raises as the step does that does it, and as `locate`."""
+    """Executes a statement on branches. Raises as its step, and as `locate`."""
     return _OnTable(context, full_table_name(context, standing, statement.table)).run(statement)
 
 
 @dataclass(frozen=True)
 class _OnTable:
-    """A statement's table, and where it is."""
+    """A statement's table, and its ports."""
 
     context: ReadContext
     table: TableName
@@ -249,7 +249,7 @@ class _OnTable:
                 return self.compare(statement)
 
     def create(self, statement: CreateBranch) -> StatementResult:
-        """At main's head, or at a point."""
+        """Creates a branch at main's head, or at a point."""
         point = self.at(statement.point) if statement.point else Point()
         done = branch(self.context, self.table, statement.name, point, dry_run=False)
         return status(f"{done.table}: {done.branch} is at snapshot {done.after}")
@@ -271,7 +271,7 @@ class _OnTable:
         return status(f"{done.table}: {words}")
 
     def compare(self, statement: DiffTable) -> StatementResult:
-        """Files, rows and bytes added and removed on the way, and the net of both."""
+        """Files, rows and bytes added and removed in between, and the net of both."""
         done = diff(self.context, self.table, statement.a, statement.b)
         amounts = {"added": done.added, "removed": done.removed, "net": done.net}
         columns = (
@@ -298,10 +298,10 @@ class _OnTable:
 def make_clone(
     context: ReadContext, standing: ObjectName, statement: CloneObject
 ) -> StatementResult:
-    """CREATE … CLONE, and CREATE DATABASE … FROM. Tables that are left out are listed (TT-37).
+    """CREATE … CLONE, and CREATE DATABASE … FROM. Lists the tables that are left out (TT-37).
 
     Raises:
-        UsageInvalid: A name is not complete.
+        UsageInvalid: A name is incomplete.
         MeltlineError: Whatever `clone_over` raises.
     """
     source = full_name(context, standing, statement.kind, statement.source)
@@ -341,7 +341,7 @@ def make_share(
 def renew_share(
     context: ReadContext, standing: ObjectName, statement: UpdateShare
 ) -> StatementResult:
-    """UPDATE SHARE: says what somebody had written to it, which is undone, and what has left.
+    """UPDATE SHARE: reports the writes to it that are undone, and the tables that were removed.
 
     Raises:
         MeltlineError: Whatever `update_share` raises.
@@ -366,7 +366,7 @@ def end_share(context: ReadContext, standing: ObjectName, statement: DropShare) 
 
 
 def _place(standing: ObjectName, name: str) -> str:
-    """A share is looked for in the current catalog; with it, a dot in quotes stays in the name."""
+    """Name of a share in the current catalog; so a quoted dot stays in the name."""
     return str(ObjectName(standing.catalog, (name,)))
 
 

@@ -1,4 +1,7 @@
-"""What a statement comes to."""
+"""Results of statements as rows or frames, with their warnings.
+
+All modules of `app/sql` return them, and the command and the Python API show them.
+"""
 
 from dataclasses import dataclass
 
@@ -8,15 +11,15 @@ from meltline.ports import ReadColumn, ReadRows
 
 @dataclass(frozen=True)
 class StatementResult:
-    """What a statement came to.
+    """Result of a statement.
 
     Attributes:
-        statement_id: By which AT and BEFORE know it; empty of a statement that needs no Spark.
-        read: Its rows, where they were fetched.
-        frame: Spark's own answer, where they were not.
+        statement_id: Its id for AT and BEFORE; empty if it needs no Spark.
+        read: Its rows, if they were fetched.
+        frame: Spark's DataFrame, if they were not.
         unreadable: Tables that a listing had to leave out.
-        warnings: What is risky about what was done.
-        exit_code: Of a command that carried it out, where it was not all done.
+        warnings: Risks of the change.
+        exit_code: Exit code for the command, if some of it failed.
     """
 
     statement_id: str = ""
@@ -28,14 +31,14 @@ class StatementResult:
 
 
 def status(*lines: str) -> StatementResult:
-    """What was done, in one column: a row for each line."""
+    """Builds a result with one column of status lines."""
     return StatementResult(
         read=ReadRows((ReadColumn("status", "string"),), tuple((x,) for x in lines))
     )
 
 
 def unsupported(subject: str) -> StatementUnsupported:
-    """The error for what is understood and comes later."""
+    """Error for a statement that is parsed, but not supported in this release."""
     return StatementUnsupported(
         f"{subject}: the statement is understood, but not supported in this release",
         object=subject,

@@ -1,7 +1,9 @@
-"""Statements: the SQL that people know, carried out by the same steps as the commands.
+"""Executes SQL statements, by the same steps as the commands.
 
-A session that a process or a notebook has used before may know that catalog. The only copy of
-dropped chunks lies there, and of archived history.
+`meltline sql`, the Python API and notebooks call `run_statement`. It parses the text, sends Spark's
+own statements to Spark with rewritten names, and runs the others here. It also protects the
+archive's catalog, which a session may know from earlier use: cold has the only copy of dropped
+chunks and of archived history.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -66,19 +68,19 @@ from meltline.ports import (
 
 _LEASE = timedelta(minutes=10)
 _LONGEST_ID = 255
-_SHOWN = 80  # letters of a statement that an error repeats
+_SHOWN = 80  # characters of a statement that an error repeats
 
 
 @dataclass(frozen=True)
 class StatementRequest:
-    """A statement, and how it is to be carried out.
+    """A statement, and its execution options.
 
     Attributes:
         text: The statement.
         standing: The catalog, and the namespace in it, that completes its names.
-        schema: Under which columns old rows are shown.
-        limit: At most so many rows are fetched; None is all.
-        statement_id: By which id it is known afterwards; empty for a new one.
+        schema: The columns under which old rows are shown.
+        limit: Maximum number of rows to fetch; None is all.
+        statement_id: Its id for later reference; empty for a new one.
         fetch: Whether rows are fetched at once, under a lease, or left for Spark to fetch.
     """
 
@@ -92,13 +94,13 @@ class StatementRequest:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A statement in Spark's words.
+    """A statement in Spark's dialect.
 
     Attributes:
         kind: Its first word.
         pins: Snapshots that it reads, which are kept meanwhile.
-        views: What its text calls some of them, or all rows of a table, by name.
-        guard: Carries it out where chunks of the table that it writes to were dropped.
+        views: Views in its text for some of them, or for all rows of a table, by name.
+        guard: Runs it if chunks of its target were dropped.
     """
 
     kind: str
@@ -114,19 +116,20 @@ def run_statement(
     request: StatementRequest,
     services: OpenServices,
 ) -> StatementResult:
-    """Carries out one statement.
+    """Executes one statement.
 
     Args:
         context: Where the objects are.
-        engine: Starts what runs SQL; called only for statements that need it.
+        engine: Starts the SQL engine; called only for statements that need it.
         request: The statement.
-        services: Starts what copies, expires and deletes; called only for statements that do.
+        services: Starts the services that copy, expire and delete; called only for statements that
+            do.
 
     Raises:
-        SqlUnreadable: It is one of ours and not right; says where.
-        StatementUnsupported: It is understood, and this release cannot carry it out.
+        SqlUnreadable: It is a statement of Meltline's and invalid; names the position.
+        StatementUnsupported: It is parsed, but this release cannot execute it.
         StatementRefused: Spark refused it.
-        MeltlineError: Whatever the step raises that carries it out.
+        MeltlineError: Whatever its step raises.
     """
     statement = parse(request.text)
     if isinstance(statement, Query):
@@ -180,7 +183,7 @@ def _located(
 
 
 def _edit(clause: TimeClause, located: Located, view: str) -> Edit:
-    """What stands for a table as it was: Spark's own clause, or a view under other columns."""
+    """Replaces a time-travel clause by Spark's own, or the table by a view with other columns."""
     if not view:
         return clause.clause_start, clause.end, f"VERSION AS OF {located.resolved.snapshot_id}"
     alias = f" AS {quoted(clause.table[-1])}" if clause.needs_alias else ""
@@ -203,18 +206,18 @@ def _create_table(
 def _checked(
     context: ReadContext, name: ObjectName, policies: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What is risky about a new table's policies.
+    """Returns the risks of a new table's policies.
 
     Raises:
         RetentionOutOfRange: The profile does not allow one.
-        TransientImmutable: There is a table of that name, and it is not new.
+        TransientImmutable: A table with this name exists, so it is not new.
     """
     account = context.config.account
     listing = require_changeable(context, name).listing()
     around = levels_around(context, ObjectName(name.catalog, name.namespace), listing)
     levels = [(str(name), policies), *around]
     require_allowed(account.profile, name, policies, levels)
-    if TRANSIENT in policies and listing.of(name.table_name):  # CREATE OR REPLACE keeps its past
+    if TRANSIENT in policies and listing.of(name.table_name):  # CREATE OR REPLACE keeps its history
         state = load_table(context, name.table_name)
         require_new(name, state, [], state.properties.get(TRANSIENT), policies[TRANSIENT])
     return effective_retention(account, levels).warnings
@@ -243,7 +246,7 @@ def _frame(engine: SqlEngine, id: str, prepared: Prepared) -> object:
 
 
 def _in_own_words(refused: StatementRefused, text: str, prepared: Prepared) -> StatementRefused:
-    """What Spark said, about the statement as it was written: our names for the past are not."""
+    """Rewrites Spark's error for the statement as written, without internal view names."""
     said = refused.found
     for name, view in prepared.views.items():
         said = said.replace(name, str(view.table))
@@ -259,7 +262,7 @@ def _in_own_words(refused: StatementRefused, text: str, prepared: Prepared) -> S
 
 @contextmanager
 def _recorded(context: ReadContext, id: str, kind: str) -> Iterator[None]:
-    """Says when a statement began, and how and when it ended: a point for AT and BEFORE."""
+    """Records a statement's begin, and its end with the state: a point for AT and BEFORE."""
     began = context.clock.now()
 
     def record(state: StatementState) -> None:
@@ -300,19 +303,19 @@ def _new_id(context: ReadContext, statement_id: str) -> str:
 _READS = frozenset(
     {"SELECT", "TABLE", "VALUES", "(", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "USE", "REFRESH"}
 )
-"""First words of statements that change nothing in a catalog."""
+"""First keywords of statements that change nothing in a catalog."""
 _MAKES = frozenset({"CREATE", "REPLACE", "CACHE"})
-"""First words of statements that may read the archive to make something elsewhere."""
+"""First keywords of statements that may read the archive to create something elsewhere."""
 
 
 def require_archive_unchanged(
     context: ReadContext, standing: ObjectName, text: str, kind: str
 ) -> None:
-    """Refuses a statement that may change what is in the archive's catalog.
+    """Rejects a statement that may change the archive's catalog.
 
-    Of a statement that is no query and no change of rows, every name counts that it does not read.
-    EXECUTE IMMEDIATE counts as the statement that it carries out. What Spark works out of several
-    texts or of variables is refused: it may be the archive's name.
+    In a statement that is neither a query nor a change of rows, every name counts that it does not
+    read. EXECUTE IMMEDIATE counts as the statement that it executes. A name or statement that Spark
+    computes from several texts or variables is rejected: it may be the archive's.
 
     Args:
         context: Which catalog the archive is.
@@ -340,13 +343,13 @@ def require_archive_unchanged(
     if is_worked_out(text):
         raise _refusal(cold, "a name or a statement that Spark works out")
     starts = tuple(f"{name}." for name in (cold, context.config.catalogs[cold].catalog_name))
-    for said in texts_in(text):  # a name that Spark works out may be in a text
+    for said in texts_in(text):  # a name that Spark computes may be in a text
         if said.replace("`", "").startswith(starts):
             raise _refusal(said)
 
 
 def _changed(text: str, kind: str) -> Iterator[Name]:
-    """Yields the names of what a statement may change; empty where Spark works a name out."""
+    """Yields the names of objects that a statement may change; empty if Spark computes one."""
     if kind in BEGINNINGS:
         yield from (write.target for write in writes_of(text))
         return
@@ -370,12 +373,12 @@ _READING = BEGINNINGS | {"SELECT", "TABLE", "CREATE", "EXPLAIN", "("}
 
 @dataclass(frozen=True)
 class CompleteTable:
-    """A table of which a statement reads all rows.
+    """A table that a statement reads completely, hot and cold.
 
     Attributes:
         references: Where the statement names it.
-        rows: What that stands for; every mention of a table stands for the same rows.
-        view: What it is called instead; nobody else's name.
+        rows: All its rows; every mention of a table reads the same ones.
+        view: The view that replaces it; the name is unique.
     """
 
     references: Sequence[TableReference]
@@ -384,7 +387,7 @@ class CompleteTable:
 
     @property
     def edits(self) -> Iterator[Edit]:
-        """What stands in the statement instead."""
+        """The edits that put the view into the statement."""
         for reference in self.references:
             alias = f" AS {quoted(reference.table[-1])}" if reference.needs_alias else ""
             yield reference.start, reference.end, f"{self.view}{alias}"
@@ -397,19 +400,19 @@ def complete_tables(
     kind: str,
     is_there: Callable[[Name], bool],
 ) -> list[CompleteTable]:
-    """The tables of which a statement reads all rows; a table or view of that name goes first.
+    """Finds the tables that a statement reads completely; an existing table or view has precedence.
 
     Args:
         context: Where the tables are.
         standing: Completes the statement's names.
         text: The statement.
         kind: Its first word.
-        is_there: Whether the session itself knows a table or view of a name; asked only where a
-            table without the suffix is there.
+        is_there: Whether the session itself knows a table or view of a name; called only if a table
+            without the suffix exists.
 
     Raises:
         StatementUnsupported: It writes to such a name.
-        MeltlineError: Whatever `complete_rows` raises, NotChunked of a table that has no chunks.
+        MeltlineError: Whatever `complete_rows` raises, NotChunked for a table without chunks.
     """
     suffix = context.config.chunks.all_suffix
     if not suffix or kind not in _READING or suffix not in text:
@@ -431,7 +434,7 @@ def complete_tables(
 
 @dataclass(frozen=True)
 class _Names:
-    """What names with the suffix stand for."""
+    """Resolves names with the suffix for all rows."""
 
     context: ReadContext
     standing: ObjectName
@@ -439,7 +442,7 @@ class _Names:
     is_there: Callable[[Name], bool]
 
     def table(self, name: Name) -> TableName | None:
-        """The table of which a name means all rows; None where it means something else."""
+        """Returns the table whose rows a name means completely; None for other names."""
         plain = name[-1].removesuffix(self.suffix) if name else ""
         if not plain or plain == name[-1]:
             return None
@@ -451,12 +454,12 @@ class _Names:
             table = full_table_name(self.context, self.standing, name)
             self.context.catalogs[table.catalog].location(table)
         except (KeyError, TableNotFound, UsageInvalid):
-            return None  # Spark says what it makes of the name
+            return None  # Spark resolves the name
         return table
 
 
 def notices(tables: Collection[CompleteTable]) -> tuple[str, ...]:
-    """What readers of these might miss."""
+    """Returns the notices of completely read tables."""
     return tuple(table.rows.notice for table in tables if table.rows.notice)
 
 
@@ -502,15 +505,15 @@ def vacuum(
 
     Args:
         context: Where the table is.
-        services: Called once it is known that there is something that may be done.
+        services: Called once the run is known to be allowed.
         table: The table.
-        hours: How long what was superseded is kept this time; None is as its policy says.
-        dry_run: Only say what would happen.
+        hours: How long superseded data is kept this time; None is as its policy says.
+        dry_run: Only report the effects.
 
     Raises:
         RetentionOutOfRange: The hours are fewer than the policy's.
-        UsageInvalid: A run cannot be asked for this table alone.
-        CatalogReadOnly: Nobody may change it here.
+        UsageInvalid: A run cannot be restricted to this table.
+        CatalogReadOnly: It may not be changed here.
         MeltlineError: What kept the run from beginning, or the table from being read.
     """
     name = ObjectName(table.catalog, table.namespace, table.name)
@@ -535,7 +538,7 @@ def vacuum(
 
 
 def _require_alone(table: TableName, listing: CatalogListing) -> None:
-    """Refuses a name that picks other tables, too: a run is asked for tables by globs."""
+    """Rejects a name that matches other tables too: a run selects tables by globs."""
     names = [entry.name for entry in listing.entries]
     matches = [name for name in names if name != table and selected(name, (str(table),))]
     if matches:

@@ -76,7 +76,7 @@ class BucketWidth:
 
     @property
     def partition(self) -> Unit:
-        """The longest partition that no two buckets share; shorter ones share those of hours."""
+        """The longest partition that buckets do not share, unless they are under an hour."""
         if self.months:
             return Unit.YEAR if self.months % 12 == 0 else Unit.MONTH
         return Unit.DAY if self.span >= _DAY else Unit.HOUR

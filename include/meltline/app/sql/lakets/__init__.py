@@ -1,1 +1,1 @@
-"""The functions of LakeTS, called by SELECT lakets.…(…) as the source writes them (LT-34)."""
+"""Functions of LakeTS, called by SELECT lakets.…(…) with their original signatures (LT-34)."""

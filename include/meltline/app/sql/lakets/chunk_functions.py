@@ -1,4 +1,8 @@
-"""Functions about replication and chunks, as LakeTS has them (LT-9, LT-10, LT-16, LT-18, LT-22)."""
+"""LakeTS functions for replication and chunks.
+
+`dispatch` calls them. Each translates its arguments for a step of `app/chunks` (LT-9, LT-10, LT-16,
+LT-18, LT-22).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +30,7 @@ from meltline.domain.iceberg.names import TableName
 
 Values = Mapping[str, Any]
 SKIPPED = "SKIPPED"
-"""What the reference calls a sync that is there and does not stream."""
+"""LakeTS's name for a sync that exists and is not streaming."""
 
 
 def _table(session: Session, values: Values) -> TableName:
@@ -34,7 +38,7 @@ def _table(session: Session, values: Values) -> TableName:
 
 
 def _chunk(session: Session, text: str) -> tuple[TableName, str]:
-    """A chunk's table and its own name. Raises UsageInvalid."""
+    """Splits a chunk's address into its table and its own name. Raises UsageInvalid."""
     try:
         table, name = parse_chunk_address(text)
     except ValueError as error:
@@ -105,10 +109,10 @@ def _execute_retention(session: Session, values: Values) -> FunctionAnswer:
 
 
 def _force(session: Session, table: TableName, values: Values) -> Force | None:
-    """A person's word for chunks that nobody has proved; None where it is about none.
+    """Builds the operator's override for unproved chunks; None if no chunk is due.
 
-    The reference's own call names no chunks. It is then about exactly those that the policy says
-    are due; a force that looks past the policy's ages must name them, and say why.
+    LakeTS's own call names no chunks. It then covers exactly those that the policy makes due; a
+    force beyond the policy's ages must name them, and give a reason.
     """
     reason = values["p_reason"] or ""
     if values["p_chunks"] is not None:
@@ -135,7 +139,7 @@ def _own(session: Session, table: TableName, text: str) -> str:
 
 
 def _require_no_words(values: Values) -> None:
-    """Refuses words of a force without one."""
+    """Rejects arguments of a force without p_force."""
     for name in ("p_chunks", "p_reason"):
         if values[name] is not None:
             raise UsageInvalid(
@@ -162,7 +166,7 @@ _STATUS = {
     "cdf_lag_bytes": "bigint",
     "caught_up": "boolean",
     "last_run_at": "timestamp",
-    "pending_bytes": "bigint",  # this and those below are not of the reference
+    "pending_bytes": "bigint",  # this and those below are not in LakeTS
     "pending_since": "timestamp",
     "pending_lag_seconds": "bigint",
     "on_disk_bytes": "bigint",
@@ -183,7 +187,7 @@ def _show_tiering_status(session: Session, values: Values) -> FunctionAnswer:
 
 def _cell(line: TieringStatus, column: str) -> object:
     if column == "cdf_lag_bytes":
-        return None  # how far cold is behind is counted in commits, not in bytes
+        return None  # cold's lag is counted in commits, not in bytes
     if column == "cdf_status":
         plain = line.cdf_status in (NOT_SYNCED, SyncState.STREAMING)
         return line.cdf_status if plain else SKIPPED
@@ -192,7 +196,7 @@ def _cell(line: TieringStatus, column: str) -> object:
 
 _FORCE = (
     Parameter("p_force", Type.BOOLEAN, default=False),
-    Parameter("p_chunks", Type.TEXTS),  # this and the next are not of the reference
+    Parameter("p_chunks", Type.TEXTS),  # this and the next are not in LakeTS
     Parameter("p_reason"),
 )
 _OPTIONAL_TABLE = (Parameter("p_table_name"), Parameter("p_schema_name"))

@@ -1,4 +1,7 @@
-"""Which function a call is about, and its answer as rows."""
+"""Dispatches a call of a lakets function, and names the substitute of one that does not run here.
+
+`app/sql/statements` calls it.
+"""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -125,7 +128,7 @@ INSTEAD: Mapping[str, str] = {
     **_ELSEWHERE,
     **_INTERNAL,
 }
-"""By the function's name: what does the same, or why nothing has to."""
+"""By function name: the substitute, or why none is needed."""
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -133,16 +136,16 @@ FUNCTIONS: Mapping[str, Function] = {
     for module in (policy_functions, chunk_functions, rollup_functions)
     for function in module.FUNCTIONS
 }
-"""What runs, by name."""
+"""The supported functions, by name."""
 
 
 def run_call(session: Session, call: FunctionCall) -> StatementResult:
-    """Carries out SELECT lakets.…(…).
+    """Executes SELECT lakets.…(…).
 
     Raises:
-        StatementUnsupported: There is no such function, or it does not run here.
-        SqlUnreadable: The arguments are not the function's.
-        MeltlineError: Whatever the step raises that does it.
+        StatementUnsupported: The function does not exist, or does not run here.
+        SqlUnreadable: The arguments do not match the function's parameters.
+        MeltlineError: Whatever its step raises.
     """
     function = FUNCTIONS.get(call.name)
     if function is None:
@@ -153,10 +156,10 @@ def run_call(session: Session, call: FunctionCall) -> StatementResult:
 
 
 def refused(name: str) -> StatementUnsupported:
-    """The error for a call that is not carried out.
+    """Builds the error for a call that is not supported.
 
     Args:
-        name: The function, in lower case; of one that runs, it is called within a query.
+        name: The function, in lower case; a supported one was called within a query.
     """
     subject = f"lakets.{name}"
     if name in FUNCTIONS:
@@ -186,10 +189,10 @@ def refused(name: str) -> StatementUnsupported:
 
 
 def _columns(call: FunctionCall, signature: Signature) -> tuple[ReadColumn, ...]:
-    """The answer's columns, as the call names them.
+    """Returns the result's columns, as the call names them.
 
     Raises:
-        SqlUnreadable: It names more than there are.
+        SqlUnreadable: It names more than the function has.
     """
     names = call.columns
     if call.alias and not names and not signature.is_rows:

@@ -1,4 +1,7 @@
-"""Functions about policies: add_, remove_ and show_, as LakeTS has them (LT-5, LT-18, LT-24)."""
+"""LakeTS functions for policies: add_, remove_ and show_.
+
+`dispatch` calls them. Each translates its arguments for `app/chunks/policies` (LT-5, LT-18, LT-24).
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,7 +25,7 @@ Values = Mapping[str, Any]
 Cell = Callable[[ChunkPolicy], object]
 
 _DROPPING = (PolicyType.RETENTION, PolicyType.TIERED_RETENTION)
-"""What the reference calls a retention policy, but where it adds one."""
+"""Policy types that LakeTS calls a retention policy, except when it adds one."""
 
 
 def _add(type: PolicyType, session: Session, values: Values) -> FunctionAnswer:
@@ -37,7 +40,7 @@ def _add(type: PolicyType, session: Session, values: Values) -> FunctionAnswer:
 
 
 def _remove(types: tuple[PolicyType, ...], session: Session, values: Values) -> FunctionAnswer:
-    """Removes what there is; that there is nothing is a notice, as in the reference."""
+    """Removes matching policies; if there are none, answers with a notice, as in LakeTS."""
     context = session.context
     table = session.table(values["p_table_name"], values["p_schema_name"])
     uuid = HotTable.load(context, table).state.uuid
@@ -50,7 +53,7 @@ def _remove(types: tuple[PolicyType, ...], session: Session, values: Values) -> 
 def _show(
     types: tuple[PolicyType, ...], cells: Mapping[str, Cell], session: Session, values: Values
 ) -> FunctionAnswer:
-    """A policy is enabled as long as it is there: nothing switches one off."""
+    """Lists policies; all count as enabled, since none can be switched off."""
     context = session.context
     table = session.table(values["p_table_name"], values["p_schema_name"])
     uuid = HotTable.load(context, table).state.uuid

@@ -1,4 +1,7 @@
-"""Functions about rollups, as LakeTS has them: what they take and answer (LT-27, LT-28)."""
+"""LakeTS functions for rollups: their signatures and handlers.
+
+`dispatch` calls them. Each translates its arguments for `app/chunks/rollups` (LT-27, LT-28).
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,7 +63,7 @@ def _refresh(session: Session, values: Values) -> FunctionAnswer:
 
 
 def _refresh_cascade(session: Session, values: Values) -> FunctionAnswer:
-    """All that the named one depends on, and itself; what stops one stops no other."""
+    """Refreshes a rollup and its dependencies; a failed one does not stop the others."""
     rollups = session.context.control.rollups.all()
     if values["p_name"] is not None:
         rollups = with_dependencies(
@@ -90,7 +93,7 @@ def _drop(session: Session, values: Values) -> FunctionAnswer:
 
 
 def _create_view(session: Session, values: Values) -> FunctionAnswer:
-    """An Iceberg view, where the catalog has such: Spark refuses it elsewhere."""
+    """Creates an Iceberg view, if the catalog supports views: Spark refuses it elsewhere."""
     rollups, spoken = session.context.control.rollups, partial(_spoken, session)
     rollup = rollup_of(rollups, values["p_name"])
     text = realtime_text(rollups.all(), rollup, values["p_raw_query"], spoken)
@@ -164,7 +167,7 @@ HANDLERS: Mapping[str, Handler] = {
     "invalidate_rollup_range": _invalidate,
     "enable_rollup_invalidation": _enable_invalidation,
 }
-"""What does each function, by its name."""
+"""Handlers of the functions, by name."""
 
 
 _NAME = required("p_name")

@@ -1,4 +1,7 @@
-"""Who calls a function: where names are looked for, and what the function may work with."""
+"""Session of a function call: resolves its names, and holds the ports that it may use.
+
+Functions of this package receive it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,11 +17,11 @@ from meltline.ports import SqlEngine
 
 @dataclass(frozen=True)
 class FunctionAnswer:
-    """What a function answers.
+    """Result of a function.
 
     Attributes:
         rows: Cells by the function's columns.
-        notices: What the reference would raise as notices.
+        notices: Notices, as LakeTS raises them.
     """
 
     rows: tuple[tuple[object, ...], ...]
@@ -26,24 +29,24 @@ class FunctionAnswer:
 
 
 def answer_of(value: object, *notices: str) -> FunctionAnswer:
-    """One value."""
+    """Builds a result of one value."""
     return FunctionAnswer(((value,),), notices)
 
 
 def void(*notices: str) -> FunctionAnswer:
-    """Nothing, in one row: an empty text, as Postgres shows it."""
+    """Builds a result of an empty text, as Postgres shows `void`."""
     return answer_of("", *notices)
 
 
 @dataclass(frozen=True)
 class Session:
-    """Where a call is made.
+    """The session of a call.
 
     Attributes:
-        context: What needs no Spark.
+        context: Ports that need no Spark.
         standing: Completes names.
-        services: Gives what steps work with; that starts Spark.
-        engine: Gives what carries out SQL; that starts Spark, too.
+        services: Opens the services of steps; starts Spark.
+        engine: Opens the SQL engine; starts Spark, too.
     """
 
     context: ReadContext
@@ -52,12 +55,12 @@ class Session:
     engine: Callable[[], SqlEngine]
 
     def table(self, text: str, schema: str | None = None) -> TableName:
-        """A table by the name in a text, and by its schema where that is said by itself.
+        """Resolves a table's name, with its schema if that is a separate argument.
 
-        A rollup's own name stands for its table, where no table has that name (LT-27).
+        A rollup's own name means its table, unless a table has that name (LT-27).
 
         Raises:
-            UsageInvalid: It is no name, not a complete one, or names two schemas.
+            UsageInvalid: It is invalid, incomplete, or names two schemas.
         """
         parts = _parts(text)
         if schema is not None:

@@ -1,4 +1,7 @@
-"""What a function takes and answers, as data, and a call's arguments by its parameters."""
+"""Function signatures as data, and the binding of a call's arguments to parameters.
+
+`dispatch` binds calls with it; the modules of functions declare their signatures.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +25,7 @@ _SHORT_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?)([+-]\d\d)$")
 
 
 class Type(Enum):
-    """Of a parameter: what may be written for it, and what that is called."""
+    """Type of a parameter; the value is its description in errors."""
 
     TEXT = "a text"
     INTERVAL = "an interval such as '7 days'"
@@ -33,11 +36,11 @@ class Type(Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a function takes.
+    """A parameter of a function.
 
     Attributes:
-        default: What holds where it is left out, or is NULL.
-        choices: The only values that there are; empty for any.
+        default: Value if it is left out, or NULL.
+        choices: The only valid values; empty for any.
     """
 
     name: str
@@ -48,21 +51,20 @@ class Parameter:
 
 
 def required(name: str, type: Type = Type.TEXT) -> Parameter:
-    """A parameter that must be there."""
+    """Declares a required parameter."""
     return Parameter(name, type, is_required=True)
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function of the reference takes and answers.
+    """Parameters and result columns of a LakeTS function.
 
     Attributes:
         name: Without the schema.
         parameters: In their order.
-        columns: What it answers; one of its own name where that is a single value.
-        is_rows: Whether it answers rows, and not one value.
-        older: The parameters that an older version of the reference has; empty where it has the
-            same.
+        columns: Result columns; one with the function's name for a single value.
+        is_rows: Whether the result is rows instead of one value.
+        older: The parameters of an older LakeTS version; empty if they are the same.
     """
 
     name: str
@@ -73,36 +75,36 @@ class Signature:
 
 
 Handler = Callable[[Session, Mapping[str, Any]], FunctionAnswer]
-"""What does a function, with values by parameter."""
+"""Implementation of a function, with values by parameter."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function that runs."""
+    """A supported function."""
 
     signature: Signature
     run: Handler
 
 
 def of_value(name: str, type: str, *parameters: Parameter) -> Signature:
-    """A function of one value. One of nothing is a string: Postgres shows `void` as empty."""
+    """Declares a function of one value; `void` is a string, which Postgres shows as empty."""
     return Signature(name, parameters, (ReadColumn(name, type),))
 
 
 def of_rows(name: str, columns: Mapping[str, str], *parameters: Parameter) -> Signature:
-    """A function of rows, with the type of each column."""
+    """Declares a function of rows, with the type of each column."""
     named = tuple(ReadColumn(column, type) for column, type in columns.items())
     return Signature(name, parameters, named, is_rows=True)
 
 
-# --- what a call means ----------------------------------------------------------------------------
+# --- binding of arguments -------------------------------------------------------------------------
 
 
 def bound(call: FunctionCall, signature: Signature) -> dict[str, Any]:
-    """A call's values by parameter; what is left out, or NULL, has its default.
+    """Binds a call's values to parameters; an argument that is left out, or NULL, has its default.
 
     Raises:
-        SqlUnreadable: An argument is unknown, there twice, missing, or of another type.
+        SqlUnreadable: An argument is unknown, duplicated, missing, or of another type.
     """
     arguments = arguments_of(call)
     try:
@@ -112,7 +114,7 @@ def bound(call: FunctionCall, signature: Signature) -> dict[str, Any]:
             try:
                 return _bound(call, arguments, signature.older)
             except SqlUnreadable:
-                pass  # what fits neither is told of the present one
+                pass  # if neither fits, the error is that of the present one
         raise
 
 
@@ -182,7 +184,7 @@ def _truth(text: str) -> bool:
 
 
 def _instant(text: str) -> datetime:
-    """A moment as Postgres writes it; one without an offset is of UTC, as chunks are."""
+    """Parses a moment in Postgres' format; without an offset it is in UTC, as chunks are."""
     text = text.strip()
     if _WALL_TIME.fullmatch(text):
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
@@ -190,7 +192,7 @@ def _instant(text: str) -> datetime:
 
 
 def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The elements of an array, or of a text that Postgres would read as one."""
+    """Returns the elements of an array, or of a text that Postgres would read as one."""
     if isinstance(value, tuple):
         return value
     text = value.strip()
