@@ -1,4 +1,7 @@
-"""Commands about purges above the limit: approval list, show, give, reject."""
+"""Commands for purges above the limit: approval list, show, give, reject.
+
+`commands` loads it by name. The rules of approvals are in `app`.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -131,7 +134,7 @@ def _document(approvals: Approvals, plan: Plan) -> dict[str, Any]:
 
 
 def _question(context: ReadContext, plan: Plan, instead_of: str) -> dict[str, Any]:
-    """All that a person is shown before they answer."""
+    """Builds the document that an operator sees before the decision."""
     approvals = Approvals.of(context)
     files = context.reader.items(plan.id)[plan.id]
     until = approvals.until(plan)

@@ -1,4 +1,7 @@
-"""A command about the clock: clock disown."""
+"""The clock disown command, which discards a time that a wrong clock has recorded.
+
+`commands` loads it by name.
+"""
 
 from typing import Annotated
 
@@ -20,7 +23,7 @@ def clock_disown(
 ) -> int:
     """Discard the ledger's newest time: it was a wrong clock's, and the clock is right now."""
     then = instant(recorded, "TIME")
-    assert then is not None  # there is a text
+    assert then is not None  # the argument is required
     wiring, _ = ready_wiring(config)
     done = disown(wiring.services("clock"), then, reason)
     now = format_instant(done.word.at)

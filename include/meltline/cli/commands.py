@@ -1,7 +1,7 @@
-"""Which commands there are, and the parser for the words of one command line.
+"""Registry of commands, and the parser for one command line.
 
-Commands are named, not imported: only the one that was asked for is loaded. A list of them shows
-the first lines of the others, read from their modules' text.
+`main` calls it. Commands are named, not imported, so only the requested one is loaded. For a list,
+the first docstring lines of the others are read from their modules' source.
 """
 
 import ast
@@ -49,10 +49,10 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "clock",
     ),
 }
-"""Commands of one kind, in the order in which a newcomer needs them."""
+"""Groups of commands for `--help`, in the order in which a new user needs them."""
 
 MORE = "More"
-"""The section of what stands in none."""
+"""Section of commands that no other section has."""
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "": (
@@ -129,16 +129,16 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "stop": ("meltline stop --reason 'looking into an incident'",),
     "go": ("meltline go --reason 'it was a false alarm'",),
 }
-"""Command lines by the command that they show; those of none show the way in."""
+"""Example command lines by command; those under "" are for the first steps."""
 
 
 def section_of(command: str) -> str:
-    """Under which head a command stands."""
+    """Returns the section of a command."""
     return next((head for head, commands in SECTIONS.items() if command in commands), MORE)
 
 
 def examples(command: str) -> str | None:
-    """The end of a command's help: its examples, each on a line of its own."""
+    """Formats the end of a command's help: its examples, one a line."""
     lines = EXAMPLES.get(command, ())
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else None
 
@@ -183,7 +183,7 @@ COMMANDS: Mapping[str, str] = {
     "sql": "sql.statement.sql",
     "restore": "archive.restore.restore",
 }
-"""Each command's function in this package, in the order in which `meltline --help` lists them."""
+"""Function of each command in this package, in the order of `meltline --help`."""
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "plan": (
@@ -308,11 +308,11 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"disown": "clock.clock_disown"},
     ),
 }
-"""Commands of two words: what the first one is for, and the second ones."""
+"""Groups of subcommands: their purpose, and the function of each subcommand."""
 
 
 def parser(words: Sequence[str]) -> typer.Typer:
-    """The parser for these words: it knows every command, and loads the one that they name."""
+    """Builds the parser for a command line: it lists every command, and loads the one in it."""
     first, second = [*(word for word in words if not word.startswith("-")), "", ""][:2]
     app = typer.Typer(
         name="meltline",
@@ -326,7 +326,7 @@ def parser(words: Sequence[str]) -> typer.Typer:
         rich_markup_mode=None,
         callback=_options,
     )
-    # `sweep` is a command, and with `allow` behind it a group of the same name.
+    # `sweep` is a command, and before `allow` also a group of the same name.
     group_meant = first if second in GROUPS.get(first, ("", {}))[1] else ""
     _add(app, {name: at for name, at in COMMANDS.items() if name != group_meant}, first)
     for name, (purpose, commands) in GROUPS.items():
@@ -340,7 +340,7 @@ def parser(words: Sequence[str]) -> typer.Typer:
 
 
 class _InSections(TyperGroup):
-    """Lists commands under their heads."""
+    """Lists commands by section."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         names = self.list_commands(ctx)
@@ -358,7 +358,7 @@ class _InSections(TyperGroup):
 
 
 def words_to_complete(environ: Mapping[str, str]) -> list[str]:
-    """The words of a command line that a shell wants to have completed; none where none does."""
+    """Returns the arguments to complete for a shell; none outside shell completion."""
     if "_MELTLINE_COMPLETE" not in environ:
         return []
     line = environ.get("COMP_WORDS") or environ.get("_TYPER_COMPLETE_ARGS", "")
@@ -369,7 +369,7 @@ def _add(app: typer.Typer, commands: Mapping[str, str], chosen: str, group: str 
     for name, place in commands.items():
         if name == chosen:
             app.command(name, epilog=examples(f"{group} {name}".strip()))(_function(place))
-        else:  # the words name another one, or none: then a list of all is asked for
+        else:  # another command is chosen, or none: then the list of all is needed
             app.command(name, help="" if chosen else _purpose(place))(_not_chosen)
 
 
@@ -390,7 +390,7 @@ def _purpose(place: str) -> str:
 
 @cache
 def _docstrings(module: str) -> Mapping[str, str]:
-    """What the functions of a module say of themselves, without importing it."""
+    """Reads the docstrings of a module's functions without importing it."""
     text = files("meltline.cli").joinpath(f"{module.replace('.', '/')}.py").read_text("utf-8")
     return {
         node.name: ast.get_docstring(node) or ""
@@ -410,4 +410,4 @@ def _options(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="show it, exit")
     ] = False,
 ) -> None:
-    """What may stand before a command."""
+    """Options before a command."""

@@ -1,4 +1,7 @@
-"""Commands that decide: arm, disarm, stop, go, attach, trust, detach, abandon."""
+"""Commands that control runs and tables: arm, disarm, stop, go, attach, trust, detach, abandon.
+
+`commands` loads it by name.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,7 @@
-"""What is wrong with a lake and its ledgers, without a JVM."""
+"""The doctor command: checks a lake and its ledgers, without a JVM.
+
+`commands` loads it by name. The findings are in `app`.
+"""
 
 import os
 from itertools import chain

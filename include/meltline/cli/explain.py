@@ -1,4 +1,7 @@
-"""Why files and snapshots are kept, without a JVM."""
+"""The explain command: why files and snapshots are kept, without a JVM.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -39,7 +42,7 @@ def explain(
 def _chunks(
     context: ReadContext, subject: str, answer: Explanation | list[Explanation]
 ) -> list[str]:
-    """What is said of chunks: of the table, or of the one in which a file is."""
+    """Explains the chunks of a table, or the chunk of a file."""
     if isinstance(answer, list):
         return table_sentences(context, parse_table_name(subject))
     if "/" not in subject or answer.stage != Stage.ACTIVE:
@@ -70,7 +73,7 @@ def _print(explanations: list[Explanation]) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Some of the names, and how many more there are; `--json` has them all."""
+    """Formats the first names and the number of others; `--json` has all."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more or "-"
 

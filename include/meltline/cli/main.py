@@ -1,4 +1,7 @@
-"""`meltline`: one command to see storage by stage, plan, gate, apply, explain, stop and go."""
+"""Entry point of `meltline`: parses the command line, runs a command, and prints every error.
+
+The console script and `python -m meltline` call `main`. The commands are in the other modules.
+"""
 
 import os
 import re
@@ -15,9 +18,9 @@ from meltline.cli.output import print_error, unforeseen
 from meltline.domain.errors import MeltlineError, TableNotFound, UsageInvalid
 from meltline.process_tuning import collect_seldom, do_without_pandas
 
-_BROKEN_PIPE = 141  # as a shell tells of a program that SIGPIPE has ended
+_BROKEN_PIPE = 141  # the exit code of a shell for a program ended by SIGPIPE
 _COMMENT = re.compile(r"--(\s|[^=]*\n)")
-_LOOK = ("storage", "explain")  # these read the ledger, and start nothing
+_LOOK = ("storage", "explain")  # these only read the ledger
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _answered(arguments)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as ended:
-        # `meltline ... | head` has read enough. The parser turns that into an exit of its own.
+        # `meltline ... | head` has read enough. The parser exits in its own way then.
         if not any(isinstance(error, BrokenPipeError) for error in (ended, ended.__context__)):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -73,17 +76,17 @@ def run(words: Sequence[str]) -> int:
 
 
 def _with_what_was_meant(error: MeltlineError, words: Sequence[str]) -> MeltlineError:
-    """A name that leads nowhere is answered with those that are like it."""
+    """Adds similar names to the error for a name that does not exist."""
     if isinstance(error, TableNotFound):
         from meltline.cli.similar_names import with_names_alike  # noqa: PLC0415 - asks catalogs
 
-        with suppress(Exception):  # it is the error that matters, not what else may be told
+        with suppress(Exception):  # the error itself matters more
             return with_names_alike(error, words)
     return error
 
 
 def _statement_last(words: Sequence[str]) -> list[str]:
-    """The words of `sql` with a statement that begins with a comment last: it is no option."""
+    """Moves a statement of `sql` that begins with a comment to the end: it is not an option."""
     comments = [word for word in words if _COMMENT.match(word)]
     if words[:1] != ["sql"] or len(comments) != 1 or "--" in words:
         return list(words)
@@ -91,7 +94,7 @@ def _statement_last(words: Sequence[str]) -> list[str]:
 
 
 def _explained(error: Exception) -> MeltlineError:
-    """An error of others: a package that is not there, for only what needs one imports it."""
+    """Explains an exception of a library, such as a missing optional package."""
     from meltline.extras import explained  # noqa: PLC0415 - seldom needed
 
     return explained(error) or unforeseen(error)

@@ -1,4 +1,7 @@
-"""Options that commands share, and what they come to."""
+"""Options that commands share, and the objects built from them.
+
+Every command module uses it.
+"""
 
 import os
 import secrets
@@ -28,7 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on stdou
 
 
 def declared(name: str, **more: Any) -> Any:
-    """An option as `RunRequest` declares it."""
+    """Declares an option as `RunRequest` defines it."""
     return typer.Option(OPTIONS[name].flag, help=OPTIONS[name].help, **more)
 
 
@@ -49,12 +52,12 @@ Kind = Annotated[
 
 
 def wire(config: Path | None) -> Wiring:
-    """The wiring for a command's configuration."""
+    """Builds the wiring for a command's configuration."""
     return Wiring(load_config(config, os.environ, Path.cwd()), progress=progress())
 
 
 def ready(config: Path | None) -> ReadContext:
-    """What a command needs that starts no JVM.
+    """Opens the services of a command that starts no JVM.
 
     Raises:
         SetupMissing: `meltline init` has not been run.
@@ -63,7 +66,7 @@ def ready(config: Path | None) -> ReadContext:
 
 
 def ready_wiring(config: Path | None) -> tuple[Wiring, ReadContext]:
-    """The same, with the wiring for what starts a JVM later on. Raises as `ready` does."""
+    """As `ready`, with the wiring for services that start a JVM later. Raises as `ready` does."""
     wiring = wire(config)
     context = wiring.ledgers()
     require_prepared(context)
@@ -75,19 +78,19 @@ def instant(
     option: str = "--as-of",
     parse: Callable[[str], datetime] = parse_instant,
 ) -> datetime | None:
-    """An option's instant.
+    """Parses an option's instant.
 
     Raises:
-        UsageInvalid: It is none.
+        UsageInvalid: It is not an instant.
     """
     return None if text is None else replace(INSTANT, parse=parse).read(text, option)
 
 
 def duration(text: str, option: str) -> timedelta:
-    """An option's duration.
+    """Parses an option's duration.
 
     Raises:
-        UsageInvalid: It is none.
+        UsageInvalid: It is not a duration.
     """
     span: timedelta = DURATION.read(text, option)
     return span
@@ -96,11 +99,11 @@ def duration(text: str, option: str) -> timedelta:
 def request(
     wiring: Wiring, *, run_id: str = "", as_of: str | None = None, **written: Any
 ) -> RunRequest:
-    """What was written on a command line; a run of its own, under a new id, where none is named.
+    """Builds a run request from a command line; without a run id it gets a new one.
 
     Raises:
-        UsageInvalid: Something written stands for nothing.
-        AsOfInFuture: A real run was asked for a time that has not come.
+        UsageInvalid: An option has an invalid value.
+        AsOfInFuture: A real run was requested for a future time.
     """
     now, dry_run = wiring.clock.now(), bool(written.get("dry_run"))
     return RunRequest.read(

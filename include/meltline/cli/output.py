@@ -1,4 +1,7 @@
-"""What commands print: one document on stdout with `--json`, else a few clear lines."""
+"""Output of commands: one JSON document on stdout with `--json`, otherwise text or a table.
+
+Every command module uses it. Progress is in `progress`.
+"""
 
 import json
 import sys
@@ -26,22 +29,22 @@ _STYLES = {
         _ODD,
     ),
 }
-"""How words that say how something stands are shown on a terminal."""
+"""Terminal style of a status."""
 
 _CAUSED = "Caused by: "
 
 
 def print_json(document: Any) -> None:
-    """The one document of a command."""
+    """Prints the only document of a command."""
     end_progress()
     print(json.dumps(plain(document), indent=2, ensure_ascii=False))
 
 
 def answer(document: Any, lines: Sequence[str], *, as_json: bool) -> int:
-    """A command's one answer: the document with `--json`, else a few lines for people.
+    """Prints a command's answer: the document with `--json`, otherwise lines of text.
 
     Returns:
-        0, the exit code of a command that did what it was asked for.
+        0, the exit code of success.
     """
     if as_json:
         print_json(document)
@@ -61,19 +64,19 @@ def answer_rows(
     nothing: str = "",
     unreadable: Sequence[str] = (),
 ) -> int:
-    """A command's one answer: the document with `--json`, else a table for people.
+    """Prints a command's answer: the document with `--json`, otherwise a table.
 
     Args:
         document: The answer.
         columns: Heads of the table.
         rows: Its rows.
-        as_json: Which of the two.
+        as_json: Whether to print the document.
         title: A line above the table.
-        nothing: What is said instead of a table without rows.
-        unreadable: What nobody could look at, by name; below the table.
+        nothing: Printed instead of a table without rows.
+        unreadable: Objects that could not be read, by name; below the table.
 
     Returns:
-        The exit code: 4 where something was not readable, else 0.
+        The exit code: 4 if something was not readable, else 0.
     """
     if as_json:
         print_json(document)
@@ -87,17 +90,17 @@ def answer_rows(
 
 
 def with_tables(tables: Sequence[object]) -> str:
-    """How many tables come with an object, in the words that follow its name."""
+    """Formats the number of an object's tables, to follow its name."""
     return f", with {len(tables)} table{'s' if len(tables) != 1 else ''}"
 
 
 def shown_instant(at: datetime | None, absent: str = "-") -> str:
-    """An instant for people, or what stands where there is none."""
+    """Formats an instant, or a substitute without one."""
     return format_instant(at) if at else absent
 
 
 class PeoplesConsole(Console):
-    """Shows text of other people's with its control characters escaped."""
+    """Prints text of external origin with its control characters escaped."""
 
     def print(self, *objects: Any, **style: Any) -> None:
         """Prints as rich does."""
@@ -106,13 +109,13 @@ class PeoplesConsole(Console):
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """Where words for people go: stdout, or another stream.
+    """Opens a console for text: stdout, or another stream.
 
-    Colours are for terminals alone, and not for those who have set `NO_COLOR`.
+    Colours are for terminals only, and not if `NO_COLOR` is set.
     """
     end_progress()
     file = stream or sys.stdout
-    # A pipe has no width: lines stay whole for grep.
+    # A pipe has no width: lines stay unbroken for grep.
     width = None if file.isatty() else 400
     return PeoplesConsole(
         file=file,
@@ -125,8 +128,8 @@ def console(stream: TextIO | None = None) -> Console:
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table for people; numbers to the right."""
-    if title:  # as a line of its own: the table's would be cut to the table's width
+    """Prints a table; numbers are right-aligned."""
+    if title:  # in its own line: the table would cut it to its width
         console().print(title, style="bold")
     table = Table(box=None, pad_edge=False)
     for position, column in enumerate(columns):
@@ -138,13 +141,13 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """Sentences below an answer, a line each."""
+    """Prints sentences below an answer, a line each."""
     for note in notes:
         console().print(note)
 
 
 def print_plans(plans: list[Plan]) -> None:
-    """Plans, a line each."""
+    """Prints plans, a line each."""
     if not plans:
         console().print("Nothing to do.")
         return
@@ -168,7 +171,7 @@ def _is_number(text: str) -> bool:
 
 
 def print_error(error: MeltlineError, *, as_json: bool) -> None:
-    """An error: on stdout as the answer's document with `--json`, else on stderr in full."""
+    """Prints an error: on stdout as a document with `--json`, otherwise on stderr in full."""
     if as_json:
         print_json({"error": error.as_json()})
         return
@@ -182,7 +185,7 @@ def print_error(error: MeltlineError, *, as_json: bool) -> None:
 
 
 def unforeseen(error: Exception) -> MeltlineError:
-    """What is said of an error that no step expects."""
+    """Builds the error for an exception that no step expects."""
     return MeltlineError(
         "something went wrong that Meltline did not foresee; nothing more was done",
         object=type(error).__name__,
@@ -192,7 +195,7 @@ def unforeseen(error: Exception) -> MeltlineError:
 
 
 def _reason(error: Exception) -> str:
-    """The first line; of a trace of Java, which names a call there, the deepest cause."""
+    """Returns the first line; for a Java trace, which begins with a call, the deepest cause."""
     lines = str(error).splitlines()
     thrown = [line.removeprefix(": ") for line in lines[1:2] if line.startswith(": ")]
     causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]

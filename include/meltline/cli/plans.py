@@ -1,4 +1,7 @@
-"""Plans and runs as they are stored, without a JVM."""
+"""Commands for stored plans and runs, without a JVM: plans, runs, show plan, show run.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -65,7 +68,7 @@ def show_plan(
 
 
 def _sentences(line: JudgedPlan) -> list[str]:
-    """A plan's run, policy, gate and approval, in sentences."""
+    """Describes a plan's run, policy, gate and approval."""
     plan, verdict = line.plan, line.verdict
     sentences = [f"run {plan.run_id}, {line.policy}", f"digest {plan.digest}"]
     if verdict:
@@ -233,7 +236,7 @@ def _period(day: str) -> Period:
 
 
 def _words(text: str, option: str, kind: type[Word]) -> tuple[Word, ...]:
-    """Words with commas between them."""
+    """Parses a comma-separated list of known values."""
     words = globs(text)
     known = {str(word) for word in kind}
     if unknown := [word for word in words if word not in known]:

@@ -1,4 +1,7 @@
-"""Progress on a terminal: what is being done, how long it has taken, and how long it may take."""
+"""Progress of a command: live bars on a terminal, else lines on stderr.
+
+`options` gives it to the wiring, and `output` ends it before the answer.
+"""
 
 import os
 import sys
@@ -13,14 +16,14 @@ if TYPE_CHECKING:  # only a terminal needs it
 
 
 class LiveProgress:
-    """Lines of progress above bars that live until an answer is given."""
+    """Progress lines above bars that are shown until the answer."""
 
     def __init__(self) -> None:
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, line: str) -> None:
-        """Shows a line; one that counts moves the bar of its subject."""
+        """Shows a line; one with a count moves the bar of its subject."""
         bars = self._bars or self._begin()
         if not isinstance(line, Counted):
             bars.console.print(discreet(line), style="dim", soft_wrap=True)
@@ -49,7 +52,7 @@ class LiveProgress:
             TimeRemainingColumn,
         )
 
-        # A way of its own to the terminal: Spark's JVM is started with another stderr.
+        # Its own file descriptor: Spark's JVM is started with another stderr.
         file = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
         self._bars = Progress(
             SpinnerColumn(),
@@ -68,7 +71,7 @@ class LiveProgress:
         return self._bars
 
     def end(self) -> None:
-        """Takes the bars away: what follows is the answer."""
+        """Removes the bars before the answer is printed."""
         if self._bars is not None:
             self._bars.stop()
             self._bars.console.file.close()
@@ -79,7 +82,7 @@ _LIVE = LiveProgress()
 
 
 def progress() -> Callable[[str], None]:
-    """How this process shows progress: live on a terminal, else a line each on stderr."""
+    """Returns the progress callback of this process: live on a terminal, else lines on stderr."""
     if sys.stderr.isatty():
         return _LIVE
     from meltline.wiring import to_stderr  # noqa: PLC0415 - whoever prints an answer needs it not
@@ -88,5 +91,5 @@ def progress() -> Callable[[str], None]:
 
 
 def end_progress() -> None:
-    """The answer follows."""
+    """Ends progress before the answer."""
     _LIVE.end()

@@ -1,4 +1,7 @@
-"""What may have been meant by a name that leads nowhere."""
+"""Similar names for a table that was not found.
+
+`main` imports it only for such an error, since it lists the catalogs.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +12,7 @@ from meltline.domain.errors import TableNotFound
 
 
 def with_names_alike(error: TableNotFound, words: Sequence[str]) -> TableNotFound:
-    """The error, with the names that are like it in the catalogs that the words' command knows."""
+    """Adds to the error the similar names in the command's catalogs."""
     return with_similar(error, wire(_config(words)).ledgers().catalogs.values())
 
 

@@ -1,4 +1,7 @@
-"""Storage by stage, without a JVM."""
+"""The storage command: bytes by stage, without a JVM.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,12 +71,12 @@ def storage(
 
 
 def _draw(context: ReadContext, tables: tuple[str, ...], as_of: str | None, path: Path) -> None:
-    """Writes the picture into a file, complete in itself.
+    """Writes the report as a self-contained file.
 
     Raises:
-        UsageInvalid: A past instant is asked for, there is nothing to draw, or no such folder.
+        UsageInvalid: A past instant is requested, there is nothing to draw, or no such folder.
     """
-    # Only who asks for a page waits until what makes it is loaded.
+    # Imported here, so that only a report waits for it.
     from meltline.pages.lake_picture import NEXT_STEPS, lake_picture  # noqa: PLC0415
     from meltline.pages.storage_picture import storage_page  # noqa: PLC0415
 
@@ -105,7 +108,7 @@ def _title(answer: StorageAnswer) -> str:
 
 
 def _columns(lines: Sequence[StorageLine]) -> list[str]:
-    """Of other tiers only where there is something in them."""
+    """Returns the columns; those of other tiers only if they are not empty."""
     return [c for c in COLUMNS if c not in _ELSEWHERE or any(line.bytes[c] for line in lines)]
 
 

@@ -1,11 +1,10 @@
-"""Statements that write to a table of which chunks were dropped: none of it may be late (LT-30).
+"""Guards writes to tables with dropped chunks: rejects a whole statement if any row is late.
 
-Such a statement is carried out on a branch of its own, made at main's head. What it added is looked
-at before main is set to it, if main is still where it was: a drop that comes between moves main,
-and all is done anew. A statement on main itself could be looked at only when others see it already.
-
-`DELETE FROM t WHERE user = 5` takes that user's rows out of hot, and would leave those in cold that
-were dropped from hot before, without a word.
+`statements` calls it. The statement runs on a branch of its own, created at main's head. Its
+changes are checked before main is set to the branch, if main has not moved; a drop in between moves
+main, and everything is retried. On main itself the check would come only when others can already
+see the rows. `DELETE FROM t WHERE user = 5` removes the user's rows from hot, and would silently
+leave those in cold that were dropped from hot before (LT-30).
 """
 
 import re

@@ -121,7 +121,7 @@ def _policies(context: ReadContext) -> Iterator[tuple[ObjectName, str, Retention
 
 
 def _storage(context: ReadContext) -> Iterator[Cells]:
-    """A row for each database of each catalog, and for dropped ones that still have bytes."""
+    """Yields a row for each database of each catalog, and for dropped ones with bytes."""
     totals = totals_now(context)
     transient = _transient(context)
     sums = _by_database(storage_rows(totals), former_names(context))

@@ -1,4 +1,7 @@
-"""Names as statements have them: completed by where the session stands, as Spark completes them."""
+"""Resolves names in statements by the session's catalog and namespace, as Spark does.
+
+All statements use it, and `statements` to write names for Spark.
+"""
 
 from collections.abc import Mapping
 
@@ -51,8 +54,8 @@ def full_name(
     """Resolves a name in a statement.
 
     A first part that is a catalog's name is the catalog, as in Spark. A table alone belongs to the
-    current namespace, a schema alone to the current database. Without a current one it is the
-    namespace of that name, because in Spark schema and database are the same.
+    current namespace, a schema alone to the current database. Without a current one it is a
+    namespace, because in Spark schema and database are the same.
 
     Raises:
         UsageInvalid: The name is incomplete.
@@ -75,7 +78,7 @@ def full_name(
 
 
 def container_name(context: ReadContext, standing: ObjectName, parts: Parts) -> ObjectName:
-    """A catalog, or a namespace of the one that the name begins with, else of the current one."""
+    """Resolves a catalog or namespace, in the catalog it begins with or the current one."""
     spoken = {name: name for name in context.catalogs}
     for name, catalog in context.config.catalogs.items():
         spoken.setdefault(catalog.catalog_name, name)  # the name in Spark

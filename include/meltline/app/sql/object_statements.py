@@ -1,4 +1,8 @@
-"""Statements that need no Spark: about tables, schemas, databases, tags, shares and views."""
+"""Executes statements that need no Spark: on tables, containers, tags, branches and shares.
+
+`statements` calls it for all that is not a query. Each function calls the step that the command
+calls, too.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields, replace

@@ -514,7 +514,7 @@ def vacuum(
         RetentionOutOfRange: The hours are fewer than the policy's.
         UsageInvalid: A run cannot be restricted to this table.
         CatalogReadOnly: It may not be changed here.
-        MeltlineError: What kept the run from beginning, or the table from being read.
+        MeltlineError: The run cannot begin, or the table cannot be read.
     """
     name = ObjectName(table.catalog, table.namespace, table.name)
     listing = require_changeable(context, name).listing()

@@ -1,1 +1,1 @@
-"""Commands about archived history."""
+"""Commands for archived history."""

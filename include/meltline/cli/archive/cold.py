@@ -1,4 +1,7 @@
-"""Commands about the archive: cold status, list, verify; and what a handoff would do."""
+"""Commands for the archive: cold status, list, verify, adopt; plan handoff.
+
+`commands` loads it by name. Commands that remove from cold are in `cold_prune`.
+"""
 
 from typing import Annotated
 
@@ -128,7 +131,7 @@ def adopt(
 
 
 def _whole(verified: Verified) -> str:
-    """Says what "whole" does not cover."""
+    """Describes a verified copy, with the checks that "whole" does not cover."""
     notes = [
         f"{count} {meaning}"
         for count, meaning in (

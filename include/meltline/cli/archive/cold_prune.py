@@ -1,4 +1,7 @@
-"""Commands that give archived history up, or keep it for ever: cold prune, deepen, recall."""
+"""Commands that remove archived history or use the permanent store: cold prune, deepen, recall.
+
+`commands` loads it by name. Commands that only inspect the archive are in `cold`.
+"""
 
 from dataclasses import replace
 from typing import Annotated
@@ -48,7 +51,7 @@ def prune(
             next="look first, with --dry-run",
         )
     moment = instant(before, "--before", parse_moment)
-    assert moment is not None  # it is no option that can be left out
+    assert moment is not None  # a required option
     wiring, context = ready_wiring(config)
     engine = wiring.gate(f"cold-prune-{format_instant(context.clock.now())}")
     name = parse_table_name(table)

@@ -1,4 +1,7 @@
-"""The command that brings archived history back: restore."""
+"""The restore command: copies archived history back into the hot warehouse.
+
+`commands` loads it by name.
+"""
 
 from typing import Annotated
 

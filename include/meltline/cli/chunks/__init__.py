@@ -1,1 +1,1 @@
-"""Commands about chunks of time: replicated, tiered, dropped by age, and how they stand."""
+"""Commands for chunks of time: replication, tiering, drops by age, and their status."""

@@ -1,4 +1,7 @@
-"""What commands about chunks have in common: a chunk's name, and how a table is cut."""
+"""Shared arguments and options of chunk commands: a chunk's name, and a table's layout.
+
+The other modules of this package use it.
+"""
 
 from typing import Annotated
 
@@ -25,5 +28,5 @@ Pattern = Annotated[
 
 
 def cut(column: str, unit: Unit | None, pattern: str) -> LayoutWish:
-    """How a person says that a table is cut."""
+    """Builds the layout that a user declares."""
     return LayoutWish(column, unit, pattern)

@@ -1,4 +1,7 @@
-"""Commands about one chunk: chunks tier, untier."""
+"""Commands for a single chunk: chunks tier, untier.
+
+`commands` loads it by name.
+"""
 
 from meltline.app.chunks import flags
 from meltline.cli.chunks.declared import ChunkArgument

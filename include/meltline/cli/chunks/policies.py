@@ -1,4 +1,7 @@
-"""Commands about policies by age: added with a preview, listed, and forgotten."""
+"""Commands for policies by age: chunks tier-after, drop-after, tier-and-drop and others.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -134,7 +137,7 @@ def _lateness(added: AddedPolicy) -> str | None:
 
 
 def _sentences(table: str, added: AddedPolicy) -> Iterator[str]:
-    """Which chunks go when: a policy that seems to do nothing is what people ask about most."""
+    """Describes what the policy drops and when: users ask most about one without visible effect."""
     policy = added.policy
     yield f"{table}: {policy.sentence} (policy {policy.id})."
     if not added.first:

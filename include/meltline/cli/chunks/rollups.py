@@ -1,4 +1,7 @@
-"""Commands about rollups: rollups list, refresh, drop. They are declared by SQL."""
+"""Commands for rollups: rollups list, refresh, drop. They are declared by SQL.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

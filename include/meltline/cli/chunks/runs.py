@@ -1,4 +1,7 @@
-"""Commands that drop by age: chunks run, chunks drop, plan drops."""
+"""Commands that drop by age: chunks run, chunks drop, plan drops.
+
+`commands` loads it by name. The steps are in `app/chunks/run`.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +63,7 @@ WAYS_OUT: Mapping[str, str] = {
     Deferral.GATE_REFUSED: "`meltline show plan last` says what the gate has found",
     Deferral.CHANGED_MEANWHILE: "the next run proves them anew",
 }
-"""What a person may do about chunks that wait."""
+"""Next step for an operator, by reason of a deferral."""
 
 
 def run(
@@ -117,7 +120,7 @@ def drop(
 
 
 def _require_whole(chunks: Sequence[str], reason: str, *, force: bool) -> None:
-    """Refuses a half of a forced drop: the flag without its words, or words without it."""
+    """Rejects half of a forced drop: the flag without its arguments, or these without the flag."""
     if force:
         Force(tuple(chunks), reason)
     elif chunks or reason:
@@ -161,7 +164,7 @@ def plan_drops(
     return summary.exit_code
 
 
-# --- what is printed -----------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
 def _print(chunk_run: ChunkRun, *, as_json: bool) -> None:
@@ -181,7 +184,7 @@ def _print(chunk_run: ChunkRun, *, as_json: bool) -> None:
 
 
 def _print_planned(plans: Sequence[Plan]) -> None:
-    """Plans of drops, with the chunks by name."""
+    """Prints drop plans, with the chunks by name."""
     if not plans:
         console().print("Nothing to drop.")
         return
@@ -219,7 +222,7 @@ def _print_tables(summary: Summary) -> None:
 
 
 def _deferred(summary: Summary) -> Iterator[str]:
-    """Chunks that wait, by table and reason, with the way out."""
+    """Formats deferred chunks by table and reason, with the next step."""
     by_reason: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for line in summary.deferred:
         by_reason[line["table"], line["reason"]].append(line)
@@ -234,7 +237,7 @@ def _deferred(summary: Summary) -> Iterator[str]:
 
 
 def _drops(chunk_run: ChunkRun) -> list[dict[str, Any]]:
-    """Each drop with its three times."""
+    """Builds a document of each drop with its three times."""
     return [
         {
             "table": str(dropped.plan.table),
@@ -252,7 +255,7 @@ def _drops(chunk_run: ChunkRun) -> list[dict[str, Any]]:
 
 
 def _risks(chunk_run: ChunkRun) -> list[dict[str, Any]]:
-    """What a forced drop may lose."""
+    """Builds a document of the rows that a forced drop may lose."""
     return [
         {
             "table": drops.table,

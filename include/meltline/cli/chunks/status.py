@@ -1,4 +1,7 @@
-"""How chunks stand, from the ledger and without a JVM: chunks status, list."""
+"""Commands for the status of chunks, from the ledger and without a JVM: chunks status, list.
+
+`commands` loads it by name.
+"""
 
 from typing import Annotated
 
@@ -73,7 +76,7 @@ def _row(line: TieringStatus) -> list[str]:
 
 
 def _pending(line: TieringStatus) -> str:
-    """Chunks past their age, and for how many days the oldest has been that."""
+    """Formats pending chunks, and for how many days the oldest has been pending."""
     if not line.pending_chunks:
         return "-"
     late = counted(line.pending_lag_seconds // _DAY, "day")
@@ -81,7 +84,7 @@ def _pending(line: TieringStatus) -> str:
 
 
 def _on_disk(line: TieringStatus) -> str:
-    """Bytes that were dropped and not deleted yet, with what keeps them."""
+    """Formats bytes that were dropped and not deleted yet, with the reason."""
     if not line.on_disk_bytes:
         return "-"
     until = f"until {format_instant(line.on_disk_until)}" if line.on_disk_until else "in history"

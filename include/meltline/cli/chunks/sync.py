@@ -1,4 +1,7 @@
-"""Commands about replication: chunks sync, stop-sync, replicate."""
+"""Commands for replication: chunks sync, stop-sync, settle, accept, replicate.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated

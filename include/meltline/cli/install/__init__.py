@@ -1,1 +1,1 @@
-"""Commands that come before a first run: the ledgers, the jars, the DAG files of an Airflow."""
+"""Commands before a first run: the ledgers, the jars, the DAG files of an Airflow."""

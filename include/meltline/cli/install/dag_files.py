@@ -1,4 +1,7 @@
-"""A command about Airflow: airflow init."""
+"""The airflow init command: writes Meltline's DAG files into a folder.
+
+`commands` loads it by name.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +48,7 @@ def airflow_init(
 
 
 def _chosen(only: list[str]) -> dict[str, str]:
-    """The DAG files by name, or those that are asked for."""
+    """Returns the DAG files by name, or the requested ones."""
     files = {file.stem.removeprefix(_PREFIX): file for file in bundled("dags").glob("*.py")}
     if unknown := [name for name in only if name not in files]:
         raise UsageInvalid(
@@ -60,7 +63,7 @@ def _chosen(only: list[str]) -> dict[str, str]:
 
 
 def _refuse_others(folder: Path, texts: dict[str, str]) -> None:
-    """A file that says something else is somebody's: nothing is written then."""
+    """Refuses to overwrite a changed file: nothing is written then."""
     changed = [
         name
         for name, text in texts.items()

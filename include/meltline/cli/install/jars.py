@@ -1,4 +1,7 @@
-"""Commands about the jars that Spark needs beside its own: jars fetch, jars list."""
+"""Commands for the jars that Spark needs beside its own: jars fetch, jars list.
+
+`commands` loads it by name.
+"""
 
 import os
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""The command that prepares the ledgers: init."""
+"""The init command: prepares the ledgers.
+
+`commands` loads it by name.
+"""
 
 import os
 from collections.abc import Iterator
@@ -57,7 +60,7 @@ def init(
 
 
 def about_arming(check: ArmingCheck) -> str:
-    """Whether runs delete in the hot catalog, and why; empty where a person armed it."""
+    """Says whether runs delete in the hot catalog, and why; empty if an operator armed it."""
     if check.is_sandbox:
         return f"{check.catalog.name} is armed: sandbox. Runs delete there without `meltline arm`."
     refused = check.refusal()
@@ -79,7 +82,7 @@ def _write_example(config: Path | None, *, as_json: bool) -> int:
 
 
 def _about_adoption(lost: Adopted) -> Iterator[str]:
-    """What a person has to know who adopted a ledger."""
+    """Lists the consequences of adopting a ledger."""
     span = "nothing" if lost.unknown_since is None else "what was written until "
     span += format_instant(lost.unknown_since) if lost.unknown_since else ""
     yield f"This ledger knows {span}; leases, statements and runs since are not known."

@@ -1,1 +1,1 @@
-"""Commands about what is kept: policies, holds, leases, consumers."""
+"""Commands for retention: policies, holds, leases, consumers."""

@@ -1,4 +1,7 @@
-"""Commands about consumers: consumer set, remove, list."""
+"""Commands for consumers: consumer set, remove, list.
+
+`commands` loads it by name.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any

@@ -1,4 +1,7 @@
-"""Commands about holds, and the history of decisions: hold add, remove, list; audit."""
+"""Commands for holds and the audit log: hold add, remove, list; audit.
+
+`commands` loads it by name.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -101,7 +104,7 @@ def _document(hold: Hold, now: datetime) -> dict[str, Any]:
 
 
 def state_of(keeper: Hold | Consumer, now: datetime) -> str:
-    """Whether it still keeps something, and for long."""
+    """Returns whether a hold or consumer is in force, ends soon, or has ended."""
     if not keeper.is_in_force(now):
         return "ended"
     return "ends soon" if keeper.ends_soon(now) else "in force"

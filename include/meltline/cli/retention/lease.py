@@ -1,4 +1,7 @@
-"""Commands about leases: lease acquire, renew, release, list."""
+"""Commands for leases: lease acquire, renew, release, list.
+
+`commands` loads it by name.
+"""
 
 from datetime import timedelta
 from typing import Annotated

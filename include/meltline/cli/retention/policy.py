@@ -1,4 +1,7 @@
-"""Commands about policies: policy set, unset, show."""
+"""Commands for retention policies: policy set, unset, show.
+
+`commands` loads it by name. Policies of chunks are in `cli/chunks/policies`.
+"""
 
 from typing import Annotated, Any
 

@@ -1,1 +1,1 @@
-"""Commands that work, and the entry of the Spark apps."""
+"""Commands that run steps, and the entry points of Spark apps and of the driver."""

@@ -1,4 +1,8 @@
-"""`python -m meltline.cli.run.driver FOLDER MASTER`: leaves itself behind, and waits for steps."""
+"""Daemon that shares one Spark session among a run's steps.
+
+Airflow's tasks start it with `python -m meltline.cli.run.driver FOLDER MASTER`. The protocol is in
+`meltline/driver`.
+"""
 
 import os
 import socket
@@ -12,9 +16,9 @@ from meltline.wiring import step_jvm, to_stderr
 
 
 def main(folder: str, master: str) -> None:
-    """Returns at once in the process that was called; goes on in one that nobody waits for."""
+    """Daemonizes: returns at once in the calling process, and serves steps in a detached one."""
     place = DriverPlace(Path(folder))
-    os.close(os.pidfd_open(os.getpid()))  # where the kernel has none, nobody is told to wait
+    os.close(os.pidfd_open(os.getpid()))  # fails here if the kernel lacks it, before a task waits
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place.socket))
         listener.listen()
@@ -23,20 +27,20 @@ def main(folder: str, master: str) -> None:
         os.setsid()
         try:
             _serve(place, listener, master)
-        except Exception:  # said before the socket closes, and left for the task that waits there
+        except Exception:  # reported before the socket closes, for the task that waits
             to_stderr(traceback.format_exc())
             sys.exit(1)
         place.remove()
 
 
 def _serve(place: DriverPlace, listener: socket.socket, master: str) -> None:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else is to connect
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # for local connections only
     with step_jvm(master, imports=_import_steps) as gateway:
         Driver(listener, place.token(), gateway).serve()
 
 
 def _import_steps() -> None:
-    """What apps import; not above, since a JVM takes its time to start meanwhile."""
+    """Imports the modules of apps; only now, since the JVM starts meanwhile."""
     import meltline.cli.run.step  # noqa: F401, PLC0415
 
 

@@ -1,4 +1,7 @@
-"""Commands that work: observe, plan, gate, apply, run."""
+"""Commands that run steps: observe, plan, gate, apply, run.
+
+`commands` loads it by name. The steps are in `app`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -245,7 +248,7 @@ def apply_plan(
 
 
 def _drop(context: RunContext, stored: Plan, *, as_json: bool) -> int:
-    """Carries out a plan of chunks."""
+    """Executes a drop plan of chunks."""
     (dropped,) = drop_chunks(context, [stored])
     if dropped.error is not None:
         raise dropped.error
@@ -320,6 +323,6 @@ def _print_summary(summary: Summary, dry_run: bool) -> None:
 
 
 def _waits(summary: Summary, table: str) -> str:
-    """What is said of a table of which a purge waits for a person."""
+    """Status of a table with a purge that waits for approval."""
     waits = any(line["table"] == table for line in summary.approvals.values())
     return "waits for approval" if waits else ""

@@ -1,4 +1,7 @@
-"""Whether purging works in the whole lake, on one screen, without a JVM."""
+"""The status command: whether purging works in the whole lake, without a JVM.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Iterator
 

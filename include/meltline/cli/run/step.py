@@ -1,4 +1,7 @@
-"""The entry of every Spark app: arguments → session → one step → a summary file."""
+"""Entry point of every Spark app: runs one step in a session and writes a summary file.
+
+The files in `spark_apps` and the driver call `main`.
+"""
 
 import argparse
 import json
@@ -30,8 +33,8 @@ from meltline.wiring import to_stderr
 def main(step: str, arguments: Sequence[str] | None = None) -> None:
     """Runs one step and exits: 0 unless the step failed as a whole.
 
-    Refused and skipped tables travel in the summary: SparkSubmitOperator takes any other exit
-    code for a crash, and the DAG's last task names them.
+    The summary reports refused and skipped tables, because SparkSubmitOperator takes any other exit
+    code for a crash. The DAG's last task names them.
     """
     try:
         words = spelt_out(sys.argv[1:] if arguments is None else arguments)
@@ -40,7 +43,7 @@ def main(step: str, arguments: Sequence[str] | None = None) -> None:
     except MeltlineError as error:
         to_stderr("\n".join(error.lines))
         sys.exit(1)
-    except Exception as error:  # the trace goes to a log that others read, and may quote settings
+    except Exception as error:  # the trace is in a log that others read, and may quote settings
         missing = explained(error)
         to_stderr("\n".join(missing.lines) if missing else traceback.format_exc())
         sys.exit(1)
@@ -73,7 +76,7 @@ def _summary(
 
 
 def _write(path: Path, document: dict[str, object]) -> None:
-    """Atomically: the operator never reads half a summary."""
+    """Writes the summary atomically: the operator never reads half of it."""
     make_folder(path.parent, Access.OWNER)
     draft = path.with_suffix(".part")
     make_file(draft, Access.OWNER)
@@ -82,7 +85,7 @@ def _write(path: Path, document: dict[str, object]) -> None:
 
 
 def app_parser(step: str) -> argparse.ArgumentParser:
-    """What any Spark app may be told: what a run is asked for, and where the app stands in it."""
+    """Builds the parser of a Spark app: the options of a run, and those of its step."""
     parser = argparse.ArgumentParser(prog=f"{step}.py", description=f"Meltline's step {step}.")
     for name, option in OPTIONS.items():
         if option.default is False:

@@ -1,4 +1,7 @@
-"""The command that sweeps: what no commit has named begins to wait, too."""
+"""The sweep commands: find orphan files, and allow or disallow an owner.
+
+`commands` loads it by name.
+"""
 
 from dataclasses import replace
 from typing import Annotated, Any

@@ -1,1 +1,1 @@
-"""Commands that read the past and speak SQL."""
+"""Commands for time travel and SQL."""

@@ -1,4 +1,7 @@
-"""The options that name a point of the past: `--at` or `--before`, and of what."""
+"""Options for a point in time: `--at` or `--before`, with a selector.
+
+`query` and `clone` use it.
+"""
 
 from datetime import datetime
 from typing import Annotated
@@ -39,10 +42,10 @@ def travel_point(
     statement: str | None,
     tag: str | None,
 ) -> TravelPoint | None:
-    """The point that the options name; None where they name none.
+    """Builds the point that the options select; None if they select none.
 
     Raises:
-        UsageInvalid: They name half a point, or more than one.
+        UsageInvalid: They select an incomplete point, or more than one.
     """
     given = [word for word in (timestamp, offset, statement, tag) if word is not None]
     if not (at or before or given):

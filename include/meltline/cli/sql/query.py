@@ -1,4 +1,7 @@
-"""The command that reads the past: query."""
+"""The query command: reads a table at an earlier point.
+
+`commands` loads it by name.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -85,7 +88,7 @@ def _document(rows: Answer) -> dict[str, object]:
 
 
 def rows_document(read: ReadRows) -> dict[str, object]:
-    """Columns and rows, as `--json` prints them."""
+    """Returns columns and rows, as `--json` prints them."""
     return {"columns": read.columns, "rows": read.rows}
 
 
@@ -104,7 +107,7 @@ def _print(rows: Answer) -> None:
 
 
 def print_read(read: ReadRows) -> None:
-    """Rows for people."""
+    """Prints rows as a table."""
     rows = [["NULL" if cell is None else str(cell) for cell in row] for row in read.rows]
     print_rows("", [column.name for column in read.columns], rows)
     console().print(f"{len(rows)} rows")

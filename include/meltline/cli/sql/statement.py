@@ -1,4 +1,7 @@
-"""The command that speaks SQL: sql."""
+"""The sql command: runs one statement.
+
+`commands` loads it by name.
+"""
 
 from functools import partial
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""The command that copies without copying: clone."""
+"""The clone command: a zero-copy clone.
+
+`commands` loads it by name.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,7 @@
-"""Commands about what comes and goes: drop, undrop, rename, history, recover."""
+"""Commands for the lifecycle of objects: drop, undrop, rename, history, recover.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict

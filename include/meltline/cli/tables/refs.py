@@ -1,4 +1,7 @@
-"""Commands about tags and branches: tag, untag, tags, rollback, branch, diff, publish, resync."""
+"""Commands for tags and branches: tag, untag, tags, rollback, branch, diff, publish, resync.
+
+`commands` loads it by name.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated

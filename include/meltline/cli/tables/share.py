@@ -1,4 +1,7 @@
-"""Commands about shares: share create, update, drop, list."""
+"""Commands for shares: share create, update, drop, list.
+
+`commands` loads it by name.
+"""
 
 from typing import Annotated
 

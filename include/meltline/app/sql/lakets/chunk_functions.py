@@ -123,7 +123,7 @@ def _force(session: Session, table: TableName, values: Values) -> Force | None:
 
 
 def _own(session: Session, table: TableName, text: str) -> str:
-    """A chunk's own name, by that or by its full one. Raises UsageInvalid for another table's."""
+    """Returns a chunk's own name from its full one. Raises UsageInvalid for another table's."""
     if "@" not in text:
         return text
     of, name = _chunk(session, text)
