@@ -1,6 +1,6 @@
 """Entry point of `meltline`: parses the command line, runs a command, and prints every error.
 
-The console script and `python -m meltline` call `main`. The commands are in the other modules.
+The console script `meltline` calls `main`. The commands are in the other modules.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Runs that an operator starts by a function: a first copy, and an immediate drop.
 
-The LakeTS functions and the Python API call it. Scheduled runs are in `run`.
+The commands, the LakeTS functions and the Python API call it. Scheduled runs are in `run`.
 """
 
 from collections.abc import Iterator

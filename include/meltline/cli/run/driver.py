@@ -1,6 +1,6 @@
 """Daemon that shares one Spark session among a run's steps.
 
-Airflow's tasks start it with `python -m meltline.cli.run.driver FOLDER MASTER`. The protocol is in
+`driver/client` starts it as `python -m meltline.cli.run.driver FOLDER MASTER`. The protocol is in
 `meltline/driver`.
 """
 

@@ -1,9 +1,9 @@
 """Main's history in one metadata file, and the status of drops on it.
 
-Tracking, the union read and `prune`'s checks use it. A drop is in force, or undone, only by proof:
-by the history, or by a record made while the history still showed it. Sequence numbers grow along a
-history, so a commit in it that is older than a drop proves the drop undone. A larger number proves
-nothing: the commit where a rollback left the old history may have expired.
+Tracking, the union read and the gate of expirations use it. A drop is in force, or undone, only by
+proof: by the history, or by a record made while the history still showed it. Sequence numbers grow
+along a history, so a commit in it that is older than a drop proves the drop undone. A larger number
+proves nothing: the commit where a rollback left the old history may have expired.
 """
 
 from collections.abc import Iterable, Mapping

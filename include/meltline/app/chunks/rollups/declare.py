@@ -1,6 +1,6 @@
 """Declares rollups, and invalidates ranges of them.
 
-SQL and the Python API call it on a user's request. It is apart from `refresh`, which runs call on
+The LakeTS functions call it on a user's request. It is apart from `refresh`, which runs call on
 schedule.
 """
 

@@ -1,7 +1,7 @@
 """Refreshes rollups: aggregates only the buckets whose source has changed.
 
-Chunk runs call it, and `create_rollup` once. It is apart from `declare` because it runs on
-schedule, under the rollup's lock.
+Chunk runs, `rollups refresh` and the LakeTS functions call it. It is apart from `declare` because
+it runs on schedule, under the rollup's lock.
 """
 
 import time
