@@ -1,10 +1,10 @@
 """Executes drop plans: one metadata-only commit removes all chunks that passed the gate.
 
-Chunk runs and `chunks drop` call it. The crash protocol (docs/chunks-crash-points.md) writes in
-this order, and a crash may follow any step: plan items, plan header, verdict, in the ledger the
-rows that cold alone will have, the same in cold, intent `applying`, the commit with the plan's id,
-the chunks stamped by the table's own history, `applied`. A run that finds a plan in progress asks
-the table: the plan is committed if a commit with its id removed exactly its files (LT-23).
+Chunk runs and `chunks drop` call it. The crash protocol (docs/chunks-crash-points.md) has these
+steps, and a crash may follow any of them: plan items; plan header; verdict; in the ledger the rows
+that cold alone will have; the same in cold; intent `applying`; the commit with the plan's id; the
+chunks, stamped by the table's own history; `applied`. A run that finds a plan in progress asks the
+table: the plan is committed if a commit with its id removed exactly its files (LT-23).
 """
 
 from collections.abc import Mapping, Sequence
@@ -228,9 +228,10 @@ class _Drop:
     def _tell_cold(self, tracking: Tracking) -> None:
         """Records in the ledger, then in cold, the chunks whose only rows will be in cold.
 
-        This is before the commit. Whatever fails afterwards, and whichever ledger backup is
-        restored, the rows that cold has of them now are never taken for a copy of rows in hot. The
-        ledger is first: a record in cold that the ledger lacks counts as one of a lost ledger.
+        This is before the commit. So the rows that cold has of them now are never taken for a copy
+        of rows in hot. That holds whatever fails afterwards, and whichever ledger backup is
+        restored. The ledger is first: a record in cold that the ledger lacks counts as one of a
+        lost ledger.
         """
         sync, cold = self.table.sync, self._cold
         if sync is None or cold is None:

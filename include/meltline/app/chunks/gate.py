@@ -1,7 +1,7 @@
 """Facts for the gate before a drop, gathered independently of the planner.
 
 `app.chunks.rounds` calls it, has the facts evaluated, stores the verdict and moves the plan. It is
-a module of its own because it only reads, and by other ways than the planner, which uses the
+a module of its own because it only reads, and by other ways than the planner. The planner uses the
 ledger's chunks and its own reading of the manifests. The gate has the engine list the chunks' files
 at the planned snapshot. It reads the rows of both sides, and asks catalog, policies, holds and cold
 again. Unreadable facts forbid the drop.

@@ -232,7 +232,7 @@ def _after(
     generation: int,
     hot: HotTable,
 ) -> dict[str, Chunk]:
-    """Applies one commit to the chunks. The table decides which plan it belongs to."""
+    """Applies one commit to the chunks. An own drop counts by the table, whichever run made it."""
     plan = own_drop(plans, change, table_uuid)
     after = stamped(
         layout,

@@ -3,7 +3,7 @@
 `statements` calls it. The statement runs on a branch of its own, created at main's head. Its
 changes are checked before main is set to the branch, if main has not moved; a drop in between moves
 main, and everything is retried. On main itself the check would come only when others can already
-see the rows. `DELETE FROM t WHERE user = 5` removes the user's rows from hot, and would silently
+see the rows. `DELETE FROM t WHERE user = 5` removes the user's rows from hot. It would silently
 leave those in cold that were dropped from hot before (LT-30).
 """
 
@@ -245,8 +245,8 @@ class _Span:
 def require_bounded(table: TableMetadata, write: Write, dropped: Dropped) -> None:
     """Rejects a change of rows that may be in dropped chunks.
 
-    Each of its conditions must exclude all of them on the time column, by a comparison with
-    constants that is the whole condition or joined by AND.
+    Each of its conditions must exclude all of them on the time column. The comparison with
+    constants must be the whole condition, or joined by AND.
 
     Raises:
         LateDataRejected: A condition does not; names the bound to add.

@@ -64,11 +64,11 @@ def complete_rows(context: ReadContext, name: TableName) -> CompleteRows:
     The order of reads makes this correct while drops and passes run. Hot is first: rows that it has
     dropped by then were completely in cold before, and cold keeps them, so a later read of cold
     finds them. In the other order, rows of a drop in between would be in neither. Late rows in cold
-    count as copies only up to bases that the ledger records before such copies are visible, so the
-    ledger is read after cold. Its chunks may then be ahead of hot's state, so the status of a drop
-    follows that state's own history, as recorded with these chunks. Only a rollback would make cold
-    delete rows that hot had dropped. Main must therefore still descend from the state that was
-    read; otherwise everything is read again.
+    count as copies only up to bases in the ledger. It records these before such copies are visible,
+    so the ledger is read after cold. Its chunks may then be ahead of hot's state, so the status of
+    a drop follows that state's own history, as recorded with these chunks. Only a rollback would
+    make cold delete rows that hot had dropped. Main must therefore still descend from the state
+    that was read; otherwise everything is read again.
 
     Args:
         context: Where both tables and the ledger are.

@@ -1,8 +1,8 @@
 """Record of the files in cold with late rows: rows of dropped chunks that are in hot as well.
 
 Replication writes it into cold's own properties, in the commit that adds such a file. It is valid
-whatever cold's owner does: a file keeps its name when the snapshot that wrote it has expired, and
-if a compaction has rewritten a recorded file, its rows are in a file that the record does not name.
+whatever cold's owner does. A file keeps its name when the snapshot that wrote it has expired. If a
+compaction has rewritten a recorded file, its rows are in a file that the record does not name.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Checksums of dropped chunks' rows in cold, and the rules by which two of them compare.
 
 Replication, drops and doctor use it. A column without a value adds nothing to a row's hash, and a
-promoted number keeps its hash, so most changes of columns change no checksum. After other changes
+promoted number keeps its hash. So most changes of columns change no checksum. After other changes
 the checksums are not comparable.
 """
 
@@ -58,9 +58,9 @@ def present_columns(document: Mapping[str, Any]) -> Columns:
 def comparable(document: Mapping[str, Any]) -> frozenset[str]:
     """Fingerprints of columns under which equal rows have their current checksum.
 
-    They have another one if a former column is gone, if a date became a time, or if a column was
-    added with a value for earlier rows. For columns that the table in cold no longer records it is
-    unknown.
+    They have another one after a former column was removed, after a date became a time, or after a
+    column was added with a value for earlier rows. For columns that the table in cold no longer
+    records it is unknown.
     """
     now = present_columns(document)
     return frozenset(fingerprint(s) for s in document["schemas"] if _hashes_alike(s, now))

@@ -22,7 +22,7 @@ from meltline.domain.chunks.cold.late_files import LateFiles
 from meltline.domain.chunks.layout import ChunkFile, ChunkLayout
 
 EVERYTHING = 1 << 62
-"""Sequence number for chunks whose only copy is all of cold's rows."""
+"""Base of chunks for which all rows in cold are the only copy."""
 
 
 class FileSide(StrEnum):
