@@ -1,1 +1,1 @@
-"""Chunks: copied to cold, flagged, dropped behind a gate, and guarded against late rows."""
+"""Chunks: replication to cold, flags, gated drops, rollups, and rejection of late rows."""

@@ -1,4 +1,7 @@
-"""Plans of drops: which chunks leave hot, and exactly which data files these are."""
+"""Plans the drop of a table's due chunks, with the exact data files.
+
+Chunk runs and `rounds` call it. The gate checks the plan by other ways, and `drop` executes it.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
