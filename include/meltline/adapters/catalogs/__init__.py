@@ -1,1 +1,1 @@
-"""Catalogs through PyIceberg."""
+"""Catalog adapters for SQL, REST, Hive and Glue, through PyIceberg and the metastores' clients."""

@@ -1,4 +1,7 @@
-"""What a catalog stands on, before the first table is made: it is made, or its lack is named."""
+"""Creates or checks the database or folder that a catalog needs before its first table.
+
+Set-up calls it before any engine runs. An existing catalog is only asked for its listing.
+"""
 
 from pathlib import Path
 
@@ -15,14 +18,14 @@ from meltline.ports import Catalog
 
 
 def lay_foundation(settings: CatalogConfig, catalog: Catalog, access: Access) -> None:
-    """Sees to it that tables can be made in a catalog.
+    """Prepares a catalog so that tables can be created in it.
 
-    The folder of a SQLite file is made. The tables of a SQL catalog are made by engines, in a
-    database that is there; any other catalog is asked for what it has.
+    Creates the folder of a SQLite file. Engines create the tables of a SQL catalog, in a database
+    that must exist; any other catalog is asked for its listing.
 
     Raises:
-        CatalogUnlistable: It does not answer, does not let us in, or is not there.
-        SetupMissing: Its database has no place for tables.
+        CatalogUnlistable: It does not answer, refuses access, or does not exist.
+        SetupMissing: Its database has no schema for tables.
     """
     if settings.type != "sql":
         catalog.listing()
@@ -50,7 +53,7 @@ def _make_home(settings: CatalogConfig, file: Path, access: Access) -> None:
 
 
 def _require_schema(settings: CatalogConfig) -> None:
-    """Asks a server's database in which of its schemas tables would be made."""
+    """Checks in which schema a database server would create tables."""
     engine = open_database(settings.uri)
     try:
         with engine.connect() as connection:

@@ -1,4 +1,7 @@
-"""Catalogs: SQL ones read row by row, metastores by their own clients, REST through PyIceberg."""
+"""Opens the adapter of a configured catalog: SQL, metastore (Hive, Glue) or REST.
+
+SQL catalogs are read row by row, metastores through their own clients, REST through PyIceberg.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,10 +19,10 @@ if TYPE_CHECKING:
 def open_catalog(
     config: CatalogConfig, store: MetadataFiles
 ) -> "SqlTables | RestTables | MetastoreTables":
-    """The adapter for a configured catalog. Nothing is contacted yet.
+    """Returns the adapter for a configured catalog, and contacts nothing yet.
 
     Raises:
-        SetupMissing: The package that speaks with such a catalog is not installed.
+        SetupMissing: The package of its client is not installed.
     """
     if config.type == "sql":
         return SqlTables(config, store)
@@ -35,7 +38,7 @@ def open_catalog(
 
 
 def policy_stores(config: Config, catalogs: Mapping[str, Catalog]) -> Mapping[str, PolicyStore]:
-    """What a server may keep beside the hot catalog's tables: no others are managed."""
+    """Returns the policy stores of the hot catalog's server; only hot tables are managed."""
     hot = config.hot
     if config.catalogs[hot].type != "rest":
         return {}
@@ -49,7 +52,7 @@ def policy_stores(config: Config, catalogs: Mapping[str, Catalog]) -> Mapping[st
 def server_probes(
     config: Config, catalogs: Mapping[str, Catalog], store: ObjectStores
 ) -> Mapping[str, ServerProbe]:
-    """What tries out the servers of those catalogs that have one."""
+    """Returns the probes that test the servers of REST catalogs."""
     if not any(config.catalogs[name].type == "rest" for name in catalogs):
         return {}
     from meltline.adapters.catalogs.rest.factory import (  # noqa: PLC0415 - PyIceberg

@@ -1,4 +1,7 @@
-"""Why a catalog does not answer, by kind: no keys, no such place, nobody there, or the rest."""
+"""Classifies catalog connection errors: credentials, warehouse, database, network, or other.
+
+The catalog adapters raise what it builds, so that each error tells the operator the next step.
+"""
 
 import re
 from typing import NamedTuple
@@ -10,12 +13,12 @@ _LONGEST = 300
 
 
 class _Kind(NamedTuple):
-    """What is known by its words.
+    """One kind of connection error, recognized by its text.
 
     Attributes:
-        words: By which it is known.
-        reason: What it means.
-        next: What a person can do.
+        words: The pattern that recognizes it.
+        reason: Its meaning.
+        next: The operator's next step.
     """
 
     words: "re.Pattern[str]"
@@ -65,7 +68,7 @@ _KINDS = (
 
 
 def no_answer(catalog: str, expected: str, error: BaseException) -> CatalogUnlistable:
-    """A catalog, or a part of it, could not be listed: nothing is deleted anywhere then."""
+    """Builds the error of a catalog that could not be listed; nothing is deleted anywhere then."""
     words = cause(error)
     known = next((kind for kind in _KINDS if kind.words.search(words)), None)
     shown = " ".join(words.split())[:_LONGEST]
@@ -74,7 +77,7 @@ def no_answer(catalog: str, expected: str, error: BaseException) -> CatalogUnlis
 
 
 def unlistable(catalog: str, expected: str, reason: str, next: str) -> CatalogUnlistable:
-    """The refusal, whatever the reason; `next` is what a person can do about it."""
+    """Builds the error for any reason; `next` is the operator's next step."""
     return CatalogUnlistable(
         f"catalog {catalog} could not be listed completely",
         object=catalog,

@@ -1,4 +1,4 @@
-"""What PyIceberg is told beside what a person has configured."""
+"""Properties that Meltline adds to the configured ones of PyIceberg."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from meltline.domain.iceberg.locations import split_location
 
 
 def reading_regular_files(properties: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """PyIceberg's properties with `RegularFiles`, where the warehouse is local and names none."""
+    """Adds `RegularFiles` to PyIceberg's properties for a local warehouse that names no FileIO."""
     if split_location(warehouse).scheme != "file":
         return dict(properties)
     return {PY_IO_IMPL: "meltline.adapters.catalogs.regular_files.RegularFiles", **properties}

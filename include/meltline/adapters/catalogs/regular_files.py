@@ -1,6 +1,6 @@
-"""What PyIceberg reads from a local disk: regular files, and nothing that it would wait for.
+"""PyIceberg FileIO for local disks that opens regular files only.
 
-Its own reader opens whatever a catalog or a file names; of a pipe it never returns.
+PyIceberg's own FileIO opens any path that a catalog or a file names; reading a pipe never returns.
 """
 
 from typing import cast
@@ -11,14 +11,14 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from meltline.adapters.object_store.local import open_regular
 from meltline.domain.iceberg.locations import split_location
 
-_DATA = ".parquet"  # rows are many, and Arrow reads them faster by itself
+_DATA = ".parquet"  # rows are many, and Arrow alone reads them faster
 
 
 class RegularFiles(PyArrowFileIO):
-    """PyIceberg's reader, for local metadata files, manifest lists and manifests."""
+    """Local FileIO for metadata files, manifest lists and manifests."""
 
     def new_input(self, location: str) -> PyArrowFile:
-        """A file to be read; opening it raises OSError where it is no regular file."""
+        """Returns an input file; opening it raises OSError if it is no regular file."""
         file = super().new_input(location)
         if location.endswith(_DATA) or split_location(location).scheme != "file":
             return file

@@ -1,7 +1,7 @@
 """The SQL (JDBC) catalog that Spark and PyIceberg share, read and changed row by row.
 
-Its rows alone say where every table stands, so that a table which has not moved costs no file
-read. The tables are never created here: a catalog that is not there is an error, not an empty one.
+Its rows alone give the current metadata file of every table, so an unchanged table costs no file
+read. Never creates the catalog's database tables: a missing catalog is an error, not an empty one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,14 +56,14 @@ from meltline.ports import (
 from meltline.retries import until_done
 
 _EXPECTED = "a database with the tables iceberg_tables and iceberg_namespace_properties"
-_CONNECTS_WITHIN = 30  # seconds; so long a server may take to start again
+_CONNECTS_WITHIN = 30  # seconds; a restart of the server may take as long
 
 
 def may_migrate(config: CatalogConfig) -> bool:
-    """Whether an engine that asks for schema version V1 would change tables that are there.
+    """Returns whether an engine that asks for schema version V1 would alter existing tables.
 
-    Without being asked it takes V1 where that is, and V0 for a new catalog. What cannot be told
-    counts as V0: a catalog is never changed in passing.
+    By default an engine keeps V1 where it finds it, and uses V0 for a new catalog. An unknown
+    version counts as V0: Meltline never changes a catalog in passing.
     """
     engine = open_database(config.uri)
     try:
@@ -78,10 +78,10 @@ def may_migrate(config: CatalogConfig) -> bool:
 
 
 def open_database(uri: str) -> Engine:
-    """An engine for a catalog's database; nothing is opened yet.
+    """Creates the engine for a catalog's database, and opens nothing yet.
 
-    A connection is asked whether it still is one before it is used again: a server that was
-    restarted meanwhile is no catalog that cannot be listed.
+    Pings a pooled connection before using it again: a server that was restarted meanwhile does not
+    make the catalog unlistable.
     """
     url = make_url(uri)
     if url.drivername == "postgresql":
@@ -102,10 +102,10 @@ class SqlTables:
     """A SQL catalog.
 
     Args:
-        config: Where it is.
-        store: Where its tables' metadata files are.
-        clock: Gives commits their time. Real even in a sandbox: engines refuse metadata whose
-            commits lie in the future.
+        config: Its configuration, with the database's URI.
+        store: The store of its tables' metadata files.
+        clock: Dates commits. Real even in a sandbox: engines refuse metadata whose commits lie in
+            the future.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SqlTables:
 
     @property
     def hindrance(self) -> str:
-        """Nothing: see the port."""
+        """Returns an empty text: a SQL catalog can always be changed. See the port."""
         return ""
 
     def close(self) -> None:
@@ -135,10 +135,10 @@ class SqlTables:
             self._engine.dispose()
 
     def listing(self) -> CatalogListing:
-        """All tables and namespaces, from one read transaction.
+        """Returns all tables and namespaces, from one read transaction.
 
         Raises:
-            CatalogUnlistable: The database or its tables are not there, or cannot be read.
+            CatalogUnlistable: The database or its tables do not exist, or cannot be read.
         """
         try:
             with self._begin() as connection:
@@ -156,7 +156,10 @@ class SqlTables:
         return CatalogListing(tuple(sorted(entries, key=lambda e: e.name)), namespaces)
 
     def other_owners(self) -> Sequence[OtherOwner]:
-        """The views of Java's clients, in the rows of the tables. See the port."""
+        """Returns the views of Java's clients, which share a database table with tables.
+
+        See the port.
+        """
         try:
             with self._begin() as connection:
                 tables, _ = reflect(connection)
@@ -181,7 +184,7 @@ class SqlTables:
         if self._engine is None:
             self._engine = open_database(self._config.uri)
         if _is_absent(self._engine):
-            # SQLite would make an empty catalog, in which every table is gone.
+            # SQLite would create an empty catalog, in which every table is gone.
             raise self._unlistable(f"no database file at {self._engine.url.database}")
         return self._engine.begin()
 
@@ -205,7 +208,7 @@ class SqlTables:
         return namespaces
 
     def location(self, name: TableName) -> str:
-        """Where a table's metadata lies now.
+        """Returns a table's current metadata file.
 
         Raises:
             TableNotFound: The catalog has no such table.
@@ -234,10 +237,10 @@ class SqlTables:
         self.edit_table(name, lambda document: document.set_properties(updates, removals))
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
-        """Points a table at a new metadata file if it still stands at the base.
+        """Points a table at a new metadata file if its current one is still the base.
 
         Raises:
-            CommitConflict: The database failed, and nobody knows when.
+            CommitConflict: The database failed, and the outcome is unknown.
         """
         try:
             with self._begin() as connection:
@@ -258,7 +261,7 @@ class SqlTables:
         create: Namespaces | None = None,
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """Gives tables other names in one transaction. See the port."""
+        """Renames tables in one transaction. See the port."""
         require_writable(self)
         commit_moves(self, self._store, moves, create or {}, remove, self._clock)
 
@@ -268,12 +271,12 @@ class SqlTables:
         """Moves rows in one transaction. See `table_moves.Rows`.
 
         Raises:
-            CommitConflict: The database failed, and nobody knows when.
+            CommitConflict: The database failed, and the outcome is unknown.
         """
         try:
             with self._begin() as connection:
                 Moves(connection, self._config.catalog_name, self.name).apply(steps, create, remove)
-        except (Moved, IntegrityError):  # a namespace's row that somebody made meanwhile
+        except (Moved, IntegrityError):  # another process inserted the namespace's row meanwhile
             return False
         except SQLAlchemyError as failure:
             subject = steps[0].source if steps else TableName(self.name, (), "")
@@ -283,10 +286,10 @@ class SqlTables:
     def register(
         self, name: TableName, metadata_location: str, edit: TableEdit | None = None
     ) -> None:
-        """Puts a metadata file under a name. See the port.
+        """Registers a metadata file under a name. See the port.
 
         Raises:
-            CommitConflict: The database failed, and nobody knows when.
+            CommitConflict: The database failed, and the outcome is unknown.
         """
         require_writable(self)
         with registrable(self._store, name, metadata_location, edit, self._clock) as location:
@@ -308,7 +311,7 @@ class SqlTables:
             try:
                 with self._begin() as connection:
                     Moves(connection, self._config.catalog_name, self.name).create(at, namespaces)
-            except IntegrityError:  # a namespace's row that somebody made meanwhile
+            except IntegrityError:  # another process inserted the namespace's row meanwhile
                 return None
             except SQLAlchemyError as failure:
                 raise fate_unknown(subject, type(failure).__name__) from failure
@@ -318,7 +321,7 @@ class SqlTables:
             raise name_taken(subject)
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
-        """Takes a table's row away if it still stands there. See the port."""
+        """Deletes a table's row if its metadata file is still the given one. See the port."""
         require_writable(self)
         with self._begin() as connection:
             tables, _ = reflect(connection)
@@ -347,7 +350,7 @@ class SqlTables:
                 absent = {key for key, text in (expected or {}).items() if text is None}
                 for key, text in changes.items():
                     if key in absent and text is not None:
-                        rows.insert({key: text})  # the primary key tells who came first
+                        rows.insert({key: text})  # the primary key decides a race
                     else:
                         rows.put(key, text)
                 rows.put(EXISTS, "true")

@@ -1,4 +1,7 @@
-"""The rows of a SQL (JDBC) catalog: tables and namespaces, changed inside one transaction."""
+"""Reads and changes rows of a SQL (JDBC) catalog: tables and namespaces, in one transaction.
+
+`sql_catalog` calls it within a transaction that it owns, and rolls back on an error.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,11 +21,11 @@ from meltline.domain.errors import CatalogReadOnly
 from meltline.domain.iceberg.names import TableName, quote_part
 
 EXISTS = "exists"
-"""The property that a namespace without any has."""
+"""Marker property of a namespace that has no other."""
 
 
 class Moved(Exception):
-    """A row does not stand where it was seen; the transaction is rolled back."""
+    """A row has changed since it was read; the transaction is rolled back."""
 
 
 class Properties:
@@ -36,10 +39,10 @@ class Properties:
         self._key = {"catalog_name": catalog, "namespace": dotted(namespace)}
 
     def require(self, expected: Mapping[str, str | None]) -> None:
-        """Locks what is expected by writing it again, or refuses; no other can come between.
+        """Locks the expected properties by rewriting them, so that no other change comes between.
 
         Raises:
-            CommitConflict: Something else stands there.
+            CommitConflict: A property has another value.
         """
         column = self._table.c.property_value
         for key, text in expected.items():
@@ -65,12 +68,12 @@ class Properties:
             self._connection.execute(insert(self._table).values(**row))
 
     def insert(self, texts: Mapping[str, str]) -> None:
-        """Writes properties of a namespace that has none. Raises IntegrityError where it has."""
+        """Writes properties of a namespace that has none; raises IntegrityError if it has some."""
         rows = [{**self._key, "property_key": k, "property_value": v} for k, v in texts.items()]
         self._connection.execute(insert(self._table), rows)
 
     def clear(self) -> None:
-        """Takes every property away, and with the last one the namespace."""
+        """Deletes every property, and with the last one the namespace."""
         where = (self._table.c[column] == part for column, part in self._key.items())
         self._connection.execute(delete(self._table).where(*where))
 
@@ -80,10 +83,10 @@ class Properties:
 
 
 def dotted(namespace: tuple[str, ...]) -> str:
-    """A namespace as the catalog's rows have it.
+    """Formats a namespace as in the catalog's rows.
 
     Raises:
-        CatalogReadOnly: A level has a dot, which the rows could not tell from two levels.
+        CatalogReadOnly: A level has a dot, which in a row looks like two levels.
     """
     for level in namespace:
         if "." in level:
@@ -98,12 +101,12 @@ def dotted(namespace: tuple[str, ...]) -> str:
 
 
 def is_table(row: Mapping[Any, Any]) -> bool:
-    """Whether a row is a table and no view."""
+    """Returns whether a row is a table, not a view."""
     return row.get("iceberg_type") in (None, "", "TABLE")
 
 
 def lacks_views(connection: Connection) -> bool:
-    """Whether the catalog's tables are there in schema version V0, which knows no views."""
+    """Returns whether the catalog's tables have schema version V0, which has no views."""
     schema = inspect(connection)
     if not schema.has_table("iceberg_tables"):
         return False
@@ -111,7 +114,7 @@ def lacks_views(connection: Connection) -> bool:
 
 
 def reflect(connection: Connection) -> tuple[Table, Table]:
-    """The catalog's two tables as they are there: of tables, and of namespaces' properties."""
+    """Reflects the catalog's two database tables: tables, and properties of namespaces."""
     metadata = MetaData()
     return (
         Table("iceberg_tables", metadata, autoload_with=connection),
@@ -120,7 +123,7 @@ def reflect(connection: Connection) -> tuple[Table, Table]:
 
 
 def row_of(tables: Table, catalog: str, name: TableName) -> tuple[Any, Any, Any]:
-    """What a table's row is found by. `catalog` is the name that the rows carry."""
+    """Returns the conditions that select a table's row; `catalog` is the name in the rows."""
     return (
         tables.c.catalog_name == catalog,
         tables.c.table_namespace == dotted(name.namespace),
@@ -146,7 +149,10 @@ class Moves:
     def apply(
         self, steps: Sequence[MoveStep], create: Namespaces, remove: Sequence[tuple[str, ...]]
     ) -> None:
-        """All of it. Raises Moved, NameConflict or NamespaceNotEmpty; the caller rolls back."""
+        """Applies all moves.
+
+        Raises Moved, NameConflict or NamespaceNotEmpty; the caller rolls back.
+        """
         for step in steps:
             self._move_row(step)
         for levels, properties in create.items():
@@ -157,7 +163,7 @@ class Moves:
             self._remove(levels, remove)
 
     def create(self, at: Mapping[TableName, str], namespaces: Namespaces) -> None:
-        """New tables and namespaces. Raises NameConflict; the caller rolls back."""
+        """Inserts new tables and namespaces. Raises NameConflict; the caller rolls back."""
         for levels, properties in namespaces.items():
             self._create(levels, properties)
         for name, location in at.items():
@@ -205,7 +211,7 @@ class Moves:
             raise namespace_taken(self._name, levels) from error
 
     def _remove(self, levels: tuple[str, ...], together: Sequence[tuple[str, ...]]) -> None:
-        """Removes a namespace, unless something is left in it: a view, or what came meanwhile."""
+        """Removes a namespace, unless it still contains a view or a new table."""
         self._rows_of(levels).clear()
         for name, within in (*self._tables_in(levels), *self._spaces_in(levels, together)):
             raise not_empty(self._name, levels, ".".join(map(quote_part, (within, name))))

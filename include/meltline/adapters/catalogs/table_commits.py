@@ -1,4 +1,7 @@
-"""Editing a table where the client writes its metadata: read, change, write, compare and set."""
+"""Edits a table where the client writes its metadata: read, change, write, compare-and-swap.
+
+The SQL catalog and the metastores share it; a REST server commits by its own protocol.
+"""
 
 import time
 from collections.abc import Callable
@@ -14,17 +17,17 @@ from meltline.retries import ATTEMPTS, until_done
 
 
 class Pointers(Protocol):
-    """A catalog's pointers to metadata files."""
+    """A catalog's pointers to current metadata files."""
 
     def location(self, name: TableName) -> str:
-        """Where a table's metadata lies now. Raises TableNotFound."""
+        """Returns a table's current metadata file. Raises TableNotFound."""
         ...
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
-        """Points a table at a new file if it still stands at the base.
+        """Points a table at a new metadata file if its current one is still the base.
 
         Returns:
-            False when it surely does not, and nothing was changed.
+            False when the current one certainly differs, and nothing was changed.
         """
         ...
 
@@ -39,10 +42,10 @@ def commit_edit(
     unique: Callable[[], str] = lambda: str(uuid4()),
     pause: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Carries out `Catalog.edit_table`; conflicts are retried on what the table has become.
+    """Implements `Catalog.edit_table`; after a conflict, retries on the table's new state.
 
-    A file of ours that lost the race is taken away again: its name is new and no catalog has ever
-    had it. When a swap's outcome is unknown, the file stays.
+    Deletes a file of ours that lost the race: its name is new and was never in any catalog. The
+    file stays when a swap's outcome is unknown.
     """
 
     def attempt() -> str | None:
@@ -67,10 +70,10 @@ def write_edited(
     clock: Clock,
     unique: Callable[[], str] = lambda: str(uuid4()),
 ) -> str:
-    """Writes what an edit makes of a metadata file; where it changes nothing, that is the base.
+    """Writes the metadata file that results from an edit; returns the base if nothing changes.
 
     Returns:
-        Where it lies: under a new name that no catalog has ever had.
+        The path of the file, a new one that was never in any catalog.
     """
     document = open_document(store, name, base, clock)
     edit(document)
@@ -84,7 +87,7 @@ def write_edited(
 def open_document(
     store: MetadataFiles, name: TableName, location: str, clock: Clock
 ) -> MetadataEditor:
-    """A metadata file, open for editing. Raises as `MetadataEditor.read` does."""
+    """Opens a metadata file for editing; raises as `MetadataEditor.read` does."""
     try:
         content = store.read(location)
     except FileNotFoundError as missing:
@@ -93,7 +96,7 @@ def open_document(
 
 
 def always_others(name: TableName | str) -> CommitConflict:
-    """Every attempt met a commit of somebody else."""
+    """Builds the error for an edit whose every attempt lost to a concurrent commit."""
     return CommitConflict(
         f"{name} changed each time its metadata was to be swapped",
         object=str(name),
@@ -104,7 +107,7 @@ def always_others(name: TableName | str) -> CommitConflict:
 
 
 def fate_unknown(name: TableName, answer: str) -> CommitConflict:
-    """The catalog did not say whether the commit was made."""
+    """Builds the error for a commit whose outcome the catalog did not report."""
     return CommitConflict(
         f"nobody knows whether the change of {name} was made",
         object=str(name),
@@ -115,7 +118,7 @@ def fate_unknown(name: TableName, answer: str) -> CommitConflict:
 
 
 def require_writable(catalog: Catalog) -> None:
-    """Raises CatalogReadOnly where a catalog is read for reachability alone."""
+    """Raises CatalogReadOnly if a catalog is observed for reachability only."""
     if catalog.observe_only:
         raise CatalogReadOnly(
             f"catalog {catalog.name} is only observed",
@@ -127,7 +130,7 @@ def require_writable(catalog: Catalog) -> None:
 
 
 def no_table(catalog: str, name: TableName) -> TableNotFound:
-    """A catalog has no table of that name."""
+    """Builds the error for a table that the catalog does not have."""
     return TableNotFound(
         f"catalog {catalog} has no table {name}",
         object=str(name),
@@ -138,7 +141,7 @@ def no_table(catalog: str, name: TableName) -> TableNotFound:
 
 
 def a_view(name: TableName) -> TableNotFound:
-    """What has that name is a view, which has no snapshots."""
+    """Builds the error for a name that belongs to a view, which has no snapshots."""
     return TableNotFound(
         f"{name} is a view: it has no past of its own",
         object=str(name),
@@ -150,7 +153,7 @@ def a_view(name: TableName) -> TableNotFound:
 
 
 def not_as_expected(namespace: str, key: str, expected: str | None, actual: str) -> CommitConflict:
-    """A namespace's property is not what the change was based on."""
+    """Builds the error for a namespace property that differs from the change's base."""
     return CommitConflict(
         f"{key} of {namespace} has changed meanwhile",
         object=namespace,

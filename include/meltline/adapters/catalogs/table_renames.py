@@ -1,4 +1,8 @@
-"""Moving tables where the client writes their metadata: read, change, write, swap them at once."""
+"""Renames tables where the client writes their metadata: read, change, write, swap all at once.
+
+The SQL catalog applies it in one transaction. The metastores share its handling of first files and
+its name conflicts.
+"""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,7 +35,7 @@ Namespaces = Mapping[tuple[str, ...], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class MoveStep:
-    """One table's row: from where to where, and which metadata file replaces which."""
+    """One table's row: its old and new name, and its old and new metadata file."""
 
     source: TableName
     target: TableName
@@ -40,23 +44,23 @@ class MoveStep:
 
 
 class Rows(Protocol):
-    """A catalog's rows."""
+    """A catalog's rows, changed all at once."""
 
     def location(self, name: TableName) -> str:
-        """Where a table's metadata lies now. Raises TableNotFound."""
+        """Returns a table's current metadata file. Raises TableNotFound."""
         ...
 
     def apply(
         self, steps: Sequence[MoveStep], create: Namespaces, remove: Sequence[tuple[str, ...]]
     ) -> bool:
-        """Carries all of it out in one transaction.
+        """Applies all steps in one transaction.
 
         Returns:
-            False when a table surely does not stand at its base any more; nothing was changed.
+            False when a table's current file certainly is not its base; nothing was changed.
 
         Raises:
             NameConflict: A name is taken; nothing was changed.
-            NamespaceNotEmpty: Something is left in a namespace; nothing was changed.
+            NamespaceNotEmpty: A namespace still has content; nothing was changed.
         """
         ...
 
@@ -72,9 +76,9 @@ def commit_moves(
     unique: Callable[[], str] = lambda: str(uuid4()),
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Carries out `Catalog.move`; conflicts are retried on what the tables have become.
+    """Implements `Catalog.move`; after a conflict, retries on the tables' new states.
 
-    Files of ours that surely lost are taken away again: no catalog has ever had them.
+    Deletes files of ours that certainly lost: they were never in any catalog.
     """
 
     def attempt() -> bool | None:
@@ -115,10 +119,10 @@ def _write_all(
 def registrable(
     store: MetadataFiles, name: TableName, location: str, edit: TableEdit | None, clock: Clock
 ) -> Iterator[str]:
-    """The metadata file to register: the one asked for, or its successor with an edit.
+    """Yields the metadata file to register: the requested one, or its successor with an edit.
 
-    The catalog's clock dates it: engines refuse metadata of a time to come. Where the name is
-    taken, our own file goes again.
+    The catalog's clock dates it: engines refuse metadata with a future time. Deletes our own file
+    if the name is taken.
     """
     new = location if edit is None else write_edited(store, name, location, edit, clock)
     try:
@@ -135,8 +139,8 @@ def first_files(
 ) -> Iterator[dict[TableName, str]]:
     """Writes the first metadata files of new tables, to be registered.
 
-    They go again where a name is taken, for then no catalog has ever had them; where nobody knows,
-    they stay. So do those that are taken out of the mapping, once they have been registered.
+    Deletes them if a name is taken, for then they were never in any catalog; they stay if the
+    outcome is unknown. So do files removed from the mapping, once they are registered.
     """
     at: dict[TableName, str] = {}
     try:
@@ -164,7 +168,7 @@ def _take_away(store: ObjectRemover, steps: Sequence[MoveStep]) -> None:
 
 
 def name_taken(name: TableName) -> NameConflict:
-    """Another table, or a view, has the name."""
+    """Builds the error for a name that another table or view has."""
     return NameConflict(
         f"{name} is taken",
         object=str(name),
@@ -175,7 +179,7 @@ def name_taken(name: TableName) -> NameConflict:
 
 
 def namespace_taken(catalog: str, levels: tuple[str, ...]) -> NameConflict:
-    """A namespace that was to be made is there."""
+    """Builds the error for a new namespace that exists already."""
     name = ".".join(map(quote_part, (catalog, *levels)))
     return NameConflict(
         f"namespace {name} is there already",
@@ -187,7 +191,7 @@ def namespace_taken(catalog: str, levels: tuple[str, ...]) -> NameConflict:
 
 
 def not_empty(catalog: str, levels: tuple[str, ...], content: str) -> NamespaceNotEmpty:
-    """A namespace that was to go is not empty."""
+    """Builds the error for a namespace that should be removed and is not empty."""
     name = ".".join(map(quote_part, (catalog, *levels)))
     return NamespaceNotEmpty(
         f"{name} holds something that cannot be moved with it",

@@ -1,1 +1,1 @@
-"""Catalogs whose rows point at metadata files that clients write: Hive's metastore and Glue."""
+"""Metastore catalogs, Hive and Glue, whose rows point at metadata files that clients write."""

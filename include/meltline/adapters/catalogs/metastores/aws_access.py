@@ -1,6 +1,6 @@
-"""One catalog's credentials and region, as each client wants them: boto3, and Iceberg's in Java.
+"""AWS credentials and region of one catalog, for boto3 and for Iceberg's Java clients.
 
-`meltline.yaml` says them in PyIceberg's words: `glue.*` for Glue alone, `client.*` for everything.
+`meltline.yaml` uses PyIceberg's keys: `glue.*` for Glue alone, `client.*` for all services.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from meltline.adapters.catalogs.metastores.aws_properties import word
 
 
 def glue_client(properties: Mapping[str, str]) -> Any:
-    """A client of Glue that sends what changes something once, and so everything."""
+    """Creates a Glue client that sends each request once, so that no change is sent twice."""
     session = _session(properties)
     client = session.client(
         "glue",
@@ -43,7 +43,7 @@ def _session(properties: Mapping[str, str]) -> Any:
 
 
 def _in_role(session: Any, role: str, properties: Mapping[str, str]) -> Any:
-    """A session in a role, which is taken on anew before it ends."""
+    """Creates a session with an assumed role, and refreshes its credentials before expiry."""
     inner = session._session
     further = {"RoleSessionName": word(properties, "role-session-name") or "meltline"}
     if external := properties.get("client.assume-role.external-id"):

@@ -1,4 +1,4 @@
-"""What a catalog of type glue says of AWS, turned to the words of Iceberg's clients in Java."""
+"""Translates the AWS properties of a Glue catalog to those of Iceberg's Java clients."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,15 +17,15 @@ _ROLES = "org.apache.iceberg.aws.AssumeRoleAwsClientFactory"
 
 
 def word(properties: Mapping[str, str], key: str) -> str | None:
-    """What a catalog says for Glue, or else for everything."""
+    """Returns a property for Glue, else the one for all services."""
     return properties.get(f"glue.{key}") or properties.get(f"client.{key}")
 
 
 def require_whole_keys(catalog: CatalogConfig) -> None:
-    """Refuses half of a pair of keys: neither client misses the other one before it signs.
+    """Refuses half of a key pair: neither client notices the missing half before it signs.
 
     Raises:
-        ConfigInvalid: One is there and the other is not.
+        ConfigInvalid: One key is given and the other is not.
     """
     halves = {key: word(catalog.properties, key) for key in ("access-key-id", "secret-access-key")}
     missing = [key for key, text in halves.items() if not text]
@@ -40,7 +40,7 @@ def require_whole_keys(catalog: CatalogConfig) -> None:
 
 
 def java_words(catalog: CatalogConfig) -> dict[str, str]:
-    """The properties that Iceberg's Java catalog takes instead of those in `meltline.yaml`.
+    """Returns the Java catalog's properties that replace those in `meltline.yaml`.
 
     Raises:
         ConfigInvalid: Java has one region for Glue and S3, and they differ.
@@ -71,10 +71,10 @@ def _is_ours(key: str) -> bool:
 
 
 def jvm_properties(catalogs: Iterable[CatalogConfig]) -> dict[str, str]:
-    """Keys for Glue, which Java takes as the JVM's own properties and in no other way.
+    """Returns keys for Glue as system properties of the JVM, the only form that Java accepts.
 
     Raises:
-        ConfigInvalid: Two catalogs have different ones: a JVM has one place for them.
+        ConfigInvalid: Two catalogs have different ones: a JVM has one set for all.
     """
     answer: dict[str, str] = {}
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""A table's columns as a metastore shows them to those who do not read its metadata."""
+"""Columns of a table as a metastore lists them, for tools that do not read Iceberg metadata."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _TYPES = {
 
 
 def current_schema(document: Document) -> Mapping[str, Any]:
-    """The schema that holds now."""
+    """Returns the current schema."""
     if "schemas" not in document:
         return dict(document["schema"])
     current = document["current-schema-id"]
@@ -29,13 +29,13 @@ def current_schema(document: Document) -> Mapping[str, Any]:
 
 
 def columns_of(document: Document) -> list[tuple[str, str, str, Mapping[str, Any]]]:
-    """Of each column name, Hive's type, comment, and the field itself."""
+    """Returns each column's name, Hive type, comment, and the field itself."""
     fields = current_schema(document)["fields"]
     return [(f["name"], hive_type(f["type"]), f.get("doc") or "", f) for f in fields]
 
 
 def hive_type(kind: Any) -> str:
-    """Hive's word for a type; what Hive has no word for is shown as text."""
+    """Returns the Hive type for an Iceberg type; `string` if Hive has no equivalent."""
     if isinstance(kind, str):
         if kind.startswith("fixed"):
             return "binary"

@@ -1,4 +1,4 @@
-"""Opens a metastore, by the client that its kind needs."""
+"""Opens a metastore catalog with the client of its kind, boto3 or Thrift."""
 
 from importlib.util import find_spec
 
@@ -15,7 +15,7 @@ def require_client(kind: str) -> None:
     """Refuses a catalog whose client is not installed.
 
     Raises:
-        SetupMissing: It needs a package that is not there.
+        SetupMissing: The package that it needs is missing.
     """
     package = _PACKAGES[kind]
     if find_spec(package) is None:
@@ -29,10 +29,10 @@ def require_client(kind: str) -> None:
 
 
 def open_metastore(config: CatalogConfig, store: MetadataFiles) -> MetastoreTables:
-    """The adapter for a catalog of type hive or glue. Nothing is contacted yet.
+    """Returns the adapter for a catalog of type hive or glue, and contacts nothing yet.
 
     Raises:
-        SetupMissing: The package that speaks with it is not installed.
+        SetupMissing: The package of its client is not installed.
         ConfigInvalid: Half of its keys are missing.
     """
     require_client(config.type)

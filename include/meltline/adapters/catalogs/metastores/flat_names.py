@@ -1,7 +1,7 @@
-"""Names in a metastore: one level of databases, lower case, letters, digits and underscores.
+"""Maps table names to metastore names: one level of databases, lower case, digits, underscores.
 
-What has been dropped stands under a UUID, and what a dropped schema was stands two levels deep.
-Both are held under names that a metastore takes, and read back from them.
+A dropped table has a UUID as its name, and a dropped schema is two levels deep. Both are stored
+under names that a metastore accepts, and are read back from them.
 """
 
 import re
@@ -17,10 +17,10 @@ _HYPHEN, _HELD_HYPHEN = "-", "__"
 
 
 def database_of(catalog: str, levels: tuple[str, ...]) -> str:
-    """The database that holds a namespace.
+    """Returns the database that represents a namespace.
 
     Raises:
-        CatalogReadOnly: A metastore cannot hold such a namespace.
+        CatalogReadOnly: A metastore cannot represent such a namespace.
     """
     if len(levels) == 2 and levels[0] == DROPPED_NAMESPACE:
         return _require_plain(catalog, _WITHIN + levels[1].replace(_HYPHEN, _HELD_HYPHEN))
@@ -30,17 +30,17 @@ def database_of(catalog: str, levels: tuple[str, ...]) -> str:
 
 
 def levels_of(database: str) -> tuple[str, ...]:
-    """The namespace that a database holds."""
+    """Returns the namespace that a database represents."""
     if database.startswith(_WITHIN):
         return DROPPED_NAMESPACE, database.removeprefix(_WITHIN).replace(_HELD_HYPHEN, _HYPHEN)
     return (database,)
 
 
 def held_table(name: TableName) -> str:
-    """The name under which a table's row stands in its database.
+    """Returns a table's name in its metastore database.
 
     Raises:
-        CatalogReadOnly: A metastore cannot hold such a name.
+        CatalogReadOnly: A metastore cannot represent such a name.
     """
     dropped = name.namespace == (DROPPED_NAMESPACE,)
     plain = name.name.replace(_HYPHEN, _HELD_HYPHEN) if dropped else name.name
@@ -48,14 +48,14 @@ def held_table(name: TableName) -> str:
 
 
 def table_name(catalog: str, database: str, table: str) -> TableName:
-    """The table of a row."""
+    """Returns the table name of a row."""
     levels = levels_of(database)
     dropped = levels == (DROPPED_NAMESPACE,)
     return TableName(catalog, levels, table.replace(_HELD_HYPHEN, _HYPHEN) if dropped else table)
 
 
 def as_held(name: TableName) -> TableName:
-    """A table's name as engines know it."""
+    """Returns a table's name as engines know it."""
     return replace(
         name, namespace=(database_of(name.catalog, name.namespace),), name=held_table(name)
     )

@@ -1,4 +1,4 @@
-"""Glue's rows: `UpdateTable` with the `VersionId` of what was read is the compare-and-set."""
+"""Glue's rows, with compare-and-swap by `UpdateTable` and the `VersionId` that was read."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from meltline.domain.iceberg.names import TableName
 
 _GONE = "EntityNotFoundException"
 _TAKEN = "AlreadyExistsException"
-# Refused before anything was done: somebody was first, or there were too many requests.
+# Refused before any change: a concurrent change came first, or requests were throttled.
 _NOT_DONE = {_GONE, "ConcurrentModificationException", "ThrottlingException"}
 _REFUSED = {"AccessDeniedException", "InvalidInputException", "ValidationException"}
 _DATABASE_FIELDS = {"Description": "comment", "LocationUri": "location"}
@@ -29,9 +29,9 @@ class GlueRows:
 
     Args:
         catalog: Its name, for errors.
-        client: A boto3 client that sends each request once: a commit whose answer is lost and
-            that is sent again would be told that somebody else was first.
-        skip_archive: Whether Glue keeps no version of its own of what is replaced.
+        client: A boto3 client that sends each request once. If it sent a commit again after a
+            lost answer, it would report that a concurrent change came first.
+        skip_archive: Whether Glue keeps no version of its own of a replaced row.
     """
 
     def __init__(self, catalog: str, client: Any, *, skip_archive: bool = True) -> None:
@@ -54,10 +54,10 @@ class GlueRows:
     def replace(
         self, row: Row, parameters: Mapping[str, str], document: Document | None = None
     ) -> bool:
-        """One `UpdateTable`; all other fields are what was read. See the port.
+        """Sends one `UpdateTable` that keeps all other fields as they were read. See the port.
 
-        Versions begin anew with each table: one that was dropped and made again may have the
-        version that was read. So when it was made is looked at right before.
+        Version numbers restart with each table: a table that was dropped and created again may have
+        the version that was read. So this compares the creation time right before the request.
         """
         version = row.entity.get("VersionId")
         if not version:
@@ -95,7 +95,7 @@ class GlueRows:
         return True
 
     def rename(self, row: Row, to: tuple[str, str], parameters: Mapping[str, str]) -> bool | None:
-        """Glue has no such request. See the port."""
+        """Returns None: Glue has no such request. See the port."""
         return None
 
     def delete(self, row: Row) -> None:
@@ -106,7 +106,7 @@ class GlueRows:
                 raise fate_unknown(self._name(row.database, row.table), _code(error)) from error
 
     def hindrance(self) -> str:
-        """None: each row has its version. See the port."""
+        """Returns an empty text: each row has a version. See the port."""
         return ""
 
     def _input(
@@ -116,7 +116,7 @@ class GlueRows:
         row: Row | None,
         document: Document | None,
     ) -> dict[str, Any]:
-        """What Glue takes of what it gives, and what changes of it."""
+        """Builds Glue's input from the row's known fields and the changed ones."""
         takes = self._glue.meta.service_model.shape_for("TableInput").members
         carried = {} if row is None else {k: v for k, v in row.entity.items() if k in takes}
         table = {"TableType": "EXTERNAL_TABLE", **carried, "Name": name}
@@ -155,7 +155,7 @@ class GlueRows:
 
 
 def _is_same(standing: Row | None, row: Row) -> bool:
-    """Whether a row is what was read, and of the table that was read."""
+    """Returns whether a row is unchanged since it was read, and belongs to the same table."""
     if standing is None or standing.location != row.location:
         return False
     fields = ("VersionId", "CreateTime")
@@ -178,7 +178,7 @@ def _row(database: str, table: Mapping[str, Any]) -> Row:
 
 
 def _columns(document: Document) -> list[dict[str, Any]]:
-    """The current schema's columns, marked as Iceberg's own clients mark them."""
+    """Returns the current schema's columns, marked as Iceberg's own clients mark them."""
     return [
         {
             "Name": name,
@@ -228,7 +228,10 @@ class GlueDatabases:
         )
 
     def remove(self, database: str) -> None:
-        """Glue deletes a database with all that is in it: so it is looked at just before."""
+        """Deletes an empty database.
+
+        Checks just before: Glue deletes a database with its content.
+        """
         try:
             tables = self._glue.get_tables(DatabaseName=database, MaxResults=1)["TableList"]
             if tables:
@@ -240,7 +243,7 @@ class GlueDatabases:
 
 
 def _texts(database: Mapping[str, Any]) -> dict[str, str]:
-    """A database's properties, and what else it says of itself."""
+    """Returns a database's properties, including its description and location."""
     fields = {word: database[k] for k, word in _DATABASE_FIELDS.items() if database.get(k)}
     return {**(database.get("Parameters") or {}), **fields}
 

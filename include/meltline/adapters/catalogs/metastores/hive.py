@@ -1,8 +1,8 @@
-"""A Hive metastore's rows: `alter_table` that demands the metadata location which was read.
+"""A Hive metastore's rows, with compare-and-swap by `alter_table` on the metadata location.
 
-Hive 2.3.10 and 4 compare it in the transaction of the change (HIVE-26882). Older ones pass over
-the demand and say nothing. Engines that commit under a metastore's lock do not send it either, so
-where there are locks, one is held as well.
+Hive 2.3.10 and 4 compare the expected location in the transaction of the change (HIVE-26882). Older
+releases ignore it silently. Engines that commit under a metastore's lock do not send it either, so
+this also takes the lock where locks are in use.
 """
 
 import getpass
@@ -27,7 +27,7 @@ from meltline.domain.units import counted
 from meltline.retries import until_done
 
 LOCK_SETTING = "hadoop.iceberg.engine.hive.lock-enabled"
-_MODIFIED = "The table has been modified"  # so the metastore begins where the demand fails
+_MODIFIED = "The table has been modified"  # the answer to a failed comparison
 _NOT_FOUND = "table not found"
 _EXISTS = "already exists"
 _LOCK_WAIT = 60.0  # seconds; commits hold one for less than one
@@ -50,8 +50,8 @@ class HiveRows:
     Args:
         catalog: Its name, for errors.
         connections: To the metastore.
-        locks: Whether writers hold locks, as `iceberg.engine.hive.lock-enabled` tells engines.
-        lock_wait: For how many seconds somebody else's is waited for.
+        locks: Whether writers take locks, as `iceberg.engine.hive.lock-enabled` configures engines.
+        lock_wait: How many seconds to wait for another writer's lock.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class HiveRows:
         self._lock_wait = lock_wait
 
     def rows(self, database: str) -> Iterable[Row]:
-        """Everything in a database; asked again where a name is gone before its row was read.
+        """Returns every row of a database; reads again if a name vanished before its row was read.
 
-        A table that was given another name in between would stand under neither.
+        A table that was renamed in between would appear under neither name.
 
         Raises:
-            LookupError: That happened each time. It names what was never handed out.
+            LookupError: That happened each time. It names the rows that were never returned.
         """
         missing: set[str] = set()
 
@@ -115,7 +115,7 @@ class HiveRows:
         return self._alter(row, (row.database, row.table), parameters, document)
 
     def rename(self, row: Row, to: tuple[str, str], parameters: Mapping[str, str]) -> bool | None:
-        """One `alter_table`; a table whose files the metastore would move with it goes no way.
+        """Renames by one `alter_table`; returns None if the metastore would move the files as well.
 
         See the port.
         """
@@ -130,7 +130,7 @@ class HiveRows:
         parameters: Mapping[str, str],
         document: Document | None,
     ) -> bool:
-        """Changes what was read and nothing else; False where it is not that any more."""
+        """Changes only what was read; returns False if the row has changed."""
         name = TableName(self._catalog, (row.database,), row.table)
         demand = hive.EnvironmentContext(
             properties={
@@ -162,7 +162,7 @@ class HiveRows:
             raise fate_unknown(name, f"{type(failure).__name__}: {answer[:200]}") from failure
 
     def _altered(self, client: Any, row: Row, change: Callable[[Any], Any]) -> bool:
-        """Under a lock, where there are locks: reads the row, and changes it where it stands."""
+        """Changes the row if it is the expected one, under a lock where locks are in use."""
         lock = self._lock(client, row) if self._locks else None
         try:
             if lock is not None and lock.state != hive.LockState.ACQUIRED:
@@ -174,11 +174,11 @@ class HiveRows:
             return True
         finally:
             if lock is not None:
-                with suppress(TException):  # the change is made, or is not; a lock ends by itself
+                with suppress(TException):  # the outcome is known; an unreleased lock expires
                     client.unlock(hive.UnlockRequest(lockid=lock.lockid))
 
     def _lock(self, client: Any, row: Row) -> Any:
-        """The metastore's lock on a table, as engines take it; waited for, and perhaps not had."""
+        """Requests the metastore's lock on a table, as engines do. May time out without it."""
         lock = client.lock(_lock_request(row.database, row.table))
         until = time.monotonic() + self._lock_wait
         while lock.state == hive.LockState.WAITING and time.monotonic() < until:
@@ -206,7 +206,7 @@ class HiveRows:
             client.drop_table(row.database, row.table, False)
 
     def hindrance(self) -> str:
-        """Locks are tried out; where none are wanted, a demand that fails is. See the port."""
+        """Tests whether locks work, or without locks whether the comparison does. See the port."""
         try:
             if self._locks:
                 return "" if self._gives_locks() else _NO_LOCKS
@@ -227,7 +227,7 @@ class HiveRows:
         return True
 
     def _compares(self) -> bool:
-        """Whether a demand that does not hold is refused: on a view that is made for it."""
+        """Tests on a temporary view whether the metastore refuses a failed comparison."""
         probe = _external_table({"location": None, "schema": {"fields": []}})
         probe = _changed(probe, ("default", f"meltline_probe_{token_hex(8)}"), {"probe": "1"}, None)
         probe.tableType, probe.viewOriginalText, probe.viewExpandedText = "VIRTUAL_VIEW", "-", "-"

@@ -1,4 +1,4 @@
-"""A Hive metastore's databases, and how it is reached."""
+"""A Hive metastore's databases, and the connections to it."""
 
 import getpass
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from meltline.domain.iceberg.locations import location_key
 
 
 class HiveConnections:
-    """Connections to a metastore, one for each request: threads may share this."""
+    """Connections to a metastore, one for each request, so that threads can share this object."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
 
     def open(self) -> AbstractContextManager[Any]:
-        """One; no generator, which would write to Thrift's exceptions, and they refuse it."""
+        """Opens one. No generator: it would write to Thrift's exceptions, which refuse that."""
         client: AbstractContextManager[Any] = HiveCatalog._create_hive_client(self._properties)
         return client
 
@@ -31,7 +31,8 @@ class HiveDatabases:
     Args:
         catalog: Its name, for errors.
         connections: To the metastore.
-        warehouse: Where databases go that are given no location; what says so is no property.
+        warehouse: Default parent of databases without a location; a default location is not
+            reported as a property.
     """
 
     def __init__(self, catalog: str, connections: HiveConnections, warehouse: str) -> None:

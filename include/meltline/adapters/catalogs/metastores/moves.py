@@ -1,12 +1,12 @@
-"""Rows that go: first a fence, which is the compare-and-set, then what no compare-and-set covers.
+"""Moves and removes metastore rows behind a fence, which is set by compare-and-swap.
 
-Neither deleting a row nor, with Glue, giving it another name can demand that it still is what was
-read. So a row is made one first that no engine takes for a table and none can commit to. Whoever
-finds such a row finishes what was begun: each step may be done twice. Until then the row is listed
-under its old name, at the metadata file that counts.
+Neither deleting a row nor, with Glue, renaming it can require that the row is unchanged since it
+was read. So the row is first turned into a fence: no engine takes it for a table, and none can
+commit to it. Any process that finds a fence finishes the move: each step is idempotent. Until then
+the row is listed under its old name, with the metadata file that counts.
 
-Each move has a token of its own, which the new row keeps: engines may have committed to it long
-before somebody finds the fence of a process that was killed, so its location proves nothing.
+Each move has a token of its own, which the new row keeps. Engines may have committed to the new row
+long before a process finds the fence of one that was killed, so its location proves nothing.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ from meltline.domain.iceberg.names import TableName
 
 
 def parameters_of(document: Document, location: str) -> dict[str, str]:
-    """The parameters of a new row."""
+    """Returns the parameters of a new row."""
     uuid = {"uuid": str(document["table-uuid"])} if "table-uuid" in document else {}
     return {"EXTERNAL": "TRUE", TABLE_TYPE: ICEBERG, LOCATION: location, **uuid}
 
 
 @dataclass(frozen=True)
 class Fences:
-    """What moves and removes the rows of a metastore behind fences.
+    """Moves and removes the rows of a metastore behind fences.
 
     Attributes:
         catalog: Its name, for errors.
@@ -50,11 +50,11 @@ class Fences:
         """Moves a row as `Metastore.rename` does, in three steps.
 
         Returns:
-            False when nothing was done: the row is another by now.
+            False when nothing was done: the row has changed.
 
         Raises:
-            NameConflict: The name is taken; the row is what it was.
-            CommitConflict: Nobody knows; the row may stand under either name, at either file.
+            NameConflict: The name is taken; the row is unchanged.
+            CommitConflict: The outcome is unknown; the row may have either name and either file.
         """
         if self.metastore.row(*to) is not None:
             raise _taken(to)
@@ -70,7 +70,7 @@ class Fences:
         return True
 
     def remove(self, row: Row) -> bool:
-        """Takes a row out; False where it is another by now."""
+        """Removes a row; returns False if it has changed."""
         fence = fenced(row, row.parameters, None, token_hex(8))
         if not self.metastore.replace(row, fence):
             return False
@@ -78,10 +78,10 @@ class Fences:
         return True
 
     def settle(self, moving: Row) -> None:
-        """Finishes what a process began that was killed; where its name is taken, takes it back.
+        """Finishes the move of a killed process; reverts it if the new name is taken.
 
         Raises:
-            CommitConflict: Somebody else is at it.
+            CommitConflict: A concurrent process works on it.
         """
         try:
             self._finish(moving)
@@ -95,10 +95,10 @@ class Fences:
         self._take_out(moving)
 
     def _arrive(self, moving: Row, to: tuple[str, str]) -> None:
-        """Sees to it that the row stands under its new name.
+        """Ensures that the row exists under its new name.
 
-        Others may do the same for the same fence at this moment, and may go by the row that we
-        make here. So it is never taken away again.
+        Other processes may do the same for the same fence now, and may rely on the row created
+        here. So it is never removed again.
         """
         parameters = unfenced(moving)
         standing = self.metastore.row(*to)
@@ -113,13 +113,13 @@ class Fences:
         raise _taken(to)
 
     def _take_out(self, moving: Row) -> None:
-        """Deletes a fence, by its name: so another row of that name is looked for just before."""
+        """Deletes a fence by its name, after checking that the name still holds this fence."""
         standing = self._fence(moving)
         if standing is not None:
             self.metastore.delete(standing)
 
     def _fence(self, moving: Row) -> Row | None:
-        """What stands under the old name, while it is the fence of this very move."""
+        """Returns the row under the old name if it is still the fence of this very move."""
         standing = self.metastore.row(moving.database, moving.table)
         is_ours = standing is not None and standing.is_moving and standing.move == moving.move
         return standing if is_ours else None
@@ -129,7 +129,7 @@ class Fences:
 
 
 def _is_of(standing: Row | None, moving: Row) -> bool:
-    """Whether a row under the new name is what a fence was to become, whatever it has become."""
+    """Returns whether a row under the new name results from a fence, whatever its later commits."""
     if standing is None or not standing.is_table:
         return False
     return (standing.move == moving.move != "") or standing.location == moving.location

@@ -1,4 +1,7 @@
-"""A metastore's rows: what points at a table's metadata file, and how it may change."""
+"""A metastore's row, which points at a table's metadata file, and the protocols to change it.
+
+Glue and Hive implement the protocols; `tables` and `moves` work on them alone.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +13,7 @@ PREVIOUS = "previous_metadata_location"
 TABLE_TYPE = "table_type"
 ICEBERG = "ICEBERG"
 SPARK_PATH = "path"
-"""Where Spark says that its own tables are: their location can be a placeholder."""
+"""Serde parameter with the folder of Spark's own tables, whose location may be a placeholder."""
 _COMMENT, _TRINO_MATERIALIZED = "comment", "Presto Materialized View"
 _VIEW, _MATERIALIZED = "VIRTUAL_VIEW", "MATERIALIZED_VIEW"
 _FORMATS = (TABLE_TYPE, "spark.sql.sources.provider", "classification")
@@ -21,10 +24,10 @@ _FENCE = re.compile("^meltline-moving:[0-9a-f]*:")
 MOVE = "meltline.move"
 
 Document = Mapping[str, Any]
-"""A metadata file's content."""
+"""Content of a metadata file."""
 
 Edit = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Makes a database's properties of those that it has, or raises where they forbid the change."""
+"""Maps a database's current properties to new ones, or raises if they forbid the change."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ class Row:
     """One table or view of a metastore.
 
     Attributes:
-        entity: What the metastore's own client calls it, with every field that we do not know.
+        entity: The client's own object, with every field that Meltline does not know.
         kind: The metastore's type of it: `VIRTUAL_VIEW`, `EXTERNAL_TABLE` and others.
-        folder: Where its storage descriptor says that its files are; empty for most views.
+        folder: The folder of its files by its storage descriptor; empty for most views.
     """
 
     database: str
@@ -46,17 +49,17 @@ class Row:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is an Iceberg table, or one that is on its way to another name."""
+        """Returns whether it is an Iceberg table, or one that is being renamed."""
         return self.parameters.get(TABLE_TYPE, "").upper() in {ICEBERG, _MOVING}
 
     @property
     def is_view(self) -> bool:
-        """Whether it is an Iceberg view."""
+        """Returns whether it is an Iceberg view."""
         return self.parameters.get(TABLE_TYPE, "").upper() == "ICEBERG-VIEW"
 
     @property
     def other_kind(self) -> str:
-        """The kind of a row that is no Iceberg table: a view, or the format of a table."""
+        """Returns the kind of a row that is no Iceberg table: a view, or the table's format."""
         if self._is_materialized or self.kind.upper() == _MATERIALIZED:
             return "materialized view"
         if self.is_view or self.kind.upper() == _VIEW:
@@ -66,36 +69,36 @@ class Row:
 
     @property
     def _is_materialized(self) -> bool:
-        """Whether it is a materialized view of Trino."""
+        """Returns whether it is a materialized view of Trino."""
         is_trino = self.parameters.get(_COMMENT) == _TRINO_MATERIALIZED
         return is_trino and self.kind.upper() == _VIEW
 
     @property
     def is_storage(self) -> bool:
-        """Whether it points at the hidden table of a materialized view, which has no other row.
+        """Returns whether it points at a materialized view's hidden table, which has no other row.
 
-        Older releases of Trino gave that table a row and a name: it is listed as any table is.
+        Older releases of Trino gave that table a row and a name: it is listed like any other table.
         """
         return self._is_materialized and bool(self.location)
 
     @property
     def is_moving(self) -> bool:
-        """Whether it is fenced: engines find no table in it, and none can commit to it."""
+        """Returns whether it is fenced: engines find no table in it, and none can commit to it."""
         return self.parameters.get(TABLE_TYPE) == _MOVING
 
     @property
     def location(self) -> str:
-        """The metadata file; of a fenced row the one that it pointed at."""
+        """Returns the metadata file; for a fenced row the one from before the fence."""
         return _FENCE.sub("", self.parameters.get(LOCATION, ""), count=1)
 
     @property
     def move(self) -> str:
-        """Which move made the row, or is under way with it; empty where none ever was."""
+        """Returns the token of the move that created or fences the row; empty if there was none."""
         return self.parameters.get(MOVE, "")
 
     @property
     def moving_to(self) -> tuple[str, str] | None:
-        """Database and table to which a fenced row goes; None where it is to be taken out."""
+        """Returns the target database and table of a fenced row; None to remove the row."""
         database, _, table = self.parameters.get(_MOVING_TO, "").partition(".")
         return (database, table) if table else None
 
@@ -104,39 +107,39 @@ class Metastore(Protocol):
     """The tables of one metastore."""
 
     def rows(self, database: str) -> Iterable[Row]:
-        """Everything in a database."""
+        """Returns every row of a database."""
         ...
 
     def row(self, database: str, table: str) -> Row | None:
-        """What stands under a name."""
+        """Returns the row under a name."""
         ...
 
     def replace(
         self, row: Row, parameters: Mapping[str, str], document: Document | None = None
     ) -> bool:
-        """Changes a row if it still is what was read: the compare-and-set.
+        """Changes a row if it is unchanged since it was read: the compare-and-swap.
 
         Args:
-            row: What was read.
-            parameters: All of its parameters from now on.
-            document: The metadata, where its columns may have changed.
+            row: The row as it was read.
+            parameters: All of its new parameters.
+            document: The metadata, if its columns may have changed.
 
         Returns:
-            False when the row surely is another by now, and nothing was changed.
+            False when the row has certainly changed, and nothing was done.
 
         Raises:
-            CommitConflict: Nobody knows whether it was done.
+            CommitConflict: The outcome is unknown.
         """
         ...
 
     def insert(
         self, database: str, table: str, parameters: Mapping[str, str], like: "Row | Document"
     ) -> bool:
-        """Makes a row, like another one or for a table's metadata; False where one has the name."""
+        """Creates a row like another one or for a table's metadata; False if the name exists."""
         ...
 
     def rename(self, row: Row, to: tuple[str, str], parameters: Mapping[str, str]) -> bool | None:
-        """Renames and changes a row in one compare-and-set, as `replace` does.
+        """Renames and changes a row in one compare-and-swap, as `replace` does.
 
         Returns:
             None where the metastore cannot: rows are then moved behind a fence.
@@ -147,11 +150,11 @@ class Metastore(Protocol):
         ...
 
     def delete(self, row: Row) -> None:
-        """Takes a row away, and no file. One that is not there is no error."""
+        """Deletes a row, and no file. A missing row is no error."""
         ...
 
     def hindrance(self) -> str:
-        """Why it has no compare-and-set for us, and what to do; empty where it has one."""
+        """Returns why compare-and-swap does not work, and what to do; empty if it works."""
         ...
 
 
@@ -159,26 +162,26 @@ class Databases(Protocol):
     """The databases of one metastore."""
 
     def properties(self) -> dict[str, dict[str, str]]:
-        """All databases, each with its properties."""
+        """Returns all databases, each with its properties."""
         ...
 
     def make(self, database: str, properties: Mapping[str, str]) -> bool:
-        """Makes one; False where it is there."""
+        """Creates a database; returns False if it exists."""
         ...
 
     def change(self, database: str, edit: Edit) -> None:
-        """Gives one other properties, made of those that it has at this moment."""
+        """Replaces a database's properties by an edit of its current ones."""
         ...
 
     def remove(self, database: str) -> None:
-        """Takes an empty one away. Raises NamespaceNotEmpty."""
+        """Deletes an empty database. Raises NamespaceNotEmpty."""
         ...
 
 
 def repointed(row: Row, new: str, before: Document, after: Document) -> dict[str, str]:
-    """A row's parameters once it points at a new metadata file.
+    """Returns a row's parameters once it points at a new metadata file.
 
-    What a row repeats of the table's properties follows them; nothing is added to it.
+    Parameters that repeat the table's properties follow them; nothing is added to the row.
     """
     was, now = before.get("properties") or {}, after.get("properties") or {}
     parameters = {k: v for k, v in row.parameters.items() if k not in was or k in now}
@@ -188,7 +191,7 @@ def repointed(row: Row, new: str, before: Document, after: Document) -> dict[str
 
 
 def _state_of(document: Document) -> dict[str, str]:
-    """What Java's clients repeat of a table's state."""
+    """Returns the parts of a table's state that Java's clients repeat in a row."""
     current = document.get("current-snapshot-id")
     snapshots = document.get("snapshots") or []
     at = next((s["timestamp-ms"] for s in snapshots if s["snapshot-id"] == current), "")
@@ -203,14 +206,14 @@ def _state_of(document: Document) -> dict[str, str]:
 def fenced(
     row: Row, parameters: Mapping[str, str], to: tuple[str, str] | None, move: str
 ) -> dict[str, str]:
-    """Parameters of a row that let nobody commit to it any more: type and location are others.
+    """Returns a row's parameters with a fence: other type and location, so no commit can succeed.
 
     Args:
-        row: As it was read.
-        parameters: What it is to say under its new name.
-        to: Database and table; None where it is to be taken out.
-        move: What tells this move from every other one. It stands in the location too, which is
-            all that Hive compares: a fence of another move at the same file is another fence.
+        row: The row as it was read.
+        parameters: Its parameters under the new name.
+        to: Database and table; None to remove the row.
+        move: Token that identifies this move. The location contains it too, which is all that
+            Hive compares: a fence of another move with the same file is another fence.
     """
     marks = {
         TABLE_TYPE: _MOVING,
@@ -223,12 +226,12 @@ def fenced(
 
 
 def unfenced(row: Row) -> dict[str, str]:
-    """The parameters of a fenced row under its new name, where it still says which move it was."""
+    """Returns the parameters of a fenced row under its new name; they keep the move's token."""
     parameters = {k: v for k, v in row.parameters.items() if k not in {_MOVING_TO, _MOVING_FROM}}
     return {**parameters, TABLE_TYPE: ICEBERG, LOCATION: row.location}
 
 
 def taken_back(row: Row) -> dict[str, str]:
-    """The parameters of a fenced row that stays where it is: at the file that it came from."""
+    """Returns the parameters of a fenced row that keeps its name, with its file from before."""
     parameters = {k: v for k, v in unfenced(row).items() if k != MOVE}
     return {**parameters, LOCATION: row.parameters.get(_MOVING_FROM, row.location)}

@@ -1,4 +1,7 @@
-"""Tables of a metastore: edited by a new metadata file and a compare-and-set on their row."""
+"""Tables of a metastore catalog, edited by a new metadata file and a compare-and-swap on the row.
+
+Works on any `Metastore` and `Databases`: Glue and Hive differ only in those.
+"""
 
 import json
 import time
@@ -62,7 +65,7 @@ class StandingRows:
 
     Attributes:
         catalog: Its name.
-        store: Where the tables' metadata files lie.
+        store: The store of the tables' metadata files.
     """
 
     catalog: str
@@ -71,11 +74,11 @@ class StandingRows:
 
     @cached_property
     def fences(self) -> Fences:
-        """What moves and removes rows here."""
+        """Moves and removes rows here."""
         return Fences(self.catalog, self.metastore)
 
     def row(self, name: TableName, *, hidden: bool = False) -> Row:
-        """A table's row. Raises TableNotFound.
+        """Returns a table's row. Raises TableNotFound.
 
         Args:
             name: The table.
@@ -91,10 +94,10 @@ class StandingRows:
         return row
 
     def _at(self, name: TableName) -> Row | None:
-        """What stands under a name, also under one that only others give.
+        """Returns the row under a name, even a name that only other tools can give.
 
-        What is listed must be found, or it could be purged and not be held. A metastore that folds
-        names may answer with a table of another one.
+        Every listed table must be found, or it could be purged and not be held. A metastore that
+        folds names may answer with another table; that row is ignored.
         """
         try:
             place = database_of(self.catalog, name.namespace), held_table(name)
@@ -106,10 +109,10 @@ class StandingRows:
         return row if row is not None and (row.database, row.table) == place else None
 
     def standing(self, name: TableName) -> Row:
-        """A row that is not on its way elsewhere; one that a killed process left is brought on.
+        """Returns a row that is not being moved; finishes the move of a killed process first.
 
         Raises:
-            TableNotFound: There is none, or it has arrived under another name now.
+            TableNotFound: It does not exist, or now has another name.
         """
         row = self.row(name)
         if not row.is_moving:
@@ -118,29 +121,29 @@ class StandingRows:
         return self.standing(name)
 
     def clear(self, database: str, table: str) -> None:
-        """Settles what a killed process left under a name that is to be given anew."""
+        """Finishes the move of a killed process whose fence occupies a name that is needed."""
         row = self.metastore.row(database, table)
         if row is not None and row.is_moving:
             self.fences.settle(row)
 
     def document(self, location: str) -> Document:
-        """A metadata file."""
+        """Reads a metadata file."""
         document: Document = json.loads(self.store.read(location))
         return document
 
     def is_done(self, source: TableName, target: TableName, new: str) -> bool:
-        """Whether a change was made whose answer says that somebody else was first.
+        """Returns whether a change succeeded although the answer reports a concurrent change.
 
-        A Hive metastore that loses its database in the middle tries again by itself, and then
-        meets its own change.
+        A Hive metastore that loses its database in the middle retries, and then meets its own
+        change.
 
         Args:
-            source: Where the table stood.
-            target: Where it was to stand.
-            new: The metadata file that it was to point at, and that no other change has.
+            source: The table's name before.
+            target: The table's name after.
+            new: Its new metadata file, which no other change has.
 
         Raises:
-            CommitConflict: Nobody knows: no table stands there any more, or it is half way.
+            CommitConflict: The outcome is unknown: no table has either name, or a move is half done.
         """
         if new in self._history(target):
             return True
@@ -150,7 +153,7 @@ class StandingRows:
         return False
 
     def _history(self, name: TableName) -> list[str]:
-        """The metadata files that a table points at or has pointed at, as far as its log goes."""
+        """Returns a table's metadata files, current and former, as far as its log reaches."""
         row = self._at(name)
         if row is None or not row.is_table:
             return []
@@ -159,18 +162,18 @@ class StandingRows:
 
 
 _EXPECTED = "every database and table"
-_FIELDS = {"comment", "location"}  # of a database; a metastore may spell them anew
+_FIELDS = {"comment", "location"}  # of a database; a metastore may normalize them
 
 
 class MetastoreTables:
-    """Such a catalog, of any kind of metastore.
+    """A metastore catalog, of any kind.
 
     Args:
-        config: What it is called, and whether it may be changed.
-        store: Where the tables' metadata files lie.
+        config: Its name, and whether it may be changed.
+        store: The store of the tables' metadata files.
         metastore: Its rows.
         databases: Its databases.
-        pause: Waits for so many seconds before a change is tried again.
+        pause: Waits the given seconds before a retry.
     """
 
     def __init__(
@@ -200,7 +203,7 @@ class MetastoreTables:
 
     @property
     def hindrance(self) -> str:
-        """Why nothing here can be held; found out once. See the port."""
+        """Returns why no table here can be changed safely; tests it once. See the port."""
         if self._hindrance is None:
             self._hindrance = self._metastore.hindrance()
         return self._hindrance
@@ -217,7 +220,7 @@ class MetastoreTables:
             )
 
     def listing(self) -> CatalogListing:
-        """Every database and table. See the port.
+        """Lists every database and table. See the port.
 
         Raises:
             CatalogUnlistable: Any part could not be listed.
@@ -233,7 +236,7 @@ class MetastoreTables:
         )
 
     def other_owners(self) -> Sequence[OtherOwner]:
-        """Every row that is no Iceberg table. See the port."""
+        """Returns every row that is no Iceberg table. See the port."""
         _, rows = self._everything()
         return [
             OtherOwner(self._name_of(row), row.other_kind, row.folder, row.location)
@@ -242,7 +245,7 @@ class MetastoreTables:
         ]
 
     def _everything(self) -> tuple[Mapping[str, Mapping[str, str]], Sequence[Row]]:
-        """All databases with their properties, and all rows. Raises CatalogUnlistable."""
+        """Returns all databases with their properties, and all rows. Raises CatalogUnlistable."""
         try:
             namespaces = self._databases.properties()
             rows = [row for database in namespaces for row in self._metastore.rows(database)]
@@ -254,7 +257,7 @@ class MetastoreTables:
         return table_name(self.name, row.database, row.table)
 
     def _require_different(self, names: Iterable[str]) -> None:
-        """Refuses rows that would be taken for one: the other's files would look like nobody's."""
+        """Refuses two rows with one name: the files of one would look unreferenced."""
         twice = [name for name, times in Counter(names).items() if times > 1]
         if twice:
             raise self._unlistable(f"two rows that are both called {twice[0]} here")
@@ -271,12 +274,12 @@ class MetastoreTables:
     def location(self, name: TableName) -> str:
         return self._rows.row(name, hidden=True).location
 
-    # --- what catalogs say of tables -------------------------------------------------------------
+    # --- properties and metadata of tables --------------------------------------------------------
 
     def edit_table(self, name: TableName, edit: TableEdit) -> str:
         """Changes a table's metadata, unknown fields kept, and swaps it in. See the port."""
         self._require_editable()
-        self._rows.row(name)  # the hidden table of a materialized view has a location all the same
+        self._rows.row(name)  # refuses a materialized view's hidden table
         return commit_edit(self, self._store, name, edit, WallClock(), pause=self._pause)
 
     def set_table_properties(
@@ -285,7 +288,7 @@ class MetastoreTables:
         self.edit_table(name, lambda document: document.set_properties(updates, removals))
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
-        """Points a row at a new metadata file if it still stands at the base."""
+        """Points a row at a new metadata file if its current one is still the base."""
         try:
             row = self._rows.standing(name)
         except TableNotFound:
@@ -323,12 +326,12 @@ class MetastoreTables:
             after = self._databases.properties()[database]
             ours = {k: v for k, v in updates.items() if k not in _FIELDS}
             is_kept = ours.items() <= after.items() and not after.keys() & set(removals)
-            return True if is_kept else None  # who has read before us has written after us
+            return True if is_kept else None  # a concurrent writer may have overwritten ours
 
         if not until_done(attempt, self._pause):
             raise always_others(".".join((self.name, *namespace)))
 
-    # --- which tables there are, and under which names -------------------------------------------
+    # --- create, rename and remove tables ---------------------------------------------------------
 
     def move(
         self,
@@ -337,7 +340,7 @@ class MetastoreTables:
         create: Namespaces | None = None,
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """Gives tables other names, one by one. See the port."""
+        """Renames tables one by one. See the port."""
         self._require_editable()
         for levels, properties in (create or {}).items():
             self._create_namespace(levels, properties)
@@ -350,7 +353,7 @@ class MetastoreTables:
             self._databases.remove(database_of(self.name, levels))
 
     def _moved(self, move: TableMove) -> bool | None:
-        """One attempt; None where somebody else was first. Our file of it goes again then."""
+        """Attempts one move; on a concurrent change, deletes our file and returns None."""
         target = database_of(self.name, move.target.namespace), held_table(move.target)
         row = self._rows.standing(move.source)
         new = write_edited(self._store, move.source, row.location, move.edit, WallClock())
@@ -385,7 +388,10 @@ class MetastoreTables:
             self._insert(name, location, is_new=location != metadata_location)
 
     def _insert(self, name: TableName, location: str, *, is_new: bool) -> None:
-        """Makes a row. A file that nobody else has and that stands there already was put by us."""
+        """Inserts a row.
+
+        If it already points at a file that only we have, an earlier try inserted it.
+        """
         database, table = database_of(self.name, name.namespace), held_table(name)
         self._databases.make(database, {})
         self._rows.clear(database, table)
@@ -399,7 +405,7 @@ class MetastoreTables:
     def create(
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
     ) -> Mapping[TableName, str]:
-        """Registers new tables one by one; what fails half-way is taken out again. See the port."""
+        """Registers new tables one by one, and removes them again if one fails. See the port."""
         self._require_editable()
         with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
             for levels, properties in (namespaces or {}).items():
@@ -414,12 +420,12 @@ class MetastoreTables:
         return created
 
     def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
-        """Takes a new table out again; its file is to go only where nobody has built on it."""
+        """Removes a new table again; its file is deleted only if no other commit built on it."""
         if self.unregister(name, location):
             at[name] = location
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
-        """Takes a table out of the catalog if it still stands there: fenced first. See the port."""
+        """Removes a table that still points at the given file: fenced first. See the port."""
         self._require_editable()
         try:
             row = self._rows.standing(name)
