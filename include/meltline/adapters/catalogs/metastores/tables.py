@@ -143,7 +143,7 @@ class StandingRows:
             new: Its new metadata file, which no other change has.
 
         Raises:
-            CommitConflict: The outcome is unknown: no table has either name, or a move is half done.
+            CommitConflict: The outcome is unknown: no table is found, or a move is half done.
         """
         if new in self._history(target):
             return True

@@ -1,1 +1,1 @@
-"""REST catalogs: the protocol, their tables, expirations that lose no ref, and a probe."""
+"""REST catalogs: the protocol, their tables, expirations that lose no ref, and a server probe."""

@@ -1,13 +1,11 @@
-"""Expiration commits on REST catalogs, whose servers write the metadata.
+"""Commits expirations on REST catalogs, whose servers write the metadata, without losing a ref.
 
-A commit asserts every ref that was known. One that came since goes with its snapshot, in silence.
-So after each commit the metadata file that the server started from is read, and what was lost is
-put back in one commit more. A run that died before that leaves its mark in the table: the next one
-finds the same file by it (decision 048).
+A commit asserts every known ref. No requirement of the protocol says "no ref but these": a tag that
+is created during an expiration silently loses its snapshot. So after each commit this reads the
+metadata file that the server started from, and restores lost refs in one more commit.
 
-No requirement of the protocol says "no ref but these" (decision 048). A tag that comes while an
-expiration is made goes with its snapshot; but the metadata file that the server started from is
-kept, and says which one.
+A run that died before that leaves its mark in the table, by which the next run finds the same file
+(decision 048).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,11 +35,11 @@ from meltline.ports import CommitOutcome, ObjectReader
 from meltline.retries import until_done
 
 EXPIRED_BY = "meltline.expired-by"
-"""A table's property: the id of the last plan that expired snapshots of it over REST."""
+"""Table property with the id of the last plan that expired snapshots of it over REST."""
 
 _FENCE_STANDS = timedelta(days=1)  # longer than any gateway keeps a request to send it again
 _FURTHEST = 500  # metadata files that are read to find a commit
-_RESTORE_ATTEMPTS = 20  # a busy table commits each second, and a lost ref must come back
+_RESTORE_ATTEMPTS = 20  # a busy table commits each second, and a lost ref must be restored
 
 
 @dataclass(frozen=True)
@@ -59,40 +57,44 @@ class RestCommitter:
     clock: Clock
 
     def expire(self, plan: Plan, base_location: str) -> CommitOutcome | None:
-        """Removes what was planned, and puts back what went with it. See the port."""
+        """Removes the planned snapshots, and restores refs that were lost with them.
+
+        See the port.
+        """
         protocol = self.protocols[plan.table.catalog]
         base = protocol.load(plan.table)
         if base.metadata_location != base_location:
             return None
         if plan.snapshots and deletes_soon(base.metadata.get("properties") or {}):
-            return None  # since it was checked; looked at anew it does not pass
+            return None  # set since it was checked; the next run's check refuses it
         try:
             if plan.snapshots and not base.replaced:
                 self._require_log(protocol, plan, base)
-                return None  # it has moved, by that commit
+                return None  # that commit changed the table's metadata file
             done = self._remove(protocol, plan, base)
         except CommitRaced:
             return None
         if done.replaced == base.metadata_location and is_marked(done.metadata, plan):
-            return self._concluded(plan, done, base.metadata)  # nothing came: nothing is read
-        # Iceberg's own server looks again before it answers: what it tells may be a later commit.
+            return self._concluded(plan, done, base.metadata)  # no ref came: read no file
+        # Iceberg's own server loads the table again before it answers: the answer may show a later
+        # commit.
         first = self._first_marked(plan, done)
         if first is None:
             raise _unproven(plan, "the catalog answers that it is done, and no file has its mark")
         return self._concluded(plan, first)
 
     def _remove(self, protocol: Documents, plan: Plan, base: LoadedTable) -> LoadedTable:
-        """One commit: all of it or nothing."""
+        """Sends one commit, which is atomic."""
         try:
             return protocol.commit(plan.table, *removal(plan, base))
-        except CommitRejected:  # servers before Iceberg 1.9 take one id in an update
+        except CommitRejected:  # servers before Iceberg 1.9 accept one id in an update
             return protocol.commit(plan.table, *removal(plan, base, together=1))
 
     def _require_log(self, protocol: Documents, plan: Plan, base: LoadedTable) -> None:
-        """A commit that removes nothing, on a table whose metadata names no file before it.
+        """Commits without removing anything, on a table whose metadata log is empty.
 
-        A new table and a clone have none. A server that never names one is found out so before
-        anything can be lost.
+        New tables and clones have an empty log. This detects a server that never names the previous
+        file before anything can be lost.
 
         Raises:
             CommitRejected: Its answer names none either.
@@ -110,14 +112,17 @@ class RestCommitter:
             )
 
     def confirm(self, plan: Plan) -> CommitOutcome | None:
-        """Finds the commit by its mark, and puts back what went with it. See the port."""
+        """Finds the commit by its mark, and restores refs that were lost with it. See the port."""
         if not plan.snapshots and not plan.refs:  # nothing that could have been lost
             return CommitOutcome(plan.committed_base, "")
         first = self._first_marked(plan, self._load(plan, self._own_uuid(plan)))
         return None if first is None else self._concluded(plan, first)
 
     def withdraw(self, plan: Plan) -> bool:
-        """Has the commit fail, should it come yet: it asserts that there is no such fence."""
+        """Sets the fence tag, so that the plan's commit fails if it arrives later.
+
+        The commit asserts that the tag does not exist.
+        """
         protocol, uuid = self.protocols[plan.table.catalog], self._own_uuid(plan)
 
         def attempt() -> LoadedTable | None:
@@ -135,12 +140,13 @@ class RestCommitter:
         if table is None:
             raise _unproven(plan, "the table never stood still")
         if is_marked(table.metadata, plan):
-            # It was made: what is there is back for refs, or it came late. Refs come first.
+            # The commit succeeded: its restored refs may have set the tag, or it arrived late.
+            # Restore first.
             self.confirm(plan)
         return True
 
     def _load(self, plan: Plan, uuid: str = "") -> LoadedTable:
-        """What has the name of the plan's table now; with a UUID, if it is that table."""
+        """Loads the table under the plan's name; with a UUID, refuses any other table."""
         try:
             table = self.protocols[plan.table.catalog].load(plan.table)
         except TableNotFound as missing:
@@ -150,22 +156,25 @@ class RestCommitter:
         return table
 
     def _own_uuid(self, plan: Plan) -> str:
-        """The table's own; the plan's tells registrations apart, of which two may share a UUID."""
+        """Returns the table's own UUID.
+
+        The plan's UUID identifies a registration, and two registrations may share a table's.
+        """
         with suppress(CommitUnproven):
             return str(self._read(plan, plan.committed_base)["table-uuid"])
-        return plan.table_uuid  # its base is gone: what has that UUID is it all the same
+        return plan.table_uuid  # its base is gone; the plan's UUID identifies the table as well
 
-    # --- what was lost, and is put back -----------------------------------------------------
+    # --- restore lost refs ------------------------------------------------------------------
 
     def _concluded(
         self, plan: Plan, done: LoadedTable, before: Json | None = None
     ) -> CommitOutcome:
-        """Gives refs that the commit lost their snapshots again.
+        """Restores refs that the commit lost, with their snapshots.
 
         Args:
             plan: The plan.
             done: The table right after its commit.
-            before: The table right before it, where that is known.
+            before: The table right before it, if that is known.
         """
         if not done.replaced:
             raise _unproven(plan, "the catalog names no metadata file before it")
@@ -183,15 +192,15 @@ class RestCommitter:
         return CommitOutcome(done.replaced, done.metadata_location, tuple(sorted(lost)))
 
     def _still_to_go(self, plan: Plan, before: Json) -> Collection[str]:
-        """Refs that are as they were planned: one that was set anew since is to stay longer.
+        """Returns the planned refs that are still as planned; one that was set again stays.
 
-        What a ref is on can be asserted in a commit, how long it stays cannot.
+        A commit can assert a ref's snapshot, but not its retention.
         """
         planned = refs_of(self._read(plan, plan.committed_base)) if plan.refs else {}
         return [name for name in plan.refs if refs_of(before).get(name) == planned.get(name)]
 
     def _restore(self, plan: Plan, before: Json, lost: Mapping[str, Json]) -> None:
-        """One commit; of a name that somebody has used again since, that one decides."""
+        """Restores in one commit; a name that was used again since keeps its new ref."""
         protocol = self.protocols[plan.table.catalog]
 
         def attempt() -> bool | None:
@@ -215,10 +224,10 @@ class RestCommitter:
             raise _unproven(plan, f"the table never stood still for {', '.join(lost)}")
 
     def _fence(self, plan: Plan, table: LoadedTable, snapshot: Json) -> Json:
-        """A tag on a snapshot that stands for a day.
+        """Returns the update that sets the plan's fence: a tag on a snapshot, for a day.
 
-        Requests are sent again, by gateways too, and a commit of ours that came a second time
-        would take again what was put back. Each asserts that its fence is not there.
+        Clients and gateways may send a request again. If a commit of ours arrived a second time, it
+        would remove what was restored. Each commit asserts that its fence does not exist.
         """
         at = from_millis(snapshot["timestamp-ms"])
         now = max(self.clock.now(), from_millis(table.metadata["last-updated-ms"]))
@@ -231,13 +240,13 @@ class RestCommitter:
             "max-ref-age-ms": age // timedelta(milliseconds=1),
         }
 
-    # --- what a run that died has left ------------------------------------------------------
+    # --- recover after a killed run ---------------------------------------------------------
 
     def _first_marked(self, plan: Plan, table: LoadedTable) -> LoadedTable | None:
-        """The table right after the commit: the first one in its line with the plan's mark.
+        """Returns the table right after the commit: its first metadata file with the plan's mark.
 
-        From the newest back to the plan's base, and no further: what went before that is another
-        story. None where no file has the mark.
+        Reads from the newest file back to the plan's base, and no further. None if no file has the
+        mark.
         """
         first: LoadedTable | None = None
         for number, (location, document) in enumerate(self._line(plan, table)):
@@ -250,7 +259,7 @@ class RestCommitter:
         raise _unproven(plan, f"{_FURTHEST} commits later its base is out of sight")
 
     def _line(self, plan: Plan, table: LoadedTable) -> Iterator[tuple[str, Json]]:
-        """The table's metadata files, the newest first, past the end of each one's own log."""
+        """Yields the table's metadata files, newest first, past the end of each file's own log."""
         location, document = table.metadata_location, table.metadata
         yield location, document
         while log := document.get("metadata-log"):
@@ -271,23 +280,23 @@ class RestCommitter:
 
 
 def is_marked(metadata: Json, plan: Plan) -> bool:
-    """Whether a plan's commit, and no later one of ours, stands in metadata."""
+    """Returns whether the table's last expiration of ours is the plan's commit."""
     return bool((metadata.get("properties") or {}).get(EXPIRED_BY) == plan.id)
 
 
 def fence_of(plan: Plan) -> str:
-    """The tag whose absence a plan's commit asserts."""
+    """Returns the name of the tag whose absence a plan's commit asserts."""
     return f"{FENCE_TAG}{plan.id}"
 
 
 def removal(
     plan: Plan, base: LoadedTable, together: int | None = None
 ) -> tuple[list[Json], list[Json]]:
-    """What a plan's commit requires, and what it updates.
+    """Returns the requirements and the updates of a plan's commit.
 
     Args:
         plan: The plan.
-        base: The table that it is made for.
+        base: The table that the commit is based on.
         together: How many snapshots one update names; None is all.
     """
     ids = sorted(snapshot_ids(base.metadata) & set(plan.snapshots))
@@ -308,7 +317,7 @@ def removal(
 
 
 def _standing(metadata: Json) -> list[Json]:
-    """That it is this table, and that its refs stand where they were seen."""
+    """Returns requirements for the table's UUID and the snapshot of each known ref."""
     refs = [
         {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": ref["snapshot-id"]}
         for name, ref in sorted(refs_of(metadata).items())
@@ -321,7 +330,7 @@ def _absent(ref: str) -> Json:
 
 
 def _fenced(metadata: Json) -> Json:
-    """The snapshot that a fence stands on: main's, else the newest."""
+    """Returns the snapshot for a fence: main's, else the newest."""
     main = refs_of(metadata).get(MAIN)
     snapshots: Sequence[Json] = metadata["snapshots"]
     if main is not None:
@@ -341,32 +350,32 @@ def _unproven(plan: Plan, why: str) -> CommitUnproven:
 
 
 _KEPT = ("snapshot-id", "timestamp-ms", "manifest-list", "summary", "schema-id", "key-id")
-_ROW_LINEAGE = 3  # the format from which rows have ids
+_ROW_LINEAGE = 3  # format version from which rows have ids
 
 
 def snapshot_ids(metadata: Json) -> frozenset[int]:
-    """The snapshots that metadata has."""
+    """Returns the ids of the snapshots in metadata."""
     return frozenset(int(s["snapshot-id"]) for s in metadata.get("snapshots") or ())
 
 
 def by_id(metadata: Json, snapshot_id: int) -> Json:
-    """A snapshot of metadata, as it is written."""
+    """Returns a snapshot of metadata, as written."""
     return next(s for s in metadata["snapshots"] if s["snapshot-id"] == snapshot_id)
 
 
 def refs_of(metadata: Json) -> Mapping[str, Json]:
-    """The branches and tags, as they are written."""
+    """Returns the branches and tags, as written."""
     refs: Mapping[str, Json] = metadata.get("refs") or {}
     return refs
 
 
 def lost_refs(before: Json, after: Json, refs_to_go: Collection[str]) -> dict[str, Json]:
-    """Refs of a metadata file that its successor has not, or whose snapshots it has not.
+    """Returns refs of a metadata file that its successor lacks, or whose snapshots it lacks.
 
     Args:
-        before: What the server started from.
-        after: What it made of that.
-        refs_to_go: Refs that it was rightly asked to remove.
+        before: The metadata that the server started from.
+        after: The metadata that the server wrote.
+        refs_to_go: Refs that it was asked to remove.
     """
     removed = snapshot_ids(before) - snapshot_ids(after)
     return {
@@ -377,11 +386,11 @@ def lost_refs(before: Json, after: Json, refs_to_go: Collection[str]) -> dict[st
 
 
 def restoring_updates(before: Json, now: Json, lost: Mapping[str, Json]) -> list[Json]:
-    """The updates that give lost refs their snapshots again, and nothing else.
+    """Returns the updates that restore lost refs with their snapshots, and nothing else.
 
     Args:
-        before: What the server started from, which has the snapshots.
-        now: The table as it is.
+        before: The metadata that the server started from, which has the snapshots.
+        now: The current metadata.
         lost: The refs.
     """
     ids = {int(ref["snapshot-id"]) for ref in lost.values()}
@@ -394,17 +403,17 @@ def restoring_updates(before: Json, now: Json, lost: Mapping[str, Json]) -> list
 
 
 def _snapshots(snapshots: Sequence[Json], now: Json) -> Iterator[Json]:
-    """Snapshots as a server takes them back.
+    """Returns snapshots in the form in which a server accepts them again.
 
-    Their old sequence number is refused: a table's numbers only grow. Data files keep their own,
-    which stand in the manifests. A parent that is gone would be refused or lead nowhere.
+    Servers refuse the old sequence number: a table's numbers only grow. Data files keep their own
+    numbers, which are in the manifests. A parent that is gone would be refused or lead nowhere.
     """
     last = int(now.get("last-sequence-number") or 0)
     for number, snapshot in enumerate(snapshots, last + 1):
         again: dict[str, Any] = {key: snapshot[key] for key in _KEPT if key in snapshot}
         if now["format-version"] > 1:
             again["sequence-number"] = number
-        if now["format-version"] >= _ROW_LINEAGE:  # it adds no rows: theirs have ids already
+        if now["format-version"] >= _ROW_LINEAGE:  # it adds no rows without ids
             again |= {"first-row-id": now.get("next-row-id", 0), "added-rows": 0}
         yield {"action": "add-snapshot", "snapshot": again}
 

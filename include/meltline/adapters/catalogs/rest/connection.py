@@ -1,4 +1,4 @@
-"""A connection to a REST catalog, by PyIceberg's client."""
+"""Connects to a REST catalog with PyIceberg's client."""
 
 from pyiceberg.catalog.rest import RestCatalog
 
@@ -7,7 +7,7 @@ from meltline.config.load import CatalogConfig
 
 
 def connect(config: CatalogConfig) -> RestCatalog:
-    """PyIceberg's client: it asks the server for its configuration, and logs in."""
+    """Creates PyIceberg's client, which fetches the server's configuration and logs in."""
     words = {
         "uri": config.uri,
         "warehouse": config.warehouse,

@@ -1,4 +1,4 @@
-"""What is built where a server stands behind a catalog."""
+"""Builds the adapters that need a REST server: committer, probes and policy stores."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ from meltline.ports import Catalog
 
 
 def rest_committer(hot: Catalog, store: ObjectStores) -> RestCommitter | None:
-    """What commits expirations over the protocol; None where no server writes the metadata."""
+    """Returns the committer of expirations over REST; None if no server writes the metadata."""
     if not isinstance(hot, RestTables):
         return None
     return RestCommitter({hot.name: hot.protocol}, store, WallClock())
 
 
 def server_probes_of(catalogs: Mapping[str, Catalog], store: ObjectStores) -> dict[str, RestProbe]:
-    """What tries out the servers of those catalogs that have one."""
+    """Returns the probes that test the servers of REST catalogs."""
     return {
         name: RestProbe(catalog, store, store, WallClock())
         for name, catalog in catalogs.items()
@@ -28,7 +28,7 @@ def server_probes_of(catalogs: Mapping[str, Catalog], store: ObjectStores) -> di
 
 
 def policy_stores_of(catalogs: Mapping[str, Catalog]) -> dict[str, PolarisPolicies]:
-    """What reads the policies that servers keep beside their tables."""
+    """Returns the readers of policies that servers keep for their tables."""
     return {
         name: PolarisPolicies(catalog.protocol)
         for name, catalog in catalogs.items()

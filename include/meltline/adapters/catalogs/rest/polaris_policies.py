@@ -1,7 +1,7 @@
-"""The policy store of Apache Polaris: policies that are attached to tables, or around them.
+"""Reads the policy store of Apache Polaris: policies attached to tables, schemas or catalogs.
 
-A request for each table tells what applies to it, with what it inherits: the server resolves that.
-The endpoint is Polaris' own, so it is asked only where the server lists it among its endpoints.
+One request for each table returns its policies, inherited ones included: the server resolves them.
+The endpoint is Polaris' own, so it is called only if the server lists it among its endpoints.
 """
 
 import json
@@ -18,7 +18,7 @@ from meltline.domain.retention.stated_policies import Stated, StatedPolicy, Tabl
 
 Json = Mapping[str, Any]
 
-_ENDPOINT = "applicable-policies"  # where it is elsewhere than we ask, we hear that it is not here
+_ENDPOINT = "applicable-policies"  # any other path answers 404, and then counts as unread
 _LEVELS = "\x1f"
 _EXPIRY, _REMOVAL = "system.snapshot-expiry", "system.orphan-file-removal"
 _VERSIONS = ("2025-02-03",)
@@ -27,21 +27,21 @@ _FIELDS = {
     _REMOVAL: {"version", "enable", "config", "max_orphan_file_age_in_days", "locations"},
 }
 _CONFIG = {
-    # A ref's age is the ref's own here; of orphans only those that are surely a table's are taken.
+    # Refs have their own age here; of orphans only those that are surely a table's are deleted.
     _EXPIRY: {"max_snapshot_age_days", "min_snapshot_to_keep", "max_ref_age_days"},
     _REMOVAL: {"prefix_mismatch_mode"},
 }
 _FRESH = 300.0  # seconds
 _MOST_PAGES = 100
-_SHOWN = 300  # letters of an answer
+_SHOWN = 300  # characters of an answer
 
 
 class PolarisPolicies:
     """The port `PolicyStore` over one catalog's protocol.
 
     Args:
-        protocol: Speaks with its server.
-        seconds: A clock for what is remembered.
+        protocol: Its connection to the server.
+        seconds: A clock for the cache.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class PolarisPolicies:
         self._known: dict[TableName, tuple[float, Stated]] = {}
 
     def of(self, tables: Sequence[TableName], *, anew: bool = False) -> Mapping[TableName, Stated]:
-        """What applies to each table. See the port."""
+        """Returns the policies that apply to each table. See the port."""
         try:
             if not tables or not self._is_there():
                 return {}
-        except Exception as failure:  # it does not even tell what it can do
+        except Exception as failure:  # it does not even list its endpoints
             return {name: _unread(name, type(failure).__name__) for name in tables}
         since = self._seconds() - _FRESH
         answers = (
@@ -74,7 +74,7 @@ class PolarisPolicies:
 
     def _recent(self, name: TableName, since: float) -> Stated | None:
         at, stated = self._known.get(name, (since, None))
-        # What failed is asked again: it may have been a moment's trouble.
+        # A failure is not cached: it may have been temporary.
         return None if at <= since or isinstance(stated, MeltlineError) else stated
 
     def _stated(self, name: TableName) -> Stated:
@@ -82,11 +82,11 @@ class PolarisPolicies:
             return read_policies(self._documents(name))
         except _Unreadable as problem:
             return _unread(name, str(problem))
-        except Exception as failure:  # a login fails in many ways, and whatever it is: keep
+        except Exception as failure:  # a login fails in many ways; then keep
             return _unread(name, type(failure).__name__)
 
     def _documents(self, name: TableName) -> list[Json]:
-        """The policies of every page."""
+        """Returns the policies of every page."""
         where = {"namespace": _LEVELS.join(name.namespace), "target-name": name.name}
         documents: list[Json] = []
         token = ""
@@ -115,7 +115,7 @@ class PolarisPolicies:
 
 
 class _Unreadable(Exception):
-    """An answer that does not tell which policies apply."""
+    """The answer does not show which policies apply."""
 
 
 def _unread(name: TableName, answer: str) -> PolicyUnread:
@@ -129,7 +129,7 @@ def _unread(name: TableName, answer: str) -> PolicyUnread:
 
 
 def read_policies(documents: Sequence[Json]) -> TablePolicies:
-    """What a server's policies for one table come to; types that are not ours are passed over."""
+    """Parses a server's policies for one table; ignores types that Meltline does not know."""
     return TablePolicies(
         _the_only([_policy(d, _EXPIRY) for d in documents if d.get("policy-type") == _EXPIRY]),
         _the_only([_policy(d, _REMOVAL) for d in documents if d.get("policy-type") == _REMOVAL]),
@@ -159,7 +159,7 @@ def _policy(document: Json, type: str) -> StatedPolicy:
 
 
 class _Disobeyed(Exception):
-    """Why a policy cannot be obeyed as it stands."""
+    """The reason why a policy cannot be applied."""
 
 
 def _source(document: Json) -> str:
@@ -171,7 +171,7 @@ def _source(document: Json) -> str:
 
 
 def _content(document: Json, type: str) -> dict[str, Any]:
-    """A policy's content, of which every word is known: an unknown one might keep more."""
+    """Returns a policy's content if every key is known: an unknown one might keep more."""
     try:
         content = json.loads(document.get("content") or "")
     except (ValueError, TypeError) as error:
@@ -190,7 +190,7 @@ def _content(document: Json, type: str) -> dict[str, Any]:
 
 
 def _whole(words: Json, key: str) -> int | None:
-    """A whole number of at least 0, as a number or as digits; None where it is not said."""
+    """Returns a whole number of at least 0, from a number or digits; None if it is absent."""
     raw = words.get(key)
     if raw is None:
         return None

@@ -1,7 +1,7 @@
-"""Tries a REST server out: whether expirations over it lose nothing, and what else it does.
+"""Probes a REST server: whether expirations over it lose nothing, and which features it has.
 
-On a scratch namespace with one table, by the very code that expires. Nothing of anybody else's is
-touched; what was made is taken away again.
+`meltline doctor --probe-catalog` runs it on a scratch namespace with one table, through the code
+that expires. It touches no other table, and removes what it created.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ class RestProbe:
 
     @property
     def server(self) -> str:
-        """What tells this server from another."""
+        """Fingerprint of the server."""
         return self.tables.protocol.server
 
     @property
@@ -54,7 +54,7 @@ class RestProbe:
         return TableName(self.tables.name, (self.space,), "t")
 
     def facts(self) -> Sequence[ProbedFact]:
-        """What was asked and answered. See the port."""
+        """Asks all questions and returns the answers. See the port."""
         facts: list[ProbedFact] = []
         try:
             for question, is_needed, ask in self._questions():
@@ -67,7 +67,9 @@ class RestProbe:
         return facts
 
     def drop_scratch(self) -> str:
-        """Drops a table without snapshots: what reads manifests to delete would stop at ours.
+        """Drops a table without snapshots, for the probe's manifests do not exist.
+
+        A server that reads manifests before it deletes would fail on them.
 
         See the port.
         """
@@ -81,14 +83,14 @@ class RestProbe:
         return location
 
     def deleted_since(self, metadata_location: str) -> bool:
-        """Registers the file again: where a server vends the keys to it, only that gives some.
+        """Registers the file again: a server that vends credentials does so for tables only.
 
         See the port.
         """
         try:
             self.tables.register(self._name, metadata_location)
-            self.tables.location(self._name)  # takes in the keys
-        except Exception as failure:  # a server may say in any way that the file is gone
+            self.tables.location(self._name)  # caches the vended credentials
+        except Exception as failure:  # a server may report in any way that the file is gone
             if self.files.size(metadata_location) is not None:
                 words = f"{type(failure).__name__}: {failure}"[:_LONGEST_WORDS]
                 raise refused(self._name, words) from failure
@@ -111,7 +113,7 @@ class RestProbe:
         yield "it lets clients sign their own requests", False, self._leaves_signing
         yield "it tells whether a table has moved by its ETag", False, self._tags_answers
 
-    # --- what is asked ----------------------------------------------------------------------
+    # --- the questions ----------------------------------------------------------------------
 
     def _shows_everything(self) -> str:
         if places := self.tables.half_seen():
@@ -140,7 +142,7 @@ class RestProbe:
         return f"metadata as {self._load().metadata_location.rsplit('/', 1)[-1]}"
 
     def _around(self, table: LoadedTable) -> tuple[str, ...]:
-        """Where a server puts its tables, by where it has put this one."""
+        """Returns the parent folder of the server's tables, by the scratch table's location."""
         at, _, folder = str(table.metadata["location"]).rstrip("/").rpartition("/")
         outer, _, space = at.rpartition("/")
         return (outer if space.startswith(self.space) and folder else at,)
@@ -166,7 +168,7 @@ class RestProbe:
             raise _No(f"it took a commit {words}")
 
     def _restores(self) -> str:
-        """A tag is set between what a committer knows and its commit."""
+        """Sets a tag between the committer's load and its commit."""
         table = self._load()
         plan = self._plan(table)
         protocols = {self.tables.name: _Interrupted(self.tables, lambda: self._set_ref("late", 1))}
@@ -223,7 +225,7 @@ class RestProbe:
         body: Any = {"name": "t", "schema": _SCHEMA, "properties": {"format-version": "2"}}
         url = f"{catalog.url('namespaces')}/{self.space}/tables"
         catalog._session.post(url, json=body).raise_for_status()
-        self.tables.location(self._name)  # takes in the keys to its files, where there are any
+        self.tables.location(self._name)  # caches the vended credentials, if there are any
 
     def _load(self) -> LoadedTable:
         return self.tables.protocol.load(self._name)
@@ -266,7 +268,7 @@ class RestProbe:
         )
 
     def _clean_up(self, kept: str = "") -> None:
-        """Takes away what was made; what cannot be is said by the server's own listing.
+        """Removes what the probe created; the server's own listing shows anything that remains.
 
         Args:
             kept: A file that stays.
@@ -282,7 +284,7 @@ class RestProbe:
 
 
 def _files_of(protocol: RestProtocol, scratch: TableName) -> Sequence[str]:
-    """The metadata files of a table of the probe; none where it cannot be loaded."""
+    """Returns the metadata files of a scratch table; none if it cannot be loaded."""
     try:
         table = protocol.load(scratch)
     except MeltlineError:
@@ -292,7 +294,7 @@ def _files_of(protocol: RestProtocol, scratch: TableName) -> Sequence[str]:
 
 
 def _drop(protocol: RestProtocol, scratch: TableName) -> None:
-    """Takes a table of the probe out, with its files where the server insists on that."""
+    """Drops a scratch table, with its files if the server insists on that."""
     try:
         protocol.drop(scratch)
     except BadRequestError:
@@ -300,7 +302,7 @@ def _drop(protocol: RestProtocol, scratch: TableName) -> None:
 
 
 class _No(Exception):
-    """The answer is no, and why; and where, if that is where nobody sees all that is needed."""
+    """A negative answer with its reason, and the locations of a server that shows only a part."""
 
     def __init__(self, why: str, half_seen: tuple[str, ...] = ()) -> None:
         super().__init__(why)
@@ -308,7 +310,7 @@ class _No(Exception):
 
 
 class _Interrupted:
-    """A protocol whose first commit comes after somebody else's."""
+    """A protocol whose first commit follows a concurrent one."""
 
     def __init__(self, tables: RestTables, first: Callable[[], object]) -> None:
         self._protocol, self._first = tables.protocol, [first]

@@ -1,8 +1,8 @@
-"""The requests of Iceberg's REST protocol whose answers are needed whole.
+"""Sends requests of Iceberg's REST protocol whose full answers are needed.
 
-PyIceberg opens the catalog: it asks for its configuration, logs in and signs. But its models drop
-fields that they do not know and refuse tables with types of tomorrow; so tables and commits travel
-here as the documents that they are.
+PyIceberg opens the catalog: it fetches the configuration, logs in and signs. But its models drop
+fields that they do not know, and refuse tables with future types. So tables and commits are plain
+JSON documents here.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from meltline.domain.safe_text import quote
 
 Json = Mapping[str, Any]
 
-_SECONDS = (10, 120)  # to connect, and between two bytes of an answer: a half-open one ends
+_SECONDS = (10, 120)  # to connect, and between two bytes of an answer; ends half-open connections
 _SIGN_IN_AGAIN = (HTTPStatus.UNAUTHORIZED, 419)
 _SHOWN = 300
 _NAMES = "identifiers"
@@ -41,22 +41,22 @@ _LONGEST_WAIT = 20.0
 
 
 class CommitRaced(Exception):
-    """A requirement did not hold: somebody else committed first, and nothing was done."""
+    """A requirement failed: a concurrent commit came first, and nothing was done."""
 
 
 class CommitRejected(MeltlineError):
-    """The catalog does not take a commit as it is; nothing was done."""
+    """The catalog refuses a commit as it is; nothing was done."""
 
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """A table as its server tells it.
+    """A table as its server returns it.
 
     Attributes:
         metadata_location: The metadata file that describes it.
-        metadata: What that file says, as far as was asked for.
-        config: What the server wants clients to use: credentials among it.
-        credentials: The same by prefix, for servers that tell them apart.
+        metadata: Its content, as far as it was requested.
+        config: The server's settings for clients, with credentials among them.
+        credentials: Credentials by path prefix, from servers that distinguish prefixes.
     """
 
     metadata_location: str
@@ -66,22 +66,22 @@ class LoadedTable:
 
     @property
     def replaced(self) -> str:
-        """The metadata file before this one; empty where the server names none."""
+        """The metadata file before this one; empty if the server names none."""
         log = self.metadata.get("metadata-log") or []
         return str(log[-1]["metadata-file"]) if log else ""
 
 
 class Documents(Protocol):
-    """Tables as documents: what expirations need of the protocol."""
+    """Tables as documents: the part of the protocol that expirations need."""
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
-        """A table as it stands now."""
+        """Loads a table's current state."""
         ...
 
     def commit(
         self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> LoadedTable:
-        """Carries out updates if the requirements hold."""
+        """Commits updates if the requirements hold."""
         ...
 
 
@@ -90,9 +90,9 @@ class RestProtocol:
 
     Args:
         name: The catalog's name in `meltline.yaml`.
-        connect: Asks the server for its configuration and logs in; done once, when needed.
-        address: Where it is, as it is configured.
-        pause: Waits so many seconds before a server is asked again that has too much to do.
+        connect: Fetches the server's configuration and logs in; called once, when needed.
+        address: Its configured address.
+        pause: Waits the given seconds before a busy server is asked again.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class RestProtocol:
 
     @cached_property
     def catalog(self) -> RestCatalog:
-        """PyIceberg's client, in which no request waits for ever."""
+        """PyIceberg's client, with a timeout for every request."""
         catalog = self._connect()
         session = catalog._session
         session.request = partial(session.request, timeout=_SECONDS)  # type: ignore[method-assign]
@@ -117,13 +117,13 @@ class RestProtocol:
 
     @property
     def server(self) -> str:
-        """What tells this server from another: its address, and what it says that it can do."""
+        """Fingerprint of the server: its address, and the endpoints that it lists."""
         catalog = self.catalog
         parts = [self._address, *sorted(map(str, catalog._supported_endpoints))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def settings(self, uri: str, warehouse: str) -> Mapping[str, str]:
-        """What the server has its clients use now, whatever they themselves are told.
+        """Returns the server's current settings for clients, whatever the clients' own are.
 
         Raises:
             RestRefused: The server does not answer, or with an error.
@@ -134,15 +134,15 @@ class RestProtocol:
         return {**(document.get("defaults") or {}), **(document.get("overrides") or {})}
 
     def load(self, name: TableName, *, refs_only: bool = False) -> LoadedTable:
-        """A table as it stands now.
+        """Loads a table's current state.
 
         Args:
-            name: Which.
-            refs_only: Whether snapshots may be left out that no branch or tag names: who wants to
-                know where the table stands needs none of them.
+            name: The table.
+            refs_only: Whether to omit snapshots without a branch or tag: the table's current
+                metadata file does not depend on them.
 
         Raises:
-            TableNotFound: There is none of that name.
+            TableNotFound: No table has that name.
             RestRefused: The server does not answer, or with an error.
         """
         answer = self._get(self._url(name), name, {"snapshots": "refs"} if refs_only else {})
@@ -151,7 +151,7 @@ class RestProtocol:
         return _table(_require_ok(answer, name))
 
     def views(self, namespace: Sequence[str]) -> Sequence[TableName]:
-        """The views of a namespace; none where the server has no such request.
+        """Lists the views of a namespace; none if the server has no such request.
 
         Raises:
             RestRefused: The server does not answer, or with an error.
@@ -173,17 +173,17 @@ class RestProtocol:
                 return views
 
     def load_view(self, name: TableName) -> LoadedTable:
-        """A view as it is now. Raises RestRefused."""
+        """Loads a view. Raises RestRefused."""
         catalog = self.catalog
         path = catalog._split_identifier_for_path((*name.namespace, name.name), IdentifierKind.VIEW)
         url = catalog.url(Endpoints.load_view, prefixed=True, **path)
         return _table(_require_ok(self._get(url, name, {}), name))
 
     def drop(self, name: TableName) -> None:
-        """Takes a table out of the catalog and leaves its files: unregisters it where it can.
+        """Removes a table from the catalog and keeps its files; unregisters it if the server can.
 
         Raises:
-            TableNotFound: There is none of that name; so does NoSuchTableError.
+            TableNotFound: No table has that name; NoSuchTableError means the same.
         """
         catalog = self.catalog
         if not any(str(one).endswith(_UNREGISTER) for one in catalog._supported_endpoints):
@@ -203,13 +203,13 @@ class RestProtocol:
     def commit(
         self, name: TableName, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> LoadedTable:
-        """Carries out updates if the requirements hold.
+        """Commits updates if the requirements hold.
 
         Raises:
             CommitRaced: They do not; nothing was done.
-            CommitRejected: The server does not take such updates; nothing was done.
-            TableNotFound: There is none of that name.
-            CommitConflict: Nobody knows whether it was done.
+            CommitRejected: The server refuses such updates; nothing was done.
+            TableNotFound: No table has that name.
+            CommitConflict: The outcome is unknown.
         """
         body = {
             "identifier": {"namespace": list(name.namespace), "name": name.name},
@@ -225,11 +225,11 @@ class RestProtocol:
         raise self._not_done(name, answer)
 
     def etag(self, name: TableName) -> str:
-        """What tells this state of a table from another; empty where the server says nothing."""
+        """Returns the ETag of a table's current state; empty if the server sends none."""
         return str(self._send("GET", self._url(name)).headers.get("ETag", ""))
 
     def get_beside(self, root: str, path: str, params: Mapping[str, str]) -> Response:
-        """What a server answers beside Iceberg's own paths, under another root and the same prefix.
+        """Requests a path outside Iceberg's own, under another root and the same prefix.
 
         Raises:
             RequestException: It does not answer.
@@ -244,7 +244,7 @@ class RestProtocol:
             return no_table(self.name, name)
         if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
             return refused(name, _problem(answer))
-        # What took too long, and a server's own failure, may come from before the commit or after.
+        # A timeout, or a server's own failure, may occur before the commit or after it.
         is_late = answer.status_code == HTTPStatus.REQUEST_TIMEOUT
         if is_late or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return fate_unknown(name, _problem(answer))
@@ -262,7 +262,7 @@ class RestProtocol:
         return catalog.url(Endpoints.load_table, prefixed=True, **place)
 
     def _send(self, method: str, url: str, **words: Any) -> Response:
-        """Sends a request; again, after a login or a wait, only where nothing was done."""
+        """Sends a request; repeats it, after a login or a wait, only if nothing was done."""
         session = self.catalog._session
         answer = session.request(method, url, **words)
         if answer.status_code in _SIGN_IN_AGAIN:
@@ -277,13 +277,13 @@ class RestProtocol:
 
 
 def _wait_of(answer: Response) -> float:
-    """How many seconds a busy server wants to be left alone, within reason."""
+    """Returns how many seconds a busy server wants clients to wait, within a limit."""
     text = answer.headers.get("Retry-After", "")
     return min(float(text), _LONGEST_WAIT) if text.isdecimal() else 1.0
 
 
 def refused(subject: TableName | str, answer: str) -> CommitConflict:
-    """A catalog that could not be asked."""
+    """Builds the error for a catalog that could not be reached."""
     return CommitConflict(
         f"the catalog of {subject} does not answer",
         object=str(subject),
@@ -310,7 +310,7 @@ def _table(answer: Response) -> LoadedTable:
 
 
 def _problem(answer: Response) -> str:
-    """What a server says went wrong, in a line."""
+    """Returns the server's error in one line."""
     try:
         error = answer.json()["error"]
         text = f"{error.get('type', '')}: {error.get('message', '')}"

@@ -1,8 +1,8 @@
-"""REST catalogs: their tables, through PyIceberg's client and the protocol's own documents.
+"""Tables of a REST catalog, through PyIceberg's client and the protocol's own documents.
 
-The server writes the metadata, so unknown fields and every format stay its own care. Each ref is
-asserted as it was seen. No requirement of the protocol asserts a property: of two writers of one
-property the later one wins.
+The server writes the metadata, so it handles unknown fields and every format. Each ref is asserted
+as it was read. No requirement of the protocol asserts a property: of two writers of one property
+the later one wins.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,19 +69,19 @@ from meltline.retries import until_done
 
 @dataclass(frozen=True)
 class TableVendor:
-    """The port `CredentialVendor` for one table. Executors have it, and connect by themselves."""
+    """The port `CredentialVendor` for one table. Executors receive it, and connect on their own."""
 
     config: CatalogConfig
     name: TableName
 
     def __call__(self, location: str) -> Sequence[VendedCredentials]:
-        """All that the server gives with the table. See the port."""
+        """Returns all credentials that the server gives with the table. See the port."""
         protocol = RestProtocol(self.config.name, lambda: connect(self.config))
         return credentials_of(protocol.load(self.name, refs_only=True))
 
 
 def credentials_of(table: LoadedTable) -> Sequence[VendedCredentials]:
-    """What a server gave with a table."""
+    """Returns the credentials that a server gave with a table."""
     return vended(
         {
             "metadata-location": table.metadata_location,
@@ -93,13 +93,13 @@ def credentials_of(table: LoadedTable) -> Sequence[VendedCredentials]:
 
 
 class RestTables:
-    """A catalog behind the REST protocol: one load per table tells where its metadata lies.
+    """A catalog behind the REST protocol; one load for each table returns its metadata file.
 
     Args:
-        config: Where it is.
-        store: Where its tables' metadata files are.
-        vended: Takes in the keys that the server gives with its tables; None where nobody reads
-            them by keys.
+        config: Its configuration.
+        store: The store of its tables' metadata files.
+        vended: Caches the credentials that the server gives with its tables; None if no reader
+            uses them.
     """
 
     def __init__(
@@ -121,18 +121,18 @@ class RestTables:
 
     @property
     def hindrance(self) -> str:
-        """Nothing that is known before its server is probed. See the port."""
+        """Returns an empty text: nothing is known before the server is probed. See the port."""
         return ""
 
     def half_seen(self) -> tuple[str, ...]:
-        """Where its tables may lie, if its server shows only a part of them."""
+        """Returns its tables' possible locations if its server shows only a part of them."""
         return half_seen_places(self.protocol, self._config)
 
     def _catalog(self) -> RestCatalog:
         return self.protocol.catalog
 
     def listing(self) -> CatalogListing:
-        """Every namespace level and table. See the port.
+        """Lists every namespace level and table. See the port.
 
         Raises:
             CatalogUnlistable: Any part could not be listed, or a table could not be loaded.
@@ -159,7 +159,7 @@ class RestTables:
         return CatalogListing(entries, namespaces, self.protocol.server, half_seen)
 
     def other_owners(self) -> Sequence[OtherOwner]:
-        """The views of a server that has them: one load per view. See the port."""
+        """Returns the views of a server that has them, with one load for each. See the port."""
         try:
             spaces = _namespaces(self._catalog())
             views = [view for space in spaces for view in self.protocol.views(space)]
@@ -185,7 +185,7 @@ class RestTables:
         return location
 
     def _committed(self, name: TableName, edit: TableEdit) -> str | None:
-        """Where the table stands once it is edited; None where somebody else was first."""
+        """Returns the edited table's metadata file; None if a concurrent commit came first."""
         location = self.location(name)
         document = open_document(self._store, name, location, WallClock())
         edit(document)
@@ -226,14 +226,14 @@ class RestTables:
         create: Namespaces | None = None,
         remove: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """Gives tables other names, one by one. See the port."""
+        """Renames tables one by one. See the port."""
         require_writable(self)
         catalog = self._catalog()
         for levels, properties in (create or {}).items():
             self._create_namespace(levels, properties)
         for move in moves:
             if move.source == move.target:
-                # What no update could express: taken out, and registered anew.
+                # Unregisters and registers again, for no update could express such an edit.
                 commit_edit(self, self._store, move.source, move.edit, WallClock())
             else:
                 self._move(move)
@@ -246,7 +246,7 @@ class RestTables:
                 raise not_empty(self.name, levels, "something that is no Iceberg table") from error
 
     def _move(self, move: TableMove) -> None:
-        """An edit, then a rename; where the rename fails the edit is taken back."""
+        """Edits, then renames; reverts the edit if the rename fails."""
         before: dict[str, str] = {}
 
         def edit(document: MetadataEditor) -> None:
@@ -276,20 +276,20 @@ class RestTables:
             self._catalog().create_namespace(levels)
 
     def swap(self, name: TableName, base: str, new: str) -> bool:
-        """Takes a table out and registers it anew: for a moment there is none of that name.
+        """Unregisters a table and registers it again: for a moment no table has the name.
 
         Returns:
-            False when it did not stand at the base; then nothing was changed.
+            False when its file was not the base; then nothing was changed.
 
         Raises:
-            CommitConflict: It could not be registered; as far as it can be, the base is again.
+            CommitConflict: It could not be registered; the base is registered again if possible.
         """
         try:
             if not self.unregister(name, base):
                 return False
             self._register_new(name, new)
         except Exception as failure:
-            with suppress(Exception):  # it may be there after all, or have another's name now
+            with suppress(Exception):  # registered after all, or the name is taken
                 self._register(name, base)
             raise fate_unknown(name, type(failure).__name__) from failure
         return True
@@ -306,7 +306,7 @@ class RestTables:
                 self._register_new(name, location)
 
     def _register_new(self, name: TableName, location: str) -> None:
-        """Registers a file that nobody else has: where it stands already, that was this request.
+        """Registers a file that only we have; if it is registered already, this request did it.
 
         A gateway may send a request twice, and the second one finds the name taken.
         """
@@ -327,7 +327,7 @@ class RestTables:
     def create(
         self, tables: Sequence[NewTable], namespaces: Namespaces | None = None
     ) -> Mapping[TableName, str]:
-        """Registers new tables one by one; what fails half-way is taken out again. See the port."""
+        """Registers new tables one by one, and removes them again if one fails. See the port."""
         require_writable(self)
         with first_files(self._store, tables, WallClock()) as at, ExitStack() as back:
             for levels, properties in (namespaces or {}).items():
@@ -343,15 +343,16 @@ class RestTables:
         return created
 
     def _withdraw(self, name: TableName, location: str, at: dict[TableName, str]) -> None:
-        """Takes a new table out again; its file is to go only where nobody has built on it."""
+        """Removes a new table again; its file is deleted only if no other commit built on it."""
         if self.unregister(name, location):
             at[name] = location
 
     def unregister(self, name: TableName, metadata_location: str) -> bool:
-        """Takes a table out of the catalog if it still stands there. See the port.
+        """Removes a table that still has the given metadata file. See the port.
 
-        No drop has a condition. So the table gets a name that nobody knows, under which nobody
-        commits, before it is looked at for the last time. Killed in between it stays listed there.
+        No drop has a condition. So the table is first renamed to a random name, under which no
+        client commits, and is then checked for the last time. If the process is killed in between,
+        it stays listed under that name.
         """
         require_writable(self)
         try:
@@ -367,7 +368,7 @@ class RestTables:
 
 
 def _namespaces(catalog: RestCatalog) -> Iterator[tuple[str, ...]]:
-    """The namespaces of every level."""
+    """Yields the namespaces of every level."""
     waiting = list(catalog.list_namespaces())
     while waiting:
         namespace = tuple(waiting.pop())
@@ -384,7 +385,7 @@ def _owner(protocol: RestProtocol, name: TableName) -> OtherOwner:
 def _is_view(catalog: RestCatalog, name: TableName) -> bool:
     try:
         return bool(catalog.view_exists((*name.namespace, name.name)))
-    except Exception:  # few catalogs know views, and one that does not may say so in any way
+    except Exception:  # few catalogs have views, and one without may report that in any way
         return False
 
 
@@ -393,12 +394,12 @@ _WAREHOUSES = ("warehouse", "default-base-location")
 
 
 def half_seen_places(protocol: RestProtocol, config: CatalogConfig) -> tuple[str, ...]:
-    """Where its tables may lie if the server is a Nessie; none where it shows all that there is.
+    """Returns the tables' possible locations if the server is a Nessie; else none.
 
-    Asked for at each listing: behind an address may stand another server than before.
+    Asked at each listing: another server may be at the same address by now.
 
     Raises:
-        CatalogUnlistable: It is one, and nobody says where its tables lie.
+        CatalogUnlistable: It is a Nessie, and the location of its tables is unknown.
     """
     settings = protocol.settings(config.uri, config.warehouse)
     if not is_nessie(settings):
@@ -418,20 +419,20 @@ def half_seen_places(protocol: RestProtocol, config: CatalogConfig) -> tuple[str
 
 
 def is_nessie(settings: Mapping[str, str]) -> bool:
-    """Whether a server says so of itself."""
+    """Returns whether a server declares itself a Nessie."""
     return str(settings.get(_NESSIE, "")).lower() == "true"
 
 
 def rename(catalog: RestCatalog, source: TableName, target: TableName) -> None:
-    """One request: all of it or nothing."""
+    """Renames a table in one request, which is atomic."""
     catalog.rename_table((*source.namespace, source.name), (*target.namespace, target.name))
 
 
 @contextmanager
 def under_another_name(catalog: RestCatalog, name: TableName) -> Iterator[TableName]:
-    """A table under a name that nobody knows; afterwards it has its own again, unless it is gone.
+    """Renames a table to a random name; restores its own name afterwards, unless it is gone.
 
-    Killed in between it stays listed under the other one.
+    If the process is killed in between, the table stays listed under the other name.
     """
     aside = TableName(name.catalog, name.namespace, f"{name.name}__aside_{uuid4().hex}")
     rename(catalog, name, aside)
@@ -446,10 +447,10 @@ Changes = tuple[list[Json], list[Json]]
 
 
 def as_updates(document: MetadataEditor) -> Changes:
-    """What to require and what to update.
+    """Returns the requirements and updates for an edit.
 
     Raises:
-        CatalogReadOnly: The edit is of something else than properties and refs.
+        CatalogReadOnly: The edit changes more than properties and refs.
     """
     if not document.changes_only("properties", "refs", "current-snapshot-id", "snapshot-log"):
         raise CatalogReadOnly(
