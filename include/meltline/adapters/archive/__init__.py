@@ -1,1 +1,1 @@
-"""The archive: copying, rewriting, comparing and retrieving."""
+"""The archive: copies, rewrites, compares and retrieves the files of archived snapshots."""

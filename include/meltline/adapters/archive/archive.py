@@ -1,8 +1,8 @@
-"""The archive: hands snapshots over to cold, in batches, each commit a compare-and-set.
+"""Archives snapshots in the cold tier, in batches, with one compare-and-swap for each commit.
 
-What cold has is told by cold alone: by its metadata, by the manifest lists of the snapshots that
-lie next to the new ones, and by the names of its files, which follow from those in hot. So a run
-that was killed anywhere leaves nothing to mend, and the next one finds what was done.
+The handoff step calls it. It learns what cold has from cold alone: its metadata, the manifest lists
+of the neighbouring snapshots, and the file names, which follow from those in hot. So a run that was
+killed at any time leaves nothing to repair, and the next one continues its work.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ from meltline.ports import (
 )
 
 Outcome = tuple[TableName, HandedOver]
-_PORTION = 10_000  # copies that are mended between two questions whether to go on
+_PORTION = 10_000  # copies that are repaired between two checks whether to continue
 
 
 class ColdArchive:
-    """The port `Archive`, whoever does the work.
+    """The port `Archive`, with local or distributed workers.
 
     Args:
-        stores: Hot's and cold's.
+        stores: The hot and the cold store.
         catalog: The cold catalog.
-        crew: Makes those who rewrite manifests and copy what these name.
-        book: Remembers each copy.
+        crew: Creates the workers that rewrite manifests and copy the files in them.
+        book: Caches what is known of each copy.
         clock: Dates the verification.
         limits: Of a batch.
     """
@@ -74,7 +74,7 @@ class ColdArchive:
     ) -> Iterator[Outcome]:
         """Copies what cold lacks, verifies it, and registers the snapshots. See the port.
 
-        What is registered already comes last: it is held against hot, and mended.
+        Snapshots that are registered already come last: they are compared with hot, and repaired.
         """
         new = self._round(self._stores)
         if (yield from new.run(requests, may_go_on)):
@@ -96,10 +96,10 @@ class ColdArchive:
 
 
 class _Round:
-    """One way through all requests.
+    """One pass over all requests.
 
     Attributes:
-        again: What turned out to be registered already, unless it is what this round is about.
+        again: Requests for snapshots that are registered already, for the repairing pass.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class _Round:
     def run(
         self, requests: Sequence[HandoffRequest], may_go_on: Callable[[], bool]
     ) -> Generator[Outcome, None, bool]:
-        """Yields outcomes as they come. Returns False where a no ended it."""
+        """Yields outcomes as they arrive. Returns False if it was told to stop."""
         batch = CopyBatch()
         for request in requests:
             try:
                 table, chosen = self._open(request)
-            except Exception as error:  # catalogs have words of their own for what is wrong
+            except Exception as error:  # catalogs raise exceptions of their own
                 yield from (_failed(request.hot.name, pick, error) for pick in request.snapshots)
                 continue
             for pick in chosen:
@@ -144,7 +144,7 @@ class _Round:
         return (yield from self._carry_out(batch, may_go_on))
 
     def _open(self, request: HandoffRequest) -> tuple[TablePair, Sequence[ChosenSnapshot]]:
-        """A table, and those of the snapshots that are this round's."""
+        """Returns a table and the requested snapshots that belong to this pass."""
         table = self._tables.open(request)
         if self._stores.mends:
             return table, request.snapshots
@@ -162,7 +162,7 @@ class _Round:
     def _carry_out(
         self, batch: CopyBatch, may_go_on: Callable[[], bool]
     ) -> Generator[Outcome, None, bool]:
-        """Copies, rewrites and registers; returns False where a no came before all was copied."""
+        """Copies, rewrites and registers a batch; returns False if it was told to stop."""
         if not batch.snapshots:
             return True
         manifests = list(batch.manifests.values())
@@ -178,7 +178,7 @@ class _Round:
         return True
 
     def _replaced(self, batch: CopyBatch) -> list[str]:
-        """Manifests of cold that lay next to the batch, and that its last snapshots do not name."""
+        """Returns cold's neighbouring manifests that the newest new snapshots do not reference."""
         newest = {pending.table.request.cold: pending for pending in batch.snapshots}
         targets = {path for pending in newest.values() for path in pending.targets.values()}
         near = (path for cold in newest for path in self._near.get(cold, ()))
@@ -190,7 +190,7 @@ class _Round:
         fresh: Mapping[str, ManifestDone],
         credit: dict[str, ManifestDone],
     ) -> Iterator[Outcome]:
-        """Registers the snapshots of one table that are whole in cold."""
+        """Registers the snapshots of one table that cold has completely."""
         table = group[0].table
         ready: list[Ready] = []
         beside: tuple[str, ...] = ()
@@ -206,11 +206,11 @@ class _Round:
         self._book.save([whole.proof for whole in ready if whole.proof])
         try:
             location = self._tables.register(table, [whole.registration for whole in ready])
-        except Exception as error:  # nor may one table stop the others here
+        except Exception as error:  # an error of one table must not stop the others here either
             yield from (_failed(table.name, whole.chosen, error) for whole in ready)
             return
         if not self._stores.mends:
-            self._near[table.request.cold] = beside  # the next batch repeats what these have
+            self._near[table.request.cold] = beside  # the next batch repeats their entries
         for whole in ready:
             yield table.name, replace(whole.done, cold_location=location)
 

@@ -1,4 +1,4 @@
-"""Snapshots that are handed over together, and what becomes of each once cold has its manifests."""
+"""Batches of snapshots to archive, and the list and registration of each completed snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,11 +28,11 @@ ManifestsByPath = dict[str, ColdManifest]
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """After how much a batch is carried out and committed.
+    """Size at which a batch is processed and committed.
 
     Attributes:
-        snapshots: How many.
-        entries: How many entries its new manifests have, together.
+        snapshots: The number of snapshots.
+        entries: The number of entries in all new manifests.
     """
 
     snapshots: int = 100
@@ -41,11 +41,11 @@ class BatchLimits:
 
 @dataclass(frozen=True)
 class PendingCopy:
-    """A snapshot that is to be handed over, its manifest list read.
+    """A snapshot to archive, with its manifest list read.
 
     Attributes:
-        listed: The list's bytes; none where format 1 names manifests one by one.
-        targets: Where the copy of each manifest lies, by the original's path.
+        listed: The list's bytes; empty if format 1 names manifests one by one.
+        targets: The path of each manifest's copy, by the original's path.
     """
 
     table: TablePair
@@ -56,27 +56,27 @@ class PendingCopy:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot."""
+        """The snapshot to archive."""
         return self.chosen.snapshot
 
     @property
     def statistics(self) -> dict[str, StatisticsFile]:
-        """Its statistics files, by path."""
+        """The snapshot's statistics files, by path."""
         return {file.path: file for file in self.table.statistics(self.snapshot.snapshot_id)}
 
     def require_whole(self, fresh: Mapping[str, ManifestDone]) -> None:
-        """Raises StoreRefused where a manifest, or a file that it names, could not be copied."""
+        """Raises StoreRefused if a manifest, or a file in it, could not be copied."""
         for manifest in self.manifests:
             if (done := fresh.get(manifest.path)) and done.error:
                 raise _not_whole(manifest.path, done.error)
 
 
 def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> PendingCopy:
-    """Reads what a snapshot needs.
+    """Reads a snapshot's manifest list.
 
     Raises:
         MetadataUnreadable: Its manifest list does not follow the spec.
-        FileNotFoundError: It is not there.
+        FileNotFoundError: The list does not exist.
         StoreRefused: It cannot be read, or has a path that cannot be mirrored.
     """
     if path := chosen.snapshot.manifest_list:
@@ -91,14 +91,14 @@ def read_pending(stores: Stores, table: TablePair, chosen: ChosenSnapshot) -> Pe
 
 @dataclass
 class CopyBatch:
-    """Snapshots that are handed over together, and the manifests that cold lacks for them."""
+    """Snapshots that are archived together, and the manifests that cold lacks for them."""
 
     snapshots: list[PendingCopy] = field(default_factory=list)
     manifests: dict[str, ManifestFile] = field(default_factory=dict)
     entries: int = 0
 
     def add(self, pending: PendingCopy, prior: ManifestsByPath) -> None:
-        """Takes one more."""
+        """Adds a snapshot."""
         self.snapshots.append(pending)
         for manifest in pending.manifests:
             if manifest.path not in self.manifests and pending.targets[manifest.path] not in prior:
@@ -106,16 +106,16 @@ class CopyBatch:
                 self.entries += manifest.entries
 
     def is_full(self, limits: BatchLimits) -> bool:
-        """Whether it is to be carried out now."""
+        """Returns whether the batch has reached a limit."""
         return len(self.snapshots) >= limits.snapshots or self.entries >= limits.entries
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A snapshot that is whole in cold: how it is registered, and what it came to.
+    """A snapshot whose files are all in cold: its registration and its result.
 
     Attributes:
-        proof: What is known of the copy of its list; None where it has none.
+        proof: The proof of its list's copy; None if it has no list.
     """
 
     chosen: ChosenSnapshot
@@ -131,19 +131,19 @@ def completed(
     prior: ManifestsByPath,
     credit: dict[str, ManifestDone],
 ) -> Ready:
-    """Writes a snapshot's list, now that cold has its manifests, and copies its statistics.
+    """Writes a snapshot's list, once cold has its manifests, and copies its statistics.
 
     Args:
-        stores: Hot's and cold's.
-        crew: Who copies the statistics.
+        stores: The hot and the cold store.
+        crew: Copies the statistics.
         pending: The snapshot.
         prior: The manifests that cold has.
-        credit: What was copied for manifests, and is not counted with any snapshot yet.
+        credit: Results of manifests that are not counted with any snapshot yet.
 
     Raises:
         MetadataUnreadable: The list does not follow the spec.
-        FileNotFoundError: A statistics file is not there.
-        StoreRefused: A store refuses, or something else lies in a copy's place.
+        FileNotFoundError: A statistics file does not exist.
+        StoreRefused: A store refuses, or the copy's path has other content.
     """
     manifests = [prior[target] for target in pending.targets.values()]
     fresh = [credit.pop(path) for path in pending.targets.keys() & credit]
@@ -170,7 +170,7 @@ def completed(
 
 
 def _statistics_copied(crew: Crew, statistics: Mapping[str, StatisticsFile]) -> list[int]:
-    """The lengths of those that cold did not have. Raises StoreRefused where one has no copy."""
+    """Returns the lengths of newly copied files. Raises StoreRefused if one has no copy."""
     files = [NeededFile(file.path, file.bytes, Need.COPY) for file in statistics.values()]
     done = crew.prove(files) if files else ()
     for copy in done:

@@ -1,4 +1,4 @@
-"""A hot table beside its cold one: what cold has of it, and how more is registered there."""
+"""Reads a hot table and its cold counterpart, and registers archived snapshots in cold."""
 
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ from meltline.ports import HandoffRequest, NewTable, TableEdit
 
 @dataclass(frozen=True)
 class TablePair:
-    """A table of which snapshots are handed over.
+    """A hot table whose snapshots are archived, with its cold counterpart.
 
     Attributes:
-        request: What was asked for.
+        request: The handoff request.
         document: The hot table's metadata, in full.
-        cold: The cold table, where there is one.
+        cold: The cold table, if it exists.
     """
 
     request: HandoffRequest
@@ -55,21 +55,21 @@ class TablePair:
 
     @cached_property
     def snapshots(self) -> Mapping[int, Mapping[str, Any]]:
-        """The snapshots, by id, as hot's metadata has them."""
+        """The snapshots in hot's metadata, by id."""
         return {snapshot["snapshot-id"]: snapshot for snapshot in self.document["snapshots"]}
 
     def statistics(self, snapshot_id: int) -> list[StatisticsFile]:
-        """The statistics files of a snapshot."""
+        """Returns the statistics files of a snapshot."""
         return [file for file in self.request.hot.statistics if file.snapshot_id == snapshot_id]
 
     @cached_property
     def archived(self) -> Mapping[int, ArchivedSnapshot]:
-        """What cold has, and says of it."""
+        """Returns the snapshots that cold has, as its metadata records them."""
         copies = [] if self.cold is None else read_archived(self.cold, self.name)
         return {copy.snapshot_id: copy for copy in copies}
 
     def neighbours(self) -> Iterator[Snapshot]:
-        """Snapshots of cold that lie next to those asked for: they share the most with them."""
+        """Yields cold's snapshots next to the requested ones: they share the most files."""
         snapshots = sorted(self.cold.snapshots.values(), key=_age) if self.cold else []
         ages = [_age(snapshot) for snapshot in snapshots]
         at = {bisect(ages, _age(chosen.snapshot)) for chosen in self.request.snapshots}
@@ -83,7 +83,7 @@ def _age(snapshot: Snapshot) -> tuple[datetime, int]:
 
 
 class ColdCatalog(Protocol):
-    """What the archive does in the cold catalog: see `Catalog` and those beside it."""
+    """The part of the cold catalog that the archive uses: see `Catalog` and its related ports."""
 
     def location(self, name: TableName) -> str: ...
 
@@ -93,10 +93,10 @@ class ColdCatalog(Protocol):
 
 
 class ColdTables:
-    """The tables of the cold catalog, as the archive reads and writes them.
+    """Reads and writes the archive's tables in the cold catalog.
 
     Args:
-        stores: Hot's and cold's.
+        stores: The hot and the cold store.
         catalog: The cold catalog.
         clock: Dates the verification.
     """
@@ -110,9 +110,9 @@ class ColdTables:
         """Reads both tables' metadata.
 
         Raises:
-            NameConflict: The cold name holds the history of another table.
+            NameConflict: The cold name has the history of another table.
             MetadataUnreadable: Either cannot be read, or is of a kind that is left alone.
-            FileNotFoundError: A metadata file is not there.
+            FileNotFoundError: A metadata file does not exist.
             StoreRefused: It cannot be read.
         """
         hot = request.hot
@@ -130,9 +130,9 @@ class ColdTables:
         return TablePair(request, document, cold)
 
     def known_manifests(self, table: TablePair) -> dict[str, ColdManifest]:
-        """Manifests that cold surely has, by their path there: registered snapshots name them.
+        """Returns manifests that cold certainly has, by path: registered snapshots reference them.
 
-        A list that cannot be read tells nothing; then more is read of hot.
+        An unreadable list contributes none; then more is read from hot.
         """
         manifests: dict[str, ColdManifest] = {}
         for snapshot in table.neighbours():
@@ -142,15 +142,15 @@ class ColdTables:
         return manifests
 
     def register(self, table: TablePair, snapshots: Sequence[Registration]) -> str:
-        """Adds snapshots to a cold table, all in one compare-and-set; makes it where it is missing.
+        """Adds snapshots to a cold table in one compare-and-swap; creates a missing table.
 
         Returns:
             The cold metadata file that has them.
 
         Raises:
-            NameConflict: The cold name holds the history of another table.
+            NameConflict: The cold name has the history of another table.
             CatalogReadOnly: The cold catalog does not let clients write metadata.
-            CommitConflict: Others committed first each time, or nobody knows whether it was done.
+            CommitConflict: Every attempt lost to a concurrent commit, or the outcome is unknown.
         """
         request = table.request
         addition = Addition(table.document, request.hot.uuid, snapshots, request.marks)
@@ -159,7 +159,7 @@ class ColdTables:
             new = NewTable(request.cold, lambda now: self._first(table, addition, verified, now))
             try:
                 return self._catalog.create([new])[request.cold]
-            except NameConflict:  # somebody made it meanwhile: is it ours?
+            except NameConflict:  # created concurrently: check whether it is ours
                 pass
 
         def edit(document: MetadataEditor) -> None:

@@ -1,4 +1,4 @@
-"""Copying single files from hot to cold, verified, with memory that no file's length changes."""
+"""Copies single files from hot to cold and verifies them, in memory independent of their length."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,11 @@ from meltline.ports import DeleteOutcome, StoredObject
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A copy that cold holds.
+    """A copy that cold has.
 
     Attributes:
-        is_new: Whether cold did not have it before.
-        proof: What is known of it; without a digest where it was there and nobody has read it.
+        is_new: Whether cold lacked it before.
+        proof: Its proof; without a digest if it existed already and has not been read.
     """
 
     is_new: bool
@@ -28,11 +28,11 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A copy that was sent to cold, and has not been looked at there.
+    """A copy that was sent to cold, and is not verified there yet.
 
     Attributes:
-        target: Where it lies, by the time that those it was sent with are settled.
-        sha256: Of what was sent.
+        target: Its path, once the files that are synced together with it are on disk.
+        sha256: Digest of the bytes that were sent.
     """
 
     target: str
@@ -41,7 +41,7 @@ class Sent:
 
 
 class CopySource(Protocol):
-    """What is copied from: see `ObjectReader`."""
+    """Source of copies: see `ObjectReader`."""
 
     def read(self, path: str) -> bytes: ...
 
@@ -49,7 +49,7 @@ class CopySource(Protocol):
 
 
 class CopyTarget(Protocol):
-    """What copies are written to, and read again: see `ObjectReader` and `ObjectWriter`."""
+    """Target of copies, written and read: see `ObjectReader` and `ObjectWriter`."""
 
     def read(self, path: str) -> bytes: ...
 
@@ -70,14 +70,14 @@ class CopyTarget(Protocol):
 
 @dataclass(frozen=True)
 class Stores:
-    """Where copies come from and where they go.
+    """Source and target stores of copies.
 
     Attributes:
         hot: The store of the hot catalog; `cold` likewise.
         warehouse: The folder of the cold catalog.
-        pace: What each operation waits for.
-        mends: Whether a copy that is not what its original is, or that nobody can read, is made
-            anew. Only for what cold registered once: then it was whole, and is what hot still has.
+        pace: Rate limit of each operation.
+        mends: Whether to replace a copy that differs from its original or is unreadable. Only for
+            copies that cold has registered: they were complete then, and hot still has the same.
     """
 
     hot: CopySource
@@ -87,10 +87,10 @@ class Stores:
     mends: bool = False
 
     def target(self, path: str) -> str:
-        """Where the copy of a file of hot lies.
+        """Returns the path of a hot file's copy.
 
         Raises:
-            StoreRefused: It can have none.
+            StoreRefused: The path cannot be mirrored.
         """
         try:
             return mirrored(path, self.warehouse)
@@ -100,12 +100,12 @@ class Stores:
             ) from error
 
     def read(self, path: str) -> bytes:
-        """A file of hot, whole. Raises FileNotFoundError and StoreRefused."""
+        """Reads a file of hot completely. Raises FileNotFoundError and StoreRefused."""
         self.pace.wait()
         return self.hot.read(path)
 
     def copy_at(self, target: str) -> bytes | None:
-        """A file of cold, whole; None where it is not there. Raises StoreRefused."""
+        """Reads a file of cold completely; None if it does not exist. Raises StoreRefused."""
         self.pace.wait()
         try:
             return self.cold.read(target)
@@ -113,33 +113,33 @@ class Stores:
             return None
 
     def write(self, target: str, content: bytes) -> CopyProof:
-        """Writes a file of cold. Raises StoreRefused, also where cold does not hold it then."""
+        """Writes a file of cold. Raises StoreRefused, also if cold does not have it afterwards."""
         return self._put(target, [content], len(content))
 
     def seen(self, target: str, content: bytes) -> CopyProof:
-        """What is known of a file of cold whose bytes were just read and found right.
+        """Returns the proof of a cold file whose bytes were just read and verified.
 
         Raises:
-            StoreRefused: It is another one by now.
+            StoreRefused: It has changed since.
         """
         return self._measured(target, len(content), sha256(content).hexdigest())
 
     def copy(self, path: str, size: int) -> Brought:
-        """Has cold hold a file that is as long as its manifest says.
+        """Ensures that cold has a file of the length that its manifest records.
 
-        What cold has already is not read here: `prove` does that.
+        Does not read an existing copy: `prove` does that.
 
         Raises:
             FileNotFoundError: Hot does not have it; or StoreRefused.
-            StoreRefused: Either of the two is of another length, or a store refuses.
+            StoreRefused: Either of the two has another length, or a store refuses.
         """
         begun = self.begin(path, size)
         return self.finish(begun) if isinstance(begun, Sent) else begun
 
     def begin(self, path: str, size: int, together: Together | None = None) -> Brought | Sent:
-        """The first half of `copy`, where others that are copied meanwhile are `together` with it.
+        """Starts a copy, the first half of `copy`, which may be synced together with others.
 
-        These are to be settled before the other half. Raises as `copy` does.
+        Settle `together` before the second half. Raises as `copy` does.
         """
         target = self.target(path)
         self.pace.wait()
@@ -151,21 +151,21 @@ class Stores:
         return self._sent(target, self._counted(path, size), size, together)
 
     def finish(self, sent: Sent) -> Brought:
-        """The other half: makes sure that cold holds what was sent."""
+        """Finishes a copy, the second half: verifies that cold has what was sent."""
         return Brought(True, self._held(sent))
 
     def prove(self, path: str, size: int, prior: CopyProof | None) -> Brought:
-        """Reads a copy that is there, and its original, and has cold hold the right bytes.
+        """Reads an existing copy and its original, and ensures that cold has the right bytes.
 
         Args:
-            path: The original. It need not be there any more where the copy is known and whole,
-                and nobody asks for a snapshot to be registered anew (`mends`).
-            size: As its manifest says.
-            prior: What was recorded of the copy.
+            path: The original. It may be gone if the copy is known and complete, in repair mode
+                (`mends`).
+            size: Its length by its manifest.
+            prior: The recorded proof of the copy.
 
         Raises:
             FileNotFoundError: Hot does not have it and it is needed; or StoreRefused.
-            StoreRefused: The two differ and nobody knows the copy for damaged, or a store refuses.
+            StoreRefused: They differ and the copy is not known to be damaged, or a store refuses.
         """
         copy = self._copied(self.target(path))
         if self.mends and copy and prior and copy.sha256 == prior.sha256:
@@ -181,9 +181,9 @@ class Stores:
         return Brought(True, self._copied_anew(path, size, source))
 
     def _make_room(self, path: str, size: int, copy: CopyProof) -> None:
-        """Lets go of what lies in the copy's place, holds other bytes, and nobody knows.
+        """Frees the copy's path from a file with other bytes and no recorded proof.
 
-        What cannot be told to be damaged is set aside: perhaps its path was written twice in hot.
+        Copies it to a side path first if it may not be damaged: perhaps hot wrote its path twice.
         """
         target = copy.path
         if not self.mends:
@@ -194,14 +194,14 @@ class Stores:
             self.cold.write_stream(aside, self._parts(self.cold, target))
 
     def _copied_anew(self, path: str, size: int, source: str) -> CopyProof:
-        """A copy of what has this digest, or none."""
+        """Copies an original again; refuses if its bytes do not have the given digest."""
         written = self._put(self.target(path), self._counted(path, size), size)
         if written.sha256 != source:
             raise _refused(path, "the same bytes twice", "others the second time")
         return written
 
     def _copied(self, target: str) -> CopyProof | None:
-        """A file of cold, read; None where it is not there."""
+        """Reads a file of cold and returns its proof; None if it does not exist."""
         self.pace.wait()
         copy = self.cold.measure(target)
         if copy is None:
@@ -209,13 +209,13 @@ class Stores:
         return replace(_unread(copy, target), sha256=_digest(self._parts(self.cold, target)))
 
     def _parts(self, store: CopySource, path: str) -> Iterator[bytes]:
-        """A file in parts, each in its turn."""
+        """Yields a file in parts, each at the configured pace."""
         for part in store.stream(path):
             yield part
             self.pace.wait()
 
     def _put(self, target: str, parts: Iterable[bytes], size: int) -> CopyProof:
-        """Writes a file of cold, and makes sure that it holds what was sent."""
+        """Writes a file of cold, and verifies that it has the bytes that were sent."""
         return self._held(self._sent(target, parts, size))
 
     def _sent(
@@ -238,7 +238,7 @@ class Stores:
             not self.cold.proves_writes(target)
             and _digest(self._parts(self.cold, target)) != sent.sha256
         ):
-            self.cold.delete([target])  # nobody has registered these bytes: they were just written
+            self.cold.delete([target])  # these bytes were just written, so nothing references them
             raise _refused(target, "the bytes that were sent", "others when it was read again")
         return self._measured(target, sent.bytes, sent.sha256)
 
@@ -251,7 +251,7 @@ class Stores:
         return replace(_unread(copy, target), sha256=digest)
 
     def _counted(self, path: str, size: int) -> Iterator[bytes]:
-        """The parts of a file of hot; one of another length never becomes a copy."""
+        """Yields the parts of a hot file; a file of another length never becomes a copy."""
         sent = 0
         try:
             for part in self._parts(self.hot, path):

@@ -1,4 +1,4 @@
-"""What is known of copies: rows of the ledger, and a document beside the copies."""
+"""Stores copy proofs in the ledger, and in a document in the archive beside the copies."""
 
 import gzip
 from collections.abc import Collection, Mapping
@@ -12,8 +12,8 @@ class ArchiveBook:
     """The port `CopyCache` over the control ledger, with the archive's own record of it.
 
     Args:
-        ledger: Answers.
-        store: Cold's.
+        ledger: The cache that answers.
+        store: The cold store.
         warehouse: The folder of the cold catalog.
     """
 
@@ -23,11 +23,11 @@ class ArchiveBook:
         self._warehouse = warehouse
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
-        """Those that were held against their originals; one that was read alone is read again."""
+        """Returns proofs that were compared with the originals; all other copies are read again."""
         return {p: proof for p, proof in self._ledger.of(paths).items() if proof.from_source}
 
     def save(self, proofs: Collection[CopyProof]) -> None:
-        """Stores what is new: first in the archive, then in the ledger."""
+        """Stores new proofs, first in the archive, then in the ledger."""
         prior = self._ledger.of([proof.path for proof in proofs])
         new = [proof for proof in proofs if prior.get(proof.path) != proof]
         if not new:

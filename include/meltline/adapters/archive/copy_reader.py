@@ -1,4 +1,4 @@
-"""Reads copies beside their originals, for the gate: with its own reader, through the stores."""
+"""Reads copies and their originals for the gate, with a reader that the archive does not use."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
@@ -25,15 +25,15 @@ from meltline.ports import (
 _SHOWN = 5
 _KINDS = (FileKind.DATA, FileKind.POSITION_DELETE, FileKind.EQUALITY_DELETE)
 _REWRITTEN = 1
-"""Content of delete files that name data files: their copies name the copies, in other bytes."""
+"""Content type of delete files that name data files: their copies have other paths and bytes."""
 
 
 class StoreCopyReader:
     """The port `CopyReader` over the object stores.
 
     Args:
-        hot: Where the originals are.
-        cold: Where the copies are.
+        hot: The store of the originals.
+        cold: The store of the copies.
     """
 
     def __init__(self, hot: ObjectReader, cold: ObjectReader) -> None:
@@ -43,13 +43,13 @@ class StoreCopyReader:
     def lists(
         self, manifest_lists: Sequence[str], *, of_copies: bool
     ) -> Mapping[str, tuple[ListedCopy, ...] | str]:
-        """The manifests of each list, or why it cannot be read."""
+        """Returns the manifests of each list, or why it cannot be read."""
         store = self._cold if of_copies else self._hot
         answers = thread_map(lambda path: _listed(store, path), manifest_lists)
         return dict(zip(manifest_lists, answers, strict=True))
 
     def differences(self, pairs: Sequence[ManifestPair], warehouse: str) -> Sequence[str]:
-        """What of the copies is not what the originals have."""
+        """Returns the differences between copies and originals."""
 
         def compare(pair: ManifestPair) -> list[str]:
             try:
@@ -64,7 +64,7 @@ class StoreCopyReader:
     def alive(
         self, manifests: Sequence[ListedCopy], paths: Sequence[str], *, of_copies: bool
     ) -> set[str]:
-        """Those of the paths that the manifests keep alive; all where one cannot be read."""
+        """Returns the paths that the manifests keep alive; all if a manifest is unreadable."""
         keys = {location_key(path): path for path in paths}
         store = self._cold if of_copies else self._hot
 
@@ -77,14 +77,14 @@ class StoreCopyReader:
         return {keys[key] for keys_alive in thread_map(look, manifests) for key in keys_alive}
 
     def unequal(self, paths: Sequence[str], warehouse: str) -> Sequence[str]:
-        """Which of some files of hot have a copy with other bytes, or one that cannot be read."""
+        """Returns which files of hot have a copy that differs or cannot be read."""
 
         def compare(path: str) -> str:
             copy = mirrored(path, warehouse)
             try:
                 original = self._hot.read(path)
             except FileNotFoundError:
-                return ""  # a purge that was begun and killed has deleted it: nothing is at stake
+                return ""  # a killed purge had deleted it: nothing is at stake
             except (MeltlineError, OSError) as error:
                 return _why(path, error)
             try:
@@ -95,7 +95,7 @@ class StoreCopyReader:
         return [problem for problem in thread_map(compare, paths) if problem]
 
     def audit(self, manifests: Sequence[ListedCopy], warehouse: str) -> Sequence[CopiedManifest]:
-        """Opens manifests of cold and looks for each file that they keep alive in the store."""
+        """Reads manifests of cold, and checks in the store each file that they keep alive."""
         return list(thread_map(lambda manifest: self._audit(manifest, warehouse), manifests))
 
     def _audit(self, manifest: ListedCopy, warehouse: str) -> CopiedManifest:
@@ -123,7 +123,7 @@ class StoreCopyReader:
         )
 
     def _looked_for(self, file: LiveFile, warehouse: str) -> StoredObject | str:
-        """A file as the store shows it, or why it is not what it should be."""
+        """Returns a file as the store shows it, or why it is not as expected."""
         if outside := _outside(file, warehouse):
             return f"{outside} is not below {warehouse}"
         try:
@@ -167,7 +167,7 @@ def _differing(
 
 
 def _outside(file: LiveFile, warehouse: str) -> str:
-    """A path of an entry that does not lie in cold."""
+    """Returns a path of an entry that is outside cold."""
     paths = [path for path in (file.path, file.refers_to) if path]
     return next((path for path in paths if not lies_under(path, warehouse)), "")
 

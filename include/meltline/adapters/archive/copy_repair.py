@@ -1,4 +1,4 @@
-"""Mends copies of files that hot's metadata has forgotten, while the originals are still there."""
+"""Repairs copies of files that hot's metadata no longer lists, while the originals still exist."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,12 +33,12 @@ _REWRITTEN = (FileKind.POSITION_DELETE, FileKind.DELETION_VECTOR)
 
 @dataclass(frozen=True)
 class ColdMender:
-    """Has cold hold copies whole, and the book know them.
+    """Ensures that cold has copies completely and that the copy cache knows them.
 
     Attributes:
-        stores: Hot's and cold's.
-        crew: Who reads and copies files.
-        book: What is known of copies.
+        stores: The hot and the cold store.
+        crew: Reads and copies files.
+        book: The cache of copy proofs.
     """
 
     stores: Stores
@@ -46,7 +46,7 @@ class ColdMender:
     book: CopyCache
 
     def mend(self, originals: Sequence[Original]) -> Iterator[Mended]:
-        """Files first, then manifests, then lists: each names those before it."""
+        """Repairs files first, then manifests, then lists: each references those before it."""
         yield from self._files([f for f in originals if f.kind in _AS_THEY_ARE + _REWRITTEN])
         for kind, make in (
             (FileKind.MANIFEST, self._manifest),
@@ -73,7 +73,7 @@ class ColdMender:
         def mend_one(file: Original) -> tuple[Mended, CopyProof | None]:
             try:
                 brought = self._as_known(file, prior) or settle(self.stores, file.path, make(file))
-            except Exception as error:  # libraries say in many ways that a file is not right
+            except Exception as error:  # libraries report damage in many ways
                 return Mended(file.path, error=failure_text(file.path, error)), None
             return Mended(file.path, brought.is_new), brought.proof
 
@@ -83,7 +83,7 @@ class ColdMender:
         yield from (mended for mended, _ in done)
 
     def _as_known(self, file: Original, prior: Mapping[str, CopyProof]) -> Brought | None:
-        """The copy where it is the one that was recorded; None where that has to be made anew."""
+        """Returns the copy if it is the recorded one; None if it must be written again."""
         target = self.stores.target(file.path)
         copy = self.stores.copy_at(target) if target in prior else None
         if copy is None or sha256(copy).hexdigest() != prior[target].sha256:
@@ -91,7 +91,7 @@ class ColdMender:
         return Brought(False, self.stores.seen(target, copy))
 
     def _manifest(self, file: Original) -> bytes:
-        """A manifest as cold has it, with the rewritten deletes as they lie there."""
+        """Returns a manifest as cold has it, with the lengths and bounds of rewritten deletes."""
         ref, content = ManifestFile(file.path, file.bytes), self.stores.read(file.path)
         amended = {
             needed.path: self._amended(needed)
@@ -106,7 +106,7 @@ class ColdMender:
         return Amended(len(content), new.lower, new.upper)
 
     def _list(self, file: Original) -> bytes:
-        """A list as cold has it: by its own word on its manifests, else by reading these."""
+        """Returns a list as cold has it, from cold's own list, else from its manifests."""
         content, target = self.stores.read(file.path), self.stores.target(file.path)
         refs = read_manifest_list(file.path, content)
         listed = self._by_own_list(target)
@@ -125,7 +125,7 @@ class ColdMender:
 
 
 def _needed(file: Original) -> NeededFile:
-    """What is to be done for a file; the format of deletes is in their names, as engines write."""
+    """Returns the work for a file; a delete file's suffix is its format, as engines write it."""
     if file.kind in _AS_THEY_ARE:
         return NeededFile(file.path, file.bytes, Need.COPY)
     ending = PurePosixPath(file.path).suffix.removeprefix(".").upper()

@@ -1,4 +1,4 @@
-"""What is done for one manifest, and for one file, so that cold has them. Executors do it too."""
+"""Copies one file, or rewrites one manifest, so that cold has it; also runs on Spark executors."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,24 +31,24 @@ from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, ManifestFile
 from meltline.domain.redaction import cause
 
-THREADS = 8  # files that one process copies at a time
-_GROUP = 500  # files that get their names together
-_SMALL = 128 * 1024  # bytes: of larger ones a sync costs little, and a kill would leave much
+THREADS = 8  # files that one process copies concurrently
+_GROUP = 500  # files that are renamed to their final names together
+_SMALL = 128 * 1024  # bytes; for larger files a sync costs little, and a kill would leave much
 
 
 @dataclass(frozen=True, slots=True)
 class FileDone:
-    """What came of one file.
+    """Result of copying one file.
 
     Attributes:
         path: In hot.
         bytes: Its length in cold.
-        lower: Of position deletes, the least data file they name; likewise `upper`.
-        is_rewritten: Whether its length, or its bounds, may be others than in hot.
-        is_new: Whether cold did not have it before.
-        proof: What is known of the copy; None where cold's own manifests vouch for it. Without a
-            digest it was found there, and is still to be read.
-        error: Why cold does not have it; empty where it does.
+        lower: The least data file that position deletes name; likewise `upper`.
+        is_rewritten: Whether its length or bounds may differ from those in hot.
+        is_new: Whether cold lacked it before.
+        proof: The copy's proof; None if cold's own manifests vouch for it. Without a digest, the
+            copy existed already and must still be read.
+        error: Why cold does not have it; empty if it does.
     """
 
     path: str
@@ -62,22 +62,22 @@ class FileDone:
 
     @property
     def amended(self) -> Amended:
-        """What a manifest in cold says of it."""
+        """Returns the fields that its manifest in cold changes."""
         return Amended(self.bytes, self.lower, self.upper)
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestDone:
-    """What came of one manifest.
+    """Result of rewriting one manifest.
 
     Attributes:
         path: In hot.
         bytes: Its length in cold.
-        totals: What it keeps alive.
-        files_copied: Files it names, and itself, that cold did not have before and no manifest
-            before it named; likewise `bytes_copied`.
-        proof: What is known of its copy.
-        error: Why cold does not have it; empty where it does, with everything it keeps alive.
+        totals: Totals of its live files.
+        files_copied: New files in cold, itself included, that no manifest before it named;
+            likewise `bytes_copied`.
+        proof: The copy's proof.
+        error: Why cold does not have it; empty if cold has it and all of its live files.
     """
 
     path: str
@@ -91,12 +91,12 @@ class ManifestDone:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a manifest needs in cold.
+    """Files that cold needs before it can have a manifest.
 
     Attributes:
-        files: What cold is not known to have, each once.
-        turned: Its copy, where that can be written once cold has these.
-        error: Why it cannot be handed over; empty where it can.
+        files: Files that cold is not known to have, each once.
+        turned: The manifest's copy, if it can be written once cold has these files.
+        error: Why it cannot be archived; empty if it can.
     """
 
     files: Sequence[NeededFile] = ()
@@ -107,16 +107,16 @@ class Needs:
 def needs_of(
     stores: Stores, manifest: ManifestFile, present: Collection[tuple[str, int]] = frozenset()
 ) -> Needs:
-    """What a manifest needs, but for what cold surely has: by path there, with its length."""
+    """Returns a manifest's needs, except files that cold has, by path and length there."""
     try:
         read = examined(manifest, stores.read(manifest.path), stores.warehouse, present)
         return Needs(read.missing, read.turned)
-    except Exception as error:  # libraries say in many ways that a file is not what it should be
+    except Exception as error:  # libraries report damage in many ways
         return Needs(error=failure_text(manifest.path, error))
 
 
 def files_there(stores: Stores, manifest: str) -> list[tuple[str, int]]:
-    """The files, with their lengths, that a manifest of cold keeps alive; none if it is damaged."""
+    """Returns paths and lengths of a cold manifest's live files; empty if it is damaged."""
     try:
         entries = read_manifest(manifest, stores.copy_at(manifest) or b"")
         return [(file.path, file.bytes) for file in entries if file.status != EntryStatus.DELETED]
@@ -130,13 +130,13 @@ def bring(
     threads: int = THREADS,
     joined: Callable[[], Together] = Together,
 ) -> Iterator[FileDone]:
-    """Has cold hold files; says so where it cannot. An answer for each, in their order.
+    """Copies files to cold, and yields a result or an error for each, in their order.
 
     Args:
-        stores: Hot's and cold's.
+        stores: The hot and the cold store.
         files: Each once.
-        threads: How many are copied at a time.
-        joined: Makes those that are synced together.
+        threads: How many are copied concurrently.
+        joined: Creates a group of files that are synced together.
     """
     waiting = list(files)
     with ThreadPoolExecutor(threads) as pool:
@@ -181,9 +181,9 @@ def _failed(file: NeededFile, error: Exception) -> FileDone:
 def read_again(
     stores: Stores, files: Mapping[NeededFile, CopyProof | None], threads: int = THREADS
 ) -> Iterator[FileDone]:
-    """Reads files that cold has, each with what is known of it; mends those known for damaged.
+    """Reads files that cold has, compares them with their proofs, and repairs damaged ones.
 
-    Says what came of each, in their order.
+    Yields a result for each, in their order.
     """
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(partial(_read_again, stores), files, files.values())
@@ -227,7 +227,7 @@ def _rewritten(file: NeededFile, new: Rewritten, proof: CopyProof, *, is_new: bo
 
 
 def _read_rewritten(stores: Stores, file: NeededFile, prior: CopyProof | None) -> FileDone:
-    """A rewritten file is right where it is the one that was recorded, or what is made anew."""
+    """Accepts a rewritten file that has the recorded digest, or equals a new rewrite."""
     target, source = stores.target(file.path), source_digest(file.path, file.bytes)
     copy = stores.copy_at(target)
     if copy is None:
@@ -245,10 +245,10 @@ def _read_rewritten(stores: Stores, file: NeededFile, prior: CopyProof | None) -
 
 
 def _made_before(stores: Stores, file: NeededFile, source: str, copy: bytes) -> Rewritten | None:
-    """What lies in a rewritten file's place; None where that is to be made anew.
+    """Returns the existing copy of a rewritten file; None if it must be written again.
 
     Raises:
-        StoreRefused: Something else lies there.
+        StoreRefused: The path has other content.
     """
     try:
         new = rewritten_before(file.need, copy)
@@ -266,7 +266,7 @@ def write_manifest(
     amended: Mapping[str, Amended],
     turned: Turned | None = None,
 ) -> ManifestDone:
-    """Has cold hold one manifest, of which it has all files; says so where it cannot."""
+    """Writes one manifest to cold, once cold has all of its files; reports any error."""
     try:
         new = turned or _turned(stores, manifest, amended)
         brought = settle(stores, manifest.path, new.content)
@@ -285,11 +285,11 @@ def _turned(stores: Stores, manifest: ManifestFile, amended: Mapping[str, Amende
 
 
 def settle(stores: Stores, path: str, content: bytes) -> Brought:
-    """Writes a manifest or list of cold, or finds that it is there, and right.
+    """Writes a manifest or list to cold, or verifies the existing one.
 
     Raises:
-        StoreRefused: Something else lies in its place; only a damaged copy of what was registered
-            once is replaced.
+        StoreRefused: The path has other content; only a damaged copy of a registered file is
+            replaced.
     """
     target = stores.target(path)
     copy = stores.copy_at(target)
@@ -316,22 +316,22 @@ def _require(path: str, expected: str, actual: str) -> None:
 
 
 def failure_text(path: str, error: Exception) -> str:
-    """Why a file could not be handed over, for a person."""
+    """Returns why a file could not be archived, for the operator."""
     if isinstance(error, FileNotFoundError):
         return f"{path} is not there"
     return f"{path}: {cause(error)}"
 
 
 def settled(stores: Stores, prior: Mapping[str, CopyProof], proof: CopyProof) -> bool:
-    """Whether a copy need not be read again: it is known, and its store shows it unchanged.
+    """Returns whether a copy need not be read again: its proof is known, and the store agrees.
 
-    For a snapshot that is new to cold that says nothing of what hot has under that path now.
+    Never so for a snapshot that is new to cold: hot may have another file under that path now.
     """
     return stores.mends and proof.path in prior and prior[proof.path].like(proof)
 
 
 def with_copied(done: ManifestDone, files: int, bytes: int) -> ManifestDone:
-    """A manifest's outcome with the files that were copied for it."""
+    """Adds the files that were copied for a manifest to its result."""
     return replace(
         done, files_copied=done.files_copied + files, bytes_copied=done.bytes_copied + bytes
     )

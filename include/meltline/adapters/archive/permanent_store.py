@@ -1,4 +1,4 @@
-"""The permanent store: each file of cold at its own path there, below one folder."""
+"""The permanent store: mirrors each file of cold at the same path below one folder."""
 
 from meltline.adapters.archive.copies import CopyTarget, Stores
 from meltline.domain.errors import StoreRefused
@@ -8,8 +8,8 @@ class DeepCopies:
     """The port `DeepStore`.
 
     Args:
-        stores: Cold's as where copies come from, the permanent one's as where they go.
-        cold: Cold's once more, as where they come back to.
+        stores: The cold store as the source of copies, the permanent one as their target.
+        cold: The cold store again, as the target of restored files.
     """
 
     def __init__(self, stores: Stores, cold: CopyTarget) -> None:

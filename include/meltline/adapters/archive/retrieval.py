@@ -1,7 +1,8 @@
-"""From cold back into hot: the archive's own copying and rewriting, in the other direction.
+"""Retrieves an archived snapshot from cold to hot: the archive's copying in the other direction.
 
-What was made for cold names files by their paths there. Mirrored once more, below the new table's
-folder, it names the copies in hot; position deletes and vectors are rewritten likewise.
+Files that were rewritten for cold name other files by their paths there. Mirrored again, below the
+new table's folder, those paths name the copies in hot; position deletes and vectors are rewritten
+likewise.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,11 +23,11 @@ from meltline.ports import ChosenSnapshot, CopyCache, HandoffRequest
 
 
 class ColdRetriever:
-    """The port `Retriever`, whoever does the work.
+    """The port `Retriever`, with local or distributed workers.
 
     Args:
-        stores: Cold's as where copies come from, hot's as where they go.
-        crew: Makes those who rewrite manifests and copy what these name.
+        stores: The cold store as the source of copies, the hot one as their target.
+        crew: Creates the workers that rewrite manifests and copy the files in them.
     """
 
     def __init__(self, stores: Stores, crew: Callable[[Stores, CopyCache], Crew]) -> None:
@@ -38,7 +39,7 @@ class ColdRetriever:
         pending = _pending(stores, cold, snapshot_id)
         crew = self._crew(stores, _NoBook())
         fresh = crew.rewrite(pending.manifests, lambda: True)
-        assert fresh is not None  # nobody said no
+        assert fresh is not None  # it was never told to stop
         pending.require_whole(fresh)
         manifests = {
             stores.target(path): ColdManifest(m.bytes, m.totals) for path, m in fresh.items()
@@ -57,7 +58,7 @@ class ColdRetriever:
 
 
 class _NoBook:
-    """Of files of hot nothing is recorded: the table's folder is new, and nobody else's."""
+    """A cache without proofs: the table's folder in hot is new, and no other table uses it."""
 
     def of(self, paths: Collection[str]) -> Mapping[str, CopyProof]:
         return {}
@@ -77,7 +78,7 @@ def _pending(stores: Stores, cold: TableMetadata, snapshot_id: int) -> PendingCo
 
 
 def _spec_id(listed: bytes) -> int | None:
-    """By its newest manifest."""
+    """Returns the partition spec id of the newest manifest."""
     rows = list(AvroFile.read(listed).records()) if listed else []
     newest = max(rows, key=lambda row: row.get("sequence_number") or 0, default={})
     return newest.get("partition_spec_id")

@@ -1,7 +1,7 @@
-"""The archive with Spark: executors copy files, and of large batches do everything.
+"""Distributes archive work over Spark executors: file copies, and all steps of large batches.
 
-What a large batch names stays on the executors and their disks; the driver gets a row for each
-manifest. Within a batch a file that many manifests name is copied once.
+The data of a large batch stays on the executors and their disks; the driver receives one row for
+each manifest. Within a batch a file that many manifests name is copied once.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,22 +47,22 @@ from meltline.adapters.archive.workers import LocalCrew, LocalHands, is_worth_re
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache
 
-_FEW = 500  # manifests, and files to copy, that are done in this process
+_FEW = 500  # manifests, and files to copy, that this process handles alone
 _LISTED = 400_000  # entries of a batch whose files this process lists, in some 500 bytes each
-_PORTION = 50_000  # entries of a batch, between two questions whether to go on
+_PORTION = 50_000  # entries of a batch, between two checks whether to continue
 
 _BROUGHT = ("place", "path", "hot_bytes", "need", *PROOF)
 _AMENDED = "collect_list(struct(path, bytes, lower, upper)) FILTER (WHERE is_rewritten) AS amended"
 
 
 class SparkHands:
-    """The port `Hands` on Spark's executors; a few files are done here.
+    """The port `Hands` on Spark's executors; this process handles small numbers of files.
 
     Args:
         spark: The session.
-        stores: Hot's and cold's, each with the pace of one of the tasks.
-        here: Who copies a few.
-        few: How many these are.
+        stores: The hot and the cold store, each with the pace of one task.
+        here: Copies small numbers of files.
+        few: The largest such number.
     """
 
     def __init__(self, spark: SparkSession, stores: Stores, here: LocalHands, few: int) -> None:
@@ -93,13 +93,13 @@ class SparkHands:
 
 
 def spread(spark: SparkSession, frame: DataFrame, work: Batches, schema: pa.Schema) -> DataFrame:
-    """Work done by all executors, a part each of the rows."""
+    """Distributes rows over all executors, and runs the work on each part."""
     parts = 2 * spark.sparkContext.defaultParallelism
     return frame.repartition(parts).mapInArrow(work, from_arrow_schema(schema))
 
 
 class SparkCrew:
-    """The port `Crew` on Spark's executors; few manifests are read and written here."""
+    """The port `Crew` on Spark's executors; this process handles small batches."""
 
     def __init__(
         self, spark: SparkSession, stores: Stores, book: CopyCache, few: int = _FEW
@@ -124,8 +124,8 @@ class SparkCrew:
         entries = sum(manifest.entries for manifest in manifests)
         work = self._work_of(manifests)
         spread_needs = self._spread(work, read_needs(self._stores), NEEDS)
-        # Held without its lineage: were a lost executor's part read anew, a manifest that could not
-        # be read the first time would count as done whose files nobody has brought.
+        # Checkpointed without lineage: if a lost executor's part were read again, a manifest that
+        # was unreadable at first would count as done although its files were never copied.
         needs = spread_needs.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         present = self._cold_files(replaced if is_worth_reading(manifests, self._few) else ())
         brought: list[DataFrame] = []
@@ -148,12 +148,12 @@ class SparkCrew:
         self._kept.clear()
 
     def _is_little(self, manifests: Sequence[ManifestFile]) -> bool:
-        """Whether jobs would take longer to start, and to hand rows over, than the work does."""
+        """Returns whether starting jobs and passing rows would take longer than the work itself."""
         entries = sum(manifest.entries for manifest in manifests)
         return len(manifests) <= self._few and entries <= _LISTED
 
     def _cold_files(self, replaced: Sequence[str]) -> DataFrame:
-        """What cold has by the word of its own manifests."""
+        """Returns the files that cold has according to its own manifests."""
         paths = pa.table({"manifest": pa.array(replaced, pa.string())})
         files = self._spread(self._spark.createDataFrame(paths), read_named(self._stores), COPIES)
         return files.persist(StorageLevel.DISK_ONLY)
@@ -178,7 +178,7 @@ class SparkCrew:
     def _brought(
         self, needs: DataFrame, present: DataFrame, portion: int, portions: int
     ) -> DataFrame:
-        """The files of one portion, each brought once, for the first manifest that names it."""
+        """Copies the files of one portion, each once, for the first manifest that names it."""
         files = (
             needs.where("error IS NULL")
             .where(F.pmod(F.xxhash64("path"), F.lit(portions)) == portion)
@@ -189,7 +189,7 @@ class SparkCrew:
         return self._settled(self._spread(files, bring_files(self._stores), BROUGHT))
 
     def _settled(self, brought: DataFrame) -> DataFrame:
-        """What was brought, with a digest of each: what cold had is read, and the book told."""
+        """Adds a digest to each copy: reads copies that cold already had, and updates the cache."""
         self._kept.append(brought.persist(StorageLevel.DISK_ONLY))
         unread = brought.where("sha256 = ''").select(*_BROUGHT).collect()
         self._remember(brought)
@@ -207,7 +207,7 @@ class SparkCrew:
         self._book.save([proof for row in digested if (proof := proof_of(row.asDict()))])
 
     def _doubtful(self, rows: Sequence[Row]) -> list[Row]:
-        """What was found in cold and has to be read, with what the book knows of it."""
+        """Returns existing copies that must be read, with their recorded proofs."""
         prior = self._book.of([row["target"] for row in rows])
         doubtful = []
         for row in rows:

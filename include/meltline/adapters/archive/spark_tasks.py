@@ -1,4 +1,4 @@
-"""The archive's work on executors: rows in, rows out, with the stores sent along."""
+"""Archive tasks for Spark executors: Arrow rows in, Arrow rows out, with the stores serialized."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -21,7 +21,7 @@ from meltline.domain.archive.cold_proofs import CopyProof
 from meltline.domain.iceberg.files import ManifestFile
 from meltline.domain.units import from_millis, to_millis
 
-_ROWS = 10_000  # of an Arrow batch
+_ROWS = 10_000  # rows of an Arrow batch
 
 REQUESTS = pa.schema(
     [
@@ -39,7 +39,7 @@ NEEDS = pa.schema(
         ("path", pa.string()),
         ("bytes", pa.int64()),
         ("need", pa.string()),
-        ("target", pa.string()),  # only of what is copied as it is
+        ("target", pa.string()),  # only for files that are copied unchanged
         ("error", pa.string()),
     ]
 )
@@ -73,7 +73,7 @@ DOUBTFUL = pa.schema(
         ("path", pa.string()),
         ("bytes", pa.int64()),
         ("need", pa.string()),
-        *_PROOF,  # what the book knows of the copy; its digest is null where that is nothing
+        *_PROOF,  # the recorded proof of the copy; the digest is null if there is none
     ]
 )
 WRITTEN = pa.schema(
@@ -93,11 +93,11 @@ WRITTEN = pa.schema(
 Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Row = dict[str, Any]
 Files = Mapping[NeededFile, CopyProof | None]
-"""Each with what is known of its copy."""
+"""Files with the recorded proofs of their copies."""
 
 
 def _row_by_row(work: Callable[[Row], Iterable[Row]], schema: pa.Schema) -> Batches:
-    """Has each row make rows of a schema."""
+    """Runs work that maps each row to rows of a schema."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
@@ -107,7 +107,7 @@ def _row_by_row(work: Callable[[Row], Iterable[Row]], schema: pa.Schema) -> Batc
 
 
 def _file_by_file(work: Callable[[Files], Iterable[FileDone]]) -> Batches:
-    """Has each file come to something (`BROUGHT`)."""
+    """Runs work that maps each file to a result (`BROUGHT`)."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
         for batch in batches:
@@ -137,7 +137,7 @@ def _ref(row: Row) -> ManifestFile:
 
 
 def read_needs(stores: Stores) -> Batches:
-    """Manifests (`REQUESTS`) to the files that they need (`NEEDS`), or why they cannot be read."""
+    """Maps manifests (`REQUESTS`) to the files that they need (`NEEDS`), or to an error."""
 
     def needs(row: Row) -> Iterator[Row]:
         read = needs_of(stores, _ref(row))
@@ -151,7 +151,7 @@ def read_needs(stores: Stores) -> Batches:
 
 
 def read_named(stores: Stores) -> Batches:
-    """Manifests of cold, by path, to the files that they keep alive (`COPIES`)."""
+    """Maps paths of cold manifests to their live files (`COPIES`)."""
 
     def files_named(row: Row) -> Iterator[Row]:
         for target, length in files_there(stores, row["manifest"]):
@@ -161,12 +161,12 @@ def read_named(stores: Stores) -> Batches:
 
 
 def bring_files(stores: Stores) -> Batches:
-    """Files, each with the first manifest that needs it, to what came of them (`BROUGHT`)."""
+    """Maps files, each with the first manifest that needs it, to copy results (`BROUGHT`)."""
     return _file_by_file(lambda files: bring(stores, files))
 
 
 def read_files(stores: Stores) -> Batches:
-    """Files that cold has, with what is known of them (`DOUBTFUL`), read again (`BROUGHT`)."""
+    """Maps existing copies and their proofs (`DOUBTFUL`) to read results (`BROUGHT`)."""
     return _file_by_file(lambda files: read_again(stores, files))
 
 
@@ -187,7 +187,7 @@ def _as_brought(request: Row, done: FileDone) -> Row:
 
 
 def proof_row(proof: CopyProof | None) -> Row:
-    """What is known of a copy, as columns; all null where that is nothing."""
+    """Converts a proof to columns; all null without a proof."""
     if proof is None:
         return {}
     return {
@@ -200,7 +200,7 @@ def proof_row(proof: CopyProof | None) -> Row:
 
 
 def proof_of(row: Row) -> CopyProof | None:
-    """The other way round."""
+    """Converts columns to a proof; None without one."""
     if row.get("sha256") is None:
         return None
     modified = from_millis(row["modified"])
@@ -208,7 +208,7 @@ def proof_of(row: Row) -> CopyProof | None:
 
 
 def file_done(row: Row) -> FileDone:
-    """A row of `BROUGHT`."""
+    """Converts a row of `BROUGHT`."""
     return FileDone(
         row["path"],
         row["bytes"],
@@ -222,7 +222,7 @@ def file_done(row: Row) -> FileDone:
 
 
 def write_manifests(stores: Stores) -> Batches:
-    """Manifests, with what was rewritten for them or went wrong, to their ends (`WRITTEN`)."""
+    """Maps manifests, with rewritten files or errors, to write results (`WRITTEN`)."""
     return _row_by_row(lambda row: [_as_row(_written(stores, row))], WRITTEN)
 
 
@@ -252,7 +252,7 @@ def _as_row(done: ManifestDone) -> Row:
 
 
 def manifest_done(row: Row) -> ManifestDone:
-    """A row of `WRITTEN`."""
+    """Converts a row of `WRITTEN`."""
     return ManifestDone(
         row["path"],
         row["bytes"],

@@ -1,4 +1,7 @@
-"""Those who copy and rewrite what a batch needs."""
+"""Workers that copy data files and rewrite manifests for one archive batch.
+
+The protocols are here, with the workers of this process; `spark_archive` has those on executors.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +29,11 @@ from meltline.domain.iceberg.files import ManifestFile
 from meltline.ports import CopyCache
 
 _FEW = 500  # entries that cold is asked for one by one
-_PORTION = 50_000  # files, between two questions whether to go on
+_PORTION = 50_000  # files, between two checks whether to continue
 
 
 class Crew(Protocol):
-    """Those who rewrite manifests, and copy what they name."""
+    """Workers that rewrite manifests and copy the files in them."""
 
     def rewrite(
         self,
@@ -38,48 +41,49 @@ class Crew(Protocol):
         may_go_on: Callable[[], bool],
         replaced: Sequence[str] = (),
     ) -> Mapping[str, ManifestDone] | None:
-        """Has cold hold each manifest, once it has all files that the manifest keeps alive.
+        """Writes each manifest to cold, once cold has all of its live files.
 
         Args:
-            manifests: As hot's lists name them.
-            may_go_on: Asked now and then; after a no nothing new is begun.
-            replaced: Manifests of registered snapshots, by their path in cold, that these may
-                repeat: cold has what they name, and need not be asked for each of those files.
+            manifests: Their entries in hot's lists.
+            may_go_on: Asked regularly; after False no new work begins.
+            replaced: Manifests of registered snapshots, by their path in cold, whose entries these
+                may repeat: cold has those files, and need not be asked for each.
 
         Returns:
-            What came of each, by its path in hot; None where a no ended it before its time. What
-            is known of each copy is in the book by then.
+            The result of each, by its path in hot; None if it was told to stop early. The proof of
+            each copy is in the cache by then.
         """
         ...
 
     def prove(self, files: Sequence[NeededFile]) -> Sequence[FileDone]:
-        """Has cold hold the right bytes of files, and the book know them; what is there is read.
+        """Ensures that cold has the right bytes of files; reads existing copies, caches proofs.
 
-        What the book knows and the store shows unchanged is not read, where that can be trusted.
+        Does not read a copy whose proof is cached and which the store shows unchanged, if that can
+        be trusted.
         """
         ...
 
 
 def is_worth_reading(manifests: Sequence[ManifestFile], few: int) -> bool:
-    """Whether manifests repeat so many entries that reading those they replaced costs less."""
+    """Returns whether reading replaced manifests is cheaper than asking for each entry."""
     return sum(manifest.existing_files or 0 for manifest in manifests) > few
 
 
 class Hands(Protocol):
-    """Those who copy and read files: an answer for each, in their order."""
+    """Workers that copy and read files, with a result for each, in their order."""
 
     def bring(self, files: Sequence[NeededFile]) -> Iterable[FileDone]:
-        """Has cold hold files."""
+        """Copies files to cold."""
         ...
 
     def read_again(self, files: Mapping[NeededFile, CopyProof | None]) -> Iterable[FileDone]:
-        """Reads files that cold has, each with what is known of it."""
+        """Reads files that cold has, each with its recorded proof."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalHands:
-    """Threads of this process."""
+    """Workers in threads of this process."""
 
     stores: Stores
     threads: int = THREADS
@@ -92,14 +96,14 @@ class LocalHands:
 
 
 class LocalCrew:
-    """Reads and writes manifests in this process, and knows here what files these need.
+    """Reads and writes manifests in this process, and keeps the list of needed files here.
 
     Args:
-        stores: Hot's and cold's.
-        book: Remembers each copy.
-        threads: How many manifests are read and written at a time.
-        few: So many files are asked for one by one.
-        hands: Who copies files; None is this process too.
+        stores: The hot and the cold store.
+        book: Caches the proof of each copy.
+        threads: How many manifests are read and written concurrently.
+        few: Up to how many files are asked for one by one.
+        hands: Copies files; None copies in this process too.
     """
 
     def __init__(
@@ -138,7 +142,7 @@ class LocalCrew:
     def _finished(
         self, needs: Mapping[ManifestFile, Needs], done: Mapping[NeededFile, FileDone]
     ) -> Mapping[str, ManifestDone]:
-        """What came of manifests, written once their files are there; each file counts once."""
+        """Writes manifests once their files are in cold; counts each copied file once."""
         files = {manifest: [done[file] for file in of.files] for manifest, of in needs.items()}
 
         def finish(manifest: ManifestFile) -> ManifestDone:
@@ -161,10 +165,10 @@ class LocalCrew:
         doubtful = self._doubtful(done)
         done |= zip(doubtful, self._hands.read_again(doubtful), strict=True)
         self._book.save([d.proof for d in done.values() if d.proof and d.proof.sha256])
-        return {file: replace(d, proof=None) for file, d in done.items()}  # the book has it now
+        return {file: replace(d, proof=None) for file, d in done.items()}  # the cache has it now
 
     def _doubtful(self, done: Mapping[NeededFile, FileDone]) -> dict[NeededFile, CopyProof | None]:
-        """What was found in cold and has to be read, with what the book knows of it."""
+        """Returns existing copies that must be read, with their recorded proofs."""
         unread = {f: d.proof for f, d in done.items() if d.proof and not d.proof.sha256}
         prior = self._book.of([proof.path for proof in unread.values()])
         return {
@@ -183,7 +187,7 @@ class LocalCrew:
 
 
 def _credit(done: ManifestDone, files: Sequence[FileDone], credited: set[str]) -> ManifestDone:
-    """A manifest's outcome with the files that were copied for it and for none before it."""
+    """Adds the files that were copied for this manifest first to its result."""
     if done.error:
         return done
     new = [file for file in files if file.is_new and file.path not in credited]

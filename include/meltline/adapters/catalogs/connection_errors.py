@@ -13,7 +13,7 @@ _LONGEST = 300
 
 
 class _Kind(NamedTuple):
-    """One kind of connection error, recognized by its text.
+    """One kind of connection error, recognized by a pattern in its text.
 
     Attributes:
         words: The pattern that recognizes it.

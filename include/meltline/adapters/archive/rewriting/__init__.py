@@ -1,1 +1,1 @@
-"""Manifests of cold: those of hot with other paths."""
+"""Rewrites hot's manifests, lists and delete files with the paths of the copies in cold."""

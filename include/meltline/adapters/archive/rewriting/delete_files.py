@@ -1,8 +1,8 @@
-"""Delete files that name data files, rewritten so that they name the copies in cold.
+"""Rewrites delete files that name data files, so that they name the copies in cold.
 
-Position deletes hold the paths in a column, deletion vectors in the footer of their Puffin file.
-What was rewritten says from what: a digest of the original's path and length. So a file that is
-there already is taken for done, or refused, without the original.
+Position deletes have the paths in a column, deletion vectors in the footer of their Puffin file. A
+rewritten file records a digest of the original's path and length. So an existing copy is accepted
+or refused without the original.
 """
 
 import io
@@ -38,8 +38,8 @@ class Rewritten:
 
     Attributes:
         content: Its bytes.
-        source: The digest of what it was made from.
-        lower: The least data file that it names, by cold's path; likewise `upper`. Empty where
+        source: The digest that identifies its original.
+        lower: The least data file that it names, by cold's path; likewise `upper`. Empty if
             it names none, or names them one by one.
     """
 
@@ -50,7 +50,7 @@ class Rewritten:
 
 
 def source_digest(path: str, length: int) -> str:
-    """Stands for a file of hot in what is made from it; a path of hot must not stand there."""
+    """Returns the digest that a rewritten file records; a path of hot must not appear in it."""
     return xxhash.xxh3_128_hexdigest(f"{length} {path}".encode())
 
 
@@ -58,11 +58,11 @@ def source_digest(path: str, length: int) -> str:
 
 
 def rewrite_parquet(content: bytes, source: str, warehouse: str) -> Rewritten:
-    """Position deletes of a Parquet file, with the same columns, ids, order and compression.
+    """Rewrites position deletes in Parquet, with the same columns, ids, order and compression.
 
     Raises:
         ValueError: It has no column of paths, or one of them cannot be mirrored. pyarrow may
-            raise others where it is no Parquet file.
+            raise others if it is no Parquet file.
     """
     file = pq.ParquetFile(pa.BufferReader(content))
     column = _path_column(file.schema_arrow)
@@ -80,7 +80,7 @@ def rewrite_parquet(content: bytes, source: str, warehouse: str) -> Rewritten:
 
 
 def _said_of(file: pq.ParquetFile) -> dict[str, str]:
-    """What writers said of a file, without Arrow's own form of the schema."""
+    """Returns a file's key-value metadata, without Arrow's own form of the schema."""
     metadata = file.metadata.metadata or {}
     return {key.decode(): text.decode() for key, text in metadata.items() if key != _ARROW_SCHEMA}
 
@@ -109,7 +109,7 @@ def _distinct(file: pq.ParquetFile, column: str) -> set[str]:
 def _batches(
     file: pq.ParquetFile, column: str, names: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with other paths; sorted anew only where the paths' order has become another."""
+    """Yields the rows with new paths; sorts them again only if the order of paths changes."""
     at = file.schema_arrow.get_field_index(column)
     turned = (_turned(batch, at, names) for batch in file.iter_batches(_ROWS))
     ordered = [names[path] for path in sorted(names)]
@@ -136,7 +136,7 @@ def _described_parquet(content: bytes) -> Mapping[str, str]:
 
 
 def rewrite_avro(content: bytes, source: str, warehouse: str) -> Rewritten:
-    """Position deletes of an Avro file. Raises as `rewrite_parquet` and `AvroFile` do."""
+    """Rewrites position deletes in Avro. Raises as `rewrite_parquet` and `AvroFile` do."""
     file = AvroFile.read(content)
     rows = list(file.records())
     for row in rows:
@@ -157,10 +157,10 @@ def _described_avro(content: bytes) -> Mapping[str, str]:
 
 
 def rewrite_vectors(content: bytes, source: str, warehouse: str) -> Rewritten:
-    """A Puffin file of deletion vectors; each blob stays, byte by byte, where it is.
+    """Rewrites a Puffin file of deletion vectors; each blob keeps its bytes and offset.
 
     Raises:
-        ValueError: It is no Puffin file, its footer is compressed, or it holds something else.
+        ValueError: It is no Puffin file, its footer is compressed, or it has other blobs.
     """
     start, footer = _footer(content)
     for blob in footer["blobs"]:
@@ -175,7 +175,7 @@ def rewrite_vectors(content: bytes, source: str, warehouse: str) -> Rewritten:
 
 
 def _footer(content: bytes) -> tuple[int, dict[str, Any]]:
-    """Where the footer begins, and what it says."""
+    """Returns the footer's offset and content."""
     end = content[-_FOOTER_END:]
     length = int.from_bytes(end[:4], "little", signed=True)
     start = len(content) - _FOOTER_END - length - len(_PUFFIN)
@@ -193,7 +193,7 @@ def _described_vectors(content: bytes) -> Mapping[str, str]:
     return {str(key): str(text) for key, text in (footer.get("properties") or {}).items()}
 
 
-# --- all of them ----------------------------------------------------------------------------------
+# --- all formats ----------------------------------------------------------------------------------
 
 Rewrite = Callable[[bytes, str, str], Rewritten]
 _REWRITES: Mapping[str, tuple[Rewrite, Callable[[bytes], Mapping[str, str]]]] = {
@@ -206,38 +206,38 @@ REWRITABLE = frozenset(_REWRITES)
 
 
 def rewrite_deletes(file_format: str, content: bytes, source: str, warehouse: str) -> Rewritten:
-    """A delete file for cold.
+    """Rewrites a delete file for cold.
 
     Args:
-        file_format: As its manifest says, in capitals; one of `REWRITABLE`.
+        file_format: The format in its manifest, in capitals; one of `REWRITABLE`.
         content: The original.
         source: The original's digest.
         warehouse: The folder of the cold catalog.
 
     Raises:
-        Exception: It is not what its format says; whatever the format's library raises.
+        Exception: Its content does not match its format; whatever the format's library raises.
     """
     rewrite, _ = _REWRITES[file_format]
     return rewrite(content, source, warehouse)
 
 
 def same_deletes(file_format: str, content: bytes, peer: bytes) -> bool:
-    """Whether two rewritten delete files say the same, whichever library's version wrote them."""
+    """Returns whether two rewritten delete files are equal, whichever version wrote them."""
     try:
         return content == peer or _rows_of(file_format, content) == _rows_of(file_format, peer)
-    except Exception:  # whatever a library says about bytes that are not what they should be
+    except Exception:  # libraries report damage in many ways
         return False
 
 
 def _rows_of(file_format: str, content: bytes) -> object:
-    """All that a delete file says; of a Puffin file its bytes, each of which counts."""
+    """Returns the content of a delete file; for Puffin its bytes, which must all be equal."""
     if file_format == "PARQUET":
         return pq.read_table(pa.BufferReader(content))
     return list(AvroFile.read(content).records()) if file_format == "AVRO" else content
 
 
 def rewritten_before(file_format: str, content: bytes) -> Rewritten:
-    """A delete file that is in cold already. Raises as `rewrite_deletes` does."""
+    """Reads a rewritten delete file that is in cold already. Raises as `rewrite_deletes` does."""
     _, describe = _REWRITES[file_format]
     notes = describe(content)
     return Rewritten(content, notes.get(SOURCE, ""), notes.get(_LOWER, ""), notes.get(_UPPER, ""))

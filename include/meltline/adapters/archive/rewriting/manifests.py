@@ -1,8 +1,8 @@
-"""Manifests and manifest lists for cold: the originals, with the paths of the copies.
+"""Rewrites manifests and manifest lists for cold: the originals with the paths of the copies.
 
-Every field, the header and the field ids stay; only paths change, and the lengths of files that
-had to be rewritten themselves. What cannot be read or counted is refused, so that its snapshot
-stays hot.
+Every field, the header and the field ids stay. Only paths change, and the lengths of files that
+were rewritten themselves. An unreadable or miscounted file is refused, so that its snapshot stays
+hot.
 """
 
 import json
@@ -20,7 +20,7 @@ from meltline.domain.iceberg.files import EntryStatus, ManifestFile
 from meltline.domain.redaction import cause
 
 TOTALS = "meltline.totals"
-"""In the header of a manifest list in cold: of each manifest its live files, bytes and rows."""
+"""Header key of a manifest list in cold: live files, bytes and rows of each manifest."""
 
 _FILE_PATH_ID = 2147483546
 _POSITION_DELETES = 1
@@ -29,7 +29,7 @@ _COPIED_FORMATS = frozenset({"PARQUET", "AVRO", "ORC"})
 
 
 class Need(StrEnum):
-    """What is to be done for a file so that cold has it."""
+    """The work that brings a file to cold: a plain copy, or a rewrite by format."""
 
     COPY = "copy"
     PARQUET = "PARQUET"  # position deletes to be rewritten, by format
@@ -39,7 +39,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NeededFile:
-    """A file that a manifest needs in cold, with the length that the manifest gives it."""
+    """A file that a manifest needs in cold, with the length that the manifest records."""
 
     path: str
     bytes: int
@@ -48,11 +48,12 @@ class NeededFile:
 
 @dataclass(frozen=True, slots=True)
 class Amended:
-    """What a manifest in cold says otherwise of a file that was rewritten.
+    """Fields that a manifest in cold changes for a rewritten file.
 
     Attributes:
         bytes: Its length in cold.
-        lower: The bounds of the data files that it names; empty where it has none.
+        lower: Lower bound of the data files that it names, `upper` the upper one; empty if it
+            has none.
     """
 
     bytes: int
@@ -62,7 +63,7 @@ class Amended:
 
 @dataclass(frozen=True, slots=True)
 class EntryTotals:
-    """What a manifest keeps alive: files, their bytes in cold, rows of data."""
+    """Totals of a manifest's live files: number, bytes in cold, rows of data."""
 
     files: int = 0
     bytes: int = 0
@@ -76,10 +77,10 @@ class EntryTotals:
 
 
 def needed_files(manifest: ManifestFile, content: bytes) -> Iterator[NeededFile]:
-    """The files that a manifest keeps alive, each once.
+    """Yields the live files of a manifest, each once.
 
     Raises:
-        MetadataUnreadable: It is not what its list says, or names a file that cannot be copied.
+        MetadataUnreadable: It differs from its list's entry, or has a file that cannot be copied.
     """
     needed: dict[str, NeededFile] = {}
     for record, _ in entries(manifest, content):
@@ -88,7 +89,7 @@ def needed_files(manifest: ManifestFile, content: bytes) -> Iterator[NeededFile]
 
 
 def note_needed(needed: dict[str, NeededFile], manifest: ManifestFile, record: Record) -> None:
-    """Takes in what one entry needs, by path. Raises MetadataUnreadable as `needed_files` does."""
+    """Adds the file of one entry, by path. Raises MetadataUnreadable as `needed_files` does."""
     file = record["data_file"]
     if record["status"] != EntryStatus.DELETED:
         need = NeededFile(file["file_path"], file["file_size_in_bytes"], _need(manifest, file))
@@ -99,16 +100,16 @@ def note_needed(needed: dict[str, NeededFile], manifest: ManifestFile, record: R
 def rewrite_manifest(
     manifest: ManifestFile, content: bytes, warehouse: str, amended: Mapping[str, Amended]
 ) -> tuple[bytes, EntryTotals]:
-    """A manifest as it is in cold, and what it keeps alive.
+    """Rewrites a manifest for cold; returns its content and the totals of its live files.
 
     Args:
-        manifest: As its list names it.
+        manifest: Its entry in its list.
         content: The original.
         warehouse: The folder of the cold catalog.
-        amended: Of files that were rewritten, by their path in hot: all live ones it names.
+        amended: Changes for rewritten files, by their path in hot: for all live ones it names.
 
     Raises:
-        MetadataUnreadable: It is not what its list says, or has a path that cannot be mirrored.
+        MetadataUnreadable: It differs from its list's entry, or a path cannot be mirrored.
     """
     records = [record for record, _ in entries(manifest, content)]
     live: dict[str, int] = {}
@@ -127,7 +128,7 @@ def rewrite_manifest(
 
 
 def totals_of(path: str, content: bytes) -> EntryTotals:
-    """What a manifest of cold keeps alive. Raises MetadataUnreadable where it is none."""
+    """Returns the totals of a cold manifest. Raises MetadataUnreadable if it is no manifest."""
     live: dict[str, int] = {}
     rows = 0
     for record, _ in entries(ManifestFile(path, len(content)), content):
@@ -139,7 +140,7 @@ def totals_of(path: str, content: bytes) -> EntryTotals:
 
 
 def entries(manifest: ManifestFile, content: bytes) -> Iterator[tuple[Record, bytes]]:
-    """The entries of a manifest, each with its bytes; length and counts held against its list."""
+    """Yields a manifest's entries with their bytes; compares length and counts with its list."""
     if manifest.bytes and len(content) != manifest.bytes:
         raise _refused(manifest, f"{manifest.bytes} bytes", f"{len(content)} bytes")
     counted: Counter[int] = Counter()
@@ -184,7 +185,7 @@ def _need(manifest: ManifestFile, file: Record) -> Need:
 
 
 def _turn(file: Record, warehouse: str, amended: Amended | None) -> None:
-    """Has an entry name the copy; one that is not alive any more keeps its length."""
+    """Replaces an entry's paths with those of the copy; a deleted entry keeps its length."""
     file["file_path"] = mirrored(file["file_path"], warehouse)
     if referenced := file.get("referenced_data_file"):
         file["referenced_data_file"] = mirrored(referenced, warehouse)
@@ -198,7 +199,7 @@ def _turn(file: Record, warehouse: str, amended: Amended | None) -> None:
 
 
 def _turn_bounds(bounds: Sequence[Record] | None, exact: str, warehouse: str) -> None:
-    """Has the bounds of the data files that deletes are for name the copies of these."""
+    """Replaces the bounds of referenced data files with the paths of their copies."""
     for bound in bounds or ():
         if bound["key"] == _FILE_PATH_ID:
             bound["value"] = (exact or mirrored(bound["value"].decode(), warehouse)).encode()
@@ -209,7 +210,7 @@ def _turn_bounds(bounds: Sequence[Record] | None, exact: str, warehouse: str) ->
 
 @dataclass(frozen=True, slots=True)
 class ColdManifest:
-    """A manifest in cold: what lists there say of it."""
+    """A manifest in cold, as manifest lists there describe it."""
 
     bytes: int
     totals: EntryTotals
@@ -218,10 +219,10 @@ class ColdManifest:
 def rewrite_list(
     path: str, content: bytes, warehouse: str, manifests: Mapping[str, ColdManifest]
 ) -> bytes:
-    """A manifest list as it is in cold.
+    """Rewrites a manifest list for cold.
 
     Args:
-        path: Where the original lies.
+        path: The original's path.
         content: The original.
         warehouse: The folder of the cold catalog.
         manifests: Every manifest it names, by its path in cold.
@@ -244,10 +245,10 @@ def rewrite_list(
 
 
 def listed_manifests(path: str, content: bytes) -> dict[str, ColdManifest]:
-    """The manifests that a list in cold names, by their path.
+    """Returns the manifests of a list in cold, by their path.
 
     Raises:
-        MetadataUnreadable: It is not one that was written here.
+        MetadataUnreadable: Meltline did not write the list.
     """
     with refusing(ManifestFile(path, len(content))):
         file = AvroFile.read(content)
@@ -259,7 +260,7 @@ def listed_manifests(path: str, content: bytes) -> dict[str, ColdManifest]:
 
 
 def is_readable(content: bytes) -> bool:
-    """Whether these are the bytes of a whole Avro file."""
+    """Returns whether the bytes are a complete Avro file."""
     try:
         for _ in AvroFile.read(content).records():
             pass
@@ -269,7 +270,7 @@ def is_readable(content: bytes) -> bool:
 
 
 def same_records(content: bytes, peer: bytes) -> bool:
-    """Whether two Avro files hold the same, however their blocks are cut and compressed.
+    """Returns whether two Avro files have equal records, whatever their blocks and compression.
 
     Raises:
         ValueError: One is no Avro file; fastavro may raise others.
@@ -279,17 +280,17 @@ def same_records(content: bytes, peer: bytes) -> bool:
     return same_header and list(file.records()) == list(peer_file.records())
 
 
-# --- trouble --------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @contextmanager
 def refusing(manifest: ManifestFile) -> Iterator[None]:
-    """What libraries say of damaged bytes, as MetadataUnreadable."""
+    """Converts library errors about damaged bytes to MetadataUnreadable."""
     try:
         yield
     except MetadataUnreadable:
         raise
-    except Exception as error:  # libraries say in many ways that bytes are wrong
+    except Exception as error:  # libraries report damage in many ways
         raise _refused(manifest, "an Avro file as the spec has it", cause(error)) from error
 
 

@@ -1,7 +1,7 @@
-"""Manifests of data files, turned to cold in the pass that tells what they need.
+"""Rewrites manifests of data files for cold in the same pass that finds the files they need.
 
-An entry whose path alone changes is not encoded anew: its bytes are taken as they are, around
-the path. So statistics are decoded once and never encoded, and what a writer wrote stays.
+If only the path of an entry changes, the entry is not encoded again: its bytes before and after the
+path are kept. So statistics are decoded once and never encoded, and stay as the writer wrote them.
 """
 
 from collections.abc import Collection
@@ -20,14 +20,14 @@ from meltline.adapters.manifests.avro_container import AvroFile, Record, as_numb
 from meltline.domain.archive.cold_paths import mirrored
 from meltline.domain.iceberg.files import EntryStatus, ManifestFile
 
-_CONTINUED = bytes(range(0x80, 0x100))  # of a number's bytes all but the last
+_CONTINUED = bytes(range(0x80, 0x100))  # all bytes of a varint but the last
 _NUMBERS = ("int", "long")
 _DATA = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A manifest as it is in cold, and what it keeps alive."""
+    """A manifest as it is in cold, with the totals of its live files."""
 
     content: bytes
     totals: EntryTotals
@@ -35,11 +35,11 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a manifest needs in cold.
+    """Result of reading a manifest: the files that cold needs, and the copy if it is ready.
 
     Attributes:
-        missing: The files that it keeps alive and cold is not known to have, each once.
-        turned: Its copy, where no file has to be rewritten before that can be written.
+        missing: Its live files that cold is not known to have, each once.
+        turned: Its copy, if no file must be rewritten first.
     """
 
     missing: tuple[NeededFile, ...]
@@ -52,16 +52,16 @@ def examined(
     warehouse: str,
     present: Collection[tuple[str, int]] = frozenset(),
 ) -> Examined:
-    """Reads a manifest once.
+    """Reads a manifest once, for its needs and its copy.
 
     Args:
-        manifest: As its list names it.
+        manifest: Its entry in its list.
         content: The original.
         warehouse: The folder of the cold catalog.
-        present: Files that cold surely has, by path there, with their lengths.
+        present: Files that cold certainly has, by path there, with their lengths.
 
     Raises:
-        MetadataUnreadable: It is not what its list says, or names a file that cannot be copied.
+        MetadataUnreadable: It differs from its list's entry, or has a file that cannot be copied.
     """
     needed: dict[str, NeededFile] = {}
     targets: dict[str, str] = {}
@@ -94,21 +94,21 @@ def _is_data(record: Record) -> bool:
 
 
 class _Turn:
-    """Entries on their way to cold.
+    """Collects entries that are rewritten at the byte level.
 
     Attributes:
-        records: Those so far, encoded.
+        records: The encoded entries so far.
     """
 
     def __init__(self, plain: int, nullable: list[tuple[bool, str]]) -> None:
-        """Takes what comes before a path: how many numbers, and which of them may be null."""
+        """Sets the layout before a path: the count of numbers, and the nullable ones among them."""
         self._plain = plain
         self._nullable = nullable
         self.records: list[bytes] = []
 
     @classmethod
     def of(cls, schema: Any) -> "_Turn | None":
-        """For entries of a schema; None where more than numbers comes before a path."""
+        """Builds it for a schema; None if fields other than numbers precede the path."""
         plain, nullable = 0, list[tuple[bool, str]]()
         for is_file, name, kind in _before_path(schema):
             if kind in _NUMBERS:
@@ -122,10 +122,10 @@ class _Turn:
         return cls(plain, nullable)
 
     def take(self, record: Record, encoded: bytes, target: str) -> bool:
-        """Takes one more; returns False where its path alone would not be enough.
+        """Adds an entry; returns False if replacing its path alone is not enough.
 
-        Of what lies before the path as many numbers must end as the schema has there: so the
-        bytes that were found are the path, and nothing that only looks like it.
+        Counts the numbers that end before the match, and compares with the schema: so the matched
+        bytes are the path itself, and not similar bytes elsewhere.
         """
         file = record["data_file"]
         if not _is_data(record) or file.get("referenced_data_file"):
@@ -142,7 +142,7 @@ class _Turn:
         return True
 
     def _numbers(self, record: Record) -> int:
-        """How many numbers come before a path: of what may be null also which branch it is."""
+        """Counts the numbers before a path; a nullable field adds the index of its union branch."""
         file = record["data_file"]
         given = sum(
             (file if is_file else record)[name] is not None for is_file, name in self._nullable
@@ -151,7 +151,7 @@ class _Turn:
 
 
 def _before_path(schema: Any) -> list[tuple[bool, str, Any]]:
-    """The fields before a path: whether they are the file's or the entry's, name, and type."""
+    """Returns the fields before a path: whether they are the file's, name, and type."""
     before: list[tuple[bool, str, Any]] = []
     for outer in schema["fields"]:
         if outer["name"] != "data_file":
@@ -165,5 +165,5 @@ def _before_path(schema: Any) -> list[tuple[bool, str, Any]]:
 
 
 def _bare(kind: Any) -> Any:
-    """A type without what is said about it."""
+    """Returns a number's type without its annotations."""
     return kind["type"] if isinstance(kind, dict) and kind.get("type") in _NUMBERS else kind
