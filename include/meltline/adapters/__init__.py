@@ -1,1 +1,1 @@
-"""What stands behind the ports: databases, catalogs, object stores, engines; some in memory."""
+"""Implementations of the ports: databases, catalogs, object stores, engines; some in memory."""

@@ -1,1 +1,1 @@
-"""Gates: what must hold before a step that destroys, as plain data (PX-1 to PX-5)."""
+"""Gate suites: the conditions for a destructive step, as plain data (PX-1 to PX-5)."""

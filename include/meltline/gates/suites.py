@@ -1,7 +1,7 @@
-"""The expectation suites: which facts each kind of plan must show before it may be applied.
+"""Expectation suites: the facts that each kind of plan must show before it may be applied.
 
-Plain data, judged by an adapter. What an expectation asks for and cannot find has not held:
-a missing fact, a fact of another type, NaN and infinity all refuse the plan (PX-2).
+Plain data, evaluated by an adapter. An expectation without a usable fact fails: a missing fact, a
+fact of another type, NaN and infinity all refuse the plan (PX-2).
 """
 
 import math
@@ -14,11 +14,11 @@ from meltline.domain.deletion.plan import PlanKind
 
 @dataclass(frozen=True)
 class Expectation:
-    """What one fact of the evidence must be: a flag that is true, or a number within bounds.
+    """The required value of one gate fact: a flag that is true, or a number within bounds.
 
     Attributes:
-        fact: The fact's name in the evidence.
-        meaning: What the fact says, for the reader of a refusal.
+        fact: The fact's name.
+        meaning: The fact's meaning, for the reader of a refusal.
         minimum: The smallest number allowed; None for no lower bound.
         maximum: The largest number allowed; None for no upper bound.
         flag: Whether the fact is a flag instead of a number; it must then be true.
@@ -51,14 +51,14 @@ class Expectation:
         return f"{self.fact} is between {self.minimum} and {self.maximum}"
 
     def reading(self, facts: Mapping[str, object]) -> float | bool | None:
-        """The fact as this expectation can judge it; None when it is missing or no such value."""
+        """Returns the fact in the expected type; None if it is missing or has another type."""
         fact = facts.get(self.fact)
         if self.flag:
             return fact if isinstance(fact, bool) else None
         return _number(fact)
 
     def observed(self, facts: Mapping[str, object]) -> str:
-        """What the evidence holds for this fact, as text."""
+        """Returns the fact's value as text."""
         fact = facts.get(self.fact, "missing")
         if isinstance(fact, bool):
             return str(fact).lower()
@@ -70,8 +70,8 @@ class Expectation:
 class Suite:
     """The expectations that a plan of one kind must all meet.
 
-    Causes stand before what may follow from them (`domain.gate.FOLLOWS`): a refusal names its
-    failures in this order.
+    Causes precede their possible consequences (`domain.gate.FOLLOWS`): a refusal lists its failures
+    in this order.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Suite:
 
 
 def expire_suite(limits: Limits) -> Suite:
-    """What a plan that expires snapshots must show (PX-4).
+    """Builds the suite for a plan that expires snapshots (PX-4).
 
     Raises:
         ValueError: A limit is no finite number, so that it would bound nothing.
@@ -126,7 +126,7 @@ def expire_suite(limits: Limits) -> Suite:
 
 
 def purge_suite(limits: Limits) -> Suite:
-    """What a plan that deletes departed files must show (PX-4)."""
+    """Builds the suite for a plan that deletes unreferenced files (PX-4)."""
     return Suite(
         "purge",
         PlanKind.PURGE,
@@ -155,7 +155,7 @@ def purge_suite(limits: Limits) -> Suite:
 
 
 def prune_suite(_: Limits) -> Suite:
-    """What a plan that takes snapshots and files out of cold must show (PX-1)."""
+    """Builds the suite for a plan that prunes snapshots and files from cold (PX-1)."""
     return Suite(
         "prune",
         PlanKind.PRUNE,
@@ -174,7 +174,7 @@ def prune_suite(_: Limits) -> Suite:
 
 
 def drop_suite(_: Limits) -> Suite:
-    """What a plan that drops chunks from hot must show (LT-11, LT-17, LT-36)."""
+    """Builds the suite for a plan that drops chunks from hot (LT-11, LT-17, LT-36)."""
     return Suite(
         "drop_chunks",
         PlanKind.DROP_CHUNKS,
@@ -206,7 +206,7 @@ def drop_suite(_: Limits) -> Suite:
 
 
 def _copies() -> tuple[Expectation, ...]:
-    """What must hold of copies in cold; of a table without a policy about it nothing is asked."""
+    """Returns the expectations on copies in cold; without a cold policy, all are met."""
     return (
         _none("cold_unreadable", "files of cold, or their originals, that could not be read"),
         _none("cold_missing", "snapshots that the policy wants in cold and that cold lacks"),
@@ -240,7 +240,7 @@ def _at_least(fact: str, least: float, meaning: str) -> Expectation:
 
 
 def _at_most(fact: str, limit: float, meaning: str) -> Expectation:
-    # A limit that is not set would leave the upper side open: refuse it rather than the check.
+    # A missing limit would leave the upper bound open: refuse it instead of skipping the check.
     if _number(limit) is None:
         raise ValueError(f"the limit of {fact} is {limit!r}, not a finite number")
     return Expectation(fact, meaning, minimum=0, maximum=limit)

@@ -1,5 +1,5 @@
-"""The jars that Spark needs beside its own: which they are, where they lie, how they get there.
+"""The jars that Spark needs beside its own: their list, their folder, and how to fetch them.
 
-Standard library only, and nothing of Spark: the set-up of a checkout uses it before anything is
-installed, and Airflow where Spark is in another environment.
+Standard library only, without Spark: the set-up of a checkout uses it before anything is installed,
+and Airflow uses it when Spark is in another environment.
 """

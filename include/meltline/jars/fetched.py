@@ -1,6 +1,6 @@
-"""Fetches jars by coordinates, and refuses any that is not the recorded one.
+"""Fetches jars by coordinates, and refuses any with a different checksum.
 
-The Ivy that pyspark ships does the fetching: its default resolver is Maven Central, and
+It runs the Ivy that pyspark ships: its default resolver is Maven Central, and
 `MELTLINE_IVY_SETTINGS` (an ivysettings.xml) sends it to a mirror instead.
 """
 
@@ -25,14 +25,14 @@ _Memory = dict[str, list[str | int]]
 
 @dataclass(frozen=True)
 class JarFetcher:
-    """Has jars in a folder, verified.
+    """Fetches jars into a folder and verifies them.
 
     Attributes:
-        folder: Where they are to lie.
-        java_home: Of a Java that runs Ivy.
+        folder: The folder of the jars.
+        java_home: Home of a Java that runs Ivy.
         pyspark: The folder of the package that ships Ivy.
         settings: An ivysettings.xml; empty for Ivy's own.
-        say: Takes a line for a person.
+        say: Prints a line for the operator.
     """
 
     folder: Path
@@ -43,14 +43,14 @@ class JarFetcher:
 
     @classmethod
     def here(cls, environ: Mapping[str, str], say: Callable[[str], object]) -> "JarFetcher":
-        """One that fetches by the pyspark of this environment.
+        """Builds a fetcher that uses the pyspark of this environment.
 
         Raises:
-            SetupMissing: pyspark is not installed, or there is no Java that it runs on.
+            SetupMissing: pyspark is not installed, or no supported Java was found.
         """
         require_spark()
         spec = find_spec("pyspark")
-        assert spec is not None and spec.origin is not None  # or it would have been refused
+        assert spec is not None and spec.origin is not None  # else `require_spark` raises
         return cls(
             jar_folder(environ).absolute(),
             java_home(environ),
@@ -60,14 +60,14 @@ class JarFetcher:
         )
 
     def ensure(self, jars: Collection[Jar]) -> None:
-        """Fetches what is missing, and verifies what has not been verified as it lies there.
+        """Fetches missing jars, and verifies each jar that changed since it was verified.
 
         Raises:
-            SetupMissing: A jar cannot be had, or is not the recorded one.
+            SetupMissing: A jar cannot be fetched, or has a different checksum.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Hashing 60 MB on each start is slow. What was verified is remembered with the file's size
-        # and time, so that a file which changed since is verified again.
+        # Hashing 60 MB on each start is slow. So a verified jar is recorded with the file's size
+        # and time, and a file that changed since is verified again.
         memory = self.folder / ".verified.json"
         verified = _remembered(memory)
         for jar in jars:
@@ -81,7 +81,7 @@ class JarFetcher:
 
     def _fetch(self, jar: Jar) -> None:
         self.say(f"fetching {jar.coordinates}")
-        # Beside its destination, so that the last step is a rename: nobody sees half a jar.
+        # Beside its destination, so that the last step is a rename: no reader sees half a jar.
         with TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
             reason = self._retrieved(jar, Path(scratch))
             path = Path(scratch, jar.name)
@@ -98,7 +98,7 @@ class JarFetcher:
             path.replace(self.folder / jar.name)
 
     def _retrieved(self, jar: Jar, scratch: Path) -> str:
-        """Has Ivy put the jar there; what it said."""
+        """Runs Ivy to fetch the jar; returns its output."""
         descriptor = scratch / "ivy.xml"
         descriptor.write_text(jar.ivy_file)
         said = subprocess.run(
@@ -153,7 +153,7 @@ def _remembered(path: Path) -> _Memory:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes the file in one step: others read it at the same time."""
+    """Writes the file atomically: other processes read it at the same time."""
     new = path.with_name(f"{path.name}.{os.getpid()}")
     new.write_text(text)
     new.replace(path)

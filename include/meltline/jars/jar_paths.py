@@ -1,4 +1,4 @@
-"""Where the jars lie, and which of them every app needs."""
+"""Finds the folder of the jars, and the jars that every app needs."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -12,24 +12,24 @@ _CLOUDS = ("aws", "gcp", "azure")
 
 
 def jar_folder(environ: Mapping[str, str]) -> Path:
-    """Where the jars lie: `MELTLINE_JARS`, else in the cache folder."""
+    """Returns the folder of the jars: `MELTLINE_JARS`, else in the cache folder."""
     if folder := environ.get("MELTLINE_JARS"):
         return Path(folder)
     return cache_folder(environ) / "jars"
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """What can be made or fetched again: `MELTLINE_CACHE`, else one of the user's."""
+    """Returns the folder for files that can be fetched again: `MELTLINE_CACHE`, else the user's."""
     if folder := environ.get("MELTLINE_CACHE"):
         return Path(folder)
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "meltline"
 
 
 def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The jars every Meltline app needs; of several versions the one that was tested.
+    """Returns the jars that every Meltline app needs; of several versions the tested one.
 
     Raises:
-        SetupMissing: One is not there.
+        SetupMissing: A jar is missing.
     """
     folder = jar_folder(environ)
     tested = {jar.name for jar in own_jars()}
@@ -51,7 +51,7 @@ def jar_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _jar(folder: Path, prefix: str, tested: Collection[str]) -> list[str]:
-    """The jar of a name, or none; a folder of a site's own may have another version alone."""
+    """Returns the jar with a prefix, or none; a custom folder may have only another version."""
     jars = sorted(folder.glob(f"{prefix}*.jar"), key=lambda jar: (jar.name in tested, jar.name))
     return [str(jar) for jar in jars[-1:]]
 

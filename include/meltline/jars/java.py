@@ -14,10 +14,10 @@ _INSTALLED = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Ho
 
 
 def java_home(environ: Mapping[str, str]) -> Path:
-    """The first home of a supported Java: JAVA_HOME, then PATH, then where packages put it.
+    """Returns the first home of a supported Java: JAVA_HOME, then PATH, then the usual folders.
 
     Raises:
-        SetupMissing: There is none.
+        SetupMissing: No supported Java was found.
     """
     homes = list(_homes(environ))
     versions = [(home, _major_version(home)) for home in homes]
@@ -47,7 +47,7 @@ def _major_version(home: Path) -> int | None:
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None
-    try:  # the file every JDK since 9 carries; starting a JVM to ask is slow
+    try:  # read the file of every JDK since 9; starting a JVM is slow
         text = (home / "release").read_text()
     except OSError:
         asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)

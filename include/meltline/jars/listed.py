@@ -1,4 +1,4 @@
-"""The jars by their coordinates, each with the checksum that it must have."""
+"""Lists the jars by their coordinates, each with its expected checksum."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ class Jar:
     """One line of a list.
 
     Attributes:
-        coordinates: group:artifact:version, and a classifier where it has one.
-        sha256: Of the one jar that is used.
-        feature: Fetched only where this is asked for; empty for what every app needs.
+        coordinates: group:artifact:version, and a classifier if it has one.
+        sha256: Checksum of the jar.
+        feature: Feature that needs it; empty for jars that every app needs.
     """
 
     coordinates: str
@@ -21,12 +21,12 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """The file name, also what a session looks for."""
+        """The file name, which a session looks for."""
         return "-".join(self.coordinates.split(":")[1:]) + ".jar"
 
     @property
     def ivy_file(self) -> str:
-        """The jar as Ivy's module descriptor has it: its command line knows no classifiers."""
+        """The jar in Ivy's module descriptor, for Ivy's command line has no classifiers."""
         group, artifact, version, name = (*self.coordinates.split(":"), "")[:4]
         classifier = f' m:classifier="{name}"' if name else ""
         return (
@@ -39,16 +39,16 @@ class Jar:
 
 
 def jars_of(text: str) -> list[Jar]:
-    """The jars of a list: coordinates, checksum and maybe a feature in each line."""
+    """Parses a list of jars: coordinates, checksum and maybe a feature in each line."""
     lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     return [Jar(*line.split()) for line in lines]
 
 
 def own_jars() -> list[Jar]:
-    """Those that an installed Meltline may need, whatever the features."""
+    """Returns the jars that an installed Meltline may need, with any features."""
     return jars_of(files(__package__).joinpath("jars.txt").read_text("utf-8"))
 
 
 def wanted(jars: Collection[Jar], features: Collection[str]) -> list[Jar]:
-    """What every app needs, and what the features add."""
+    """Returns the jars that every app needs, and those of the features."""
     return [jar for jar in jars if jar.feature in {"", *features}]

@@ -1,1 +1,1 @@
-"""Great Expectations: judges the evidence about plans and writes it down as Data Docs."""
+"""Great Expectations: evaluates plans by their gate facts, and writes Data Docs pages."""

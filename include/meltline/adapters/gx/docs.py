@@ -1,7 +1,7 @@
-"""Data Docs: one page per run that can be read offline.
+"""Data Docs: one page for each run that can be read offline.
 
-Great Expectations renders the results; its own page around them loads styles, icons and scripts
-from the network and links to a site that does not exist here, so the page is ours.
+Great Expectations renders the results. Its own page loads styles, icons and scripts from the
+network, and links to a site that does not exist here, so the page frame is ours.
 """
 
 import fcntl
@@ -71,12 +71,12 @@ def add_to_page(
     access: Access = Access.OWNER,
     subjects: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Adds a validation to the run's page, below those that are there already.
+    """Appends a validation to the run's page, below earlier ones.
 
-    What was refused comes first. `subjects` says, by plan, what each is about.
+    Refused plans come first. `subjects` has the subject of each plan.
 
-    A gate that runs again, or beside another one of the run, adds to the page and takes nothing
-    away. The page is replaced as a whole, so a reader never sees half of one.
+    A gate that runs again, or in parallel with another one of the run, appends and removes nothing.
+    The page is replaced atomically, so a reader never sees half of it.
 
     Raises:
         OSError: The page cannot be read or written.
@@ -97,7 +97,7 @@ def add_to_page(
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Holds a folder against the gates of the run's other batches, as far as its disk can."""
+    """Locks a folder against the gates of the run's other batches, if its file system can."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems lock no folders

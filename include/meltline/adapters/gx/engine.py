@@ -39,16 +39,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GreatExpectationsEngine:
-    """Judges evidence with Great Expectations (PX-2 to PX-5).
+    """Evaluates gate facts with Great Expectations (PX-2 to PX-5).
 
     Attributes:
         limits: The configured bounds that some expectations take.
-        ttl: How long a verdict is worth something.
-        docs_dir: Where pages of Data Docs go; None for none.
+        ttl: How long a verdict is valid.
+        docs_dir: Folder for pages of Data Docs; None for no pages.
         run_id: Names the run's page; without one the page is named by the time.
-        access: Who may read the pages.
-        suites: Which suite judges which kind of plan.
-        context_of: Makes the data context; None for one in memory.
+        access: File permissions of the pages.
+        suites: The suite for each kind of plan.
+        context_of: Creates the data context; None for one in memory.
     """
 
     limits: Limits
@@ -60,15 +60,15 @@ class GreatExpectationsEngine:
     context_of: "Callable[[], AbstractDataContext] | None" = None
 
     def judge(self, evidence: Sequence[GateFacts], now: datetime) -> Sequence[GateResult]:
-        """One result per piece of evidence, in its order. A crash is a result, not a pass.
+        """Returns one result per plan, in order. A crash is a failed result, never a pass.
 
         Args:
-            evidence: At most one piece per plan.
+            evidence: At most one set of facts per plan.
             now: Wall clock.
 
         Raises:
-            UsageInvalid: Two pieces of evidence are about one plan.
-            MissingExtra: Great Expectations is not installed: nobody has judged anything.
+            UsageInvalid: Two sets of facts have the same plan.
+            MissingExtra: Great Expectations is not installed; no plan was evaluated.
         """
         _refuse_twins(evidence)
         require_module("great_expectations")
@@ -90,7 +90,7 @@ class GreatExpectationsEngine:
             validation = self._validate(suite, evidence)
             results = [self._verdict(suite, validation, facts, now) for facts in evidence]
         except Exception as crash:
-            # Whatever went wrong, nobody has judged these plans: that is never a pass (PX-2).
+            # After any crash these plans are not evaluated: that is never a pass (PX-2).
             trace = discreet(traceback.format_exc())
             log.error("the %s gate could not judge %d plans\n%s", kind, len(evidence), trace)
             reason = cause(crash)
@@ -159,7 +159,7 @@ class GreatExpectationsEngine:
             subjects = {facts.plan_id: facts.subject for facts in evidence}
             add_to_page(page, title, validation.report, results, now, self.access, subjects)
         except Exception:
-            # The page only shows the verdicts; those stand and are stored without it.
+            # The page only shows the verdicts; they are valid and stored without it.
             trace = discreet(traceback.format_exc())
             log.error("the page of Data Docs %s could not be written\n%s", page, trace)
             return results
@@ -168,11 +168,11 @@ class GreatExpectationsEngine:
 
 @contextmanager
 def imported_meanwhile() -> Iterator[None]:
-    """Imports Great Expectations in a thread while a block waits for something else, a JVM.
+    """Imports Great Expectations in a thread while a block waits for something else, as a JVM.
 
-    Its import takes three seconds. The block may import no module of a circle of modules that this
-    imports too: where two threads enter one, Python refuses one of them. An import that fails here
-    fails again, and is told of, where plans are judged.
+    The import takes three seconds. The block must not import a module of an import cycle that this
+    import enters too: if two threads enter one, Python fails one of them. An import that fails here
+    fails again, and is reported, when plans are evaluated.
     """
     _quieten_great_expectations()
     thread = Thread(target=_import, name="import of Great Expectations", daemon=True)
@@ -206,7 +206,7 @@ def _held(answered: "Sequence[SuiteOutcome]", facts: GateFacts) -> Iterator[Held
 
 
 def _refuse_twins(evidence: Sequence[GateFacts]) -> None:
-    # A verdict is found by plan id: of two rows with one id, one would take the other's.
+    # Verdicts are matched by plan id: of two rows with one id, one would get the other's.
     twins = [plan for plan, times in Counter(e.plan_id for e in evidence).items() if times > 1]
     if twins:
         raise UsageInvalid(
@@ -219,6 +219,6 @@ def _refuse_twins(evidence: Sequence[GateFacts]) -> None:
 
 
 def _quieten_great_expectations() -> None:
-    """Before its import: no telemetry, and no 200 lines on what it registers."""
+    """Before its import: disables telemetry, and 200 log lines about registrations."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.WARNING)

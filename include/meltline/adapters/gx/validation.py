@@ -1,4 +1,4 @@
-"""One Great Expectations validation over the evidence of many plans.
+"""One Great Expectations validation over the gate facts of many plans.
 
 Importing this module imports Great Expectations, which takes seconds: import it late.
 """
@@ -43,13 +43,13 @@ RESULT_FORMAT = {
 
 @dataclass(frozen=True)
 class SuiteOutcome:
-    """What Great Expectations found out about one expectation, for every plan at once.
+    """Result of one expectation for all plans.
 
     Attributes:
-        expectation: Which one.
-        absent: Plans without a fact that could be judged.
-        violated: Plans whose fact is there and not as expected.
-        crash: Why there is no answer for any plan; empty when there is one.
+        expectation: The expectation.
+        absent: Plans without a fact that can be evaluated.
+        violated: Plans whose fact exists and is not as expected.
+        crash: Why no plan has a result; empty if they have one.
     """
 
     expectation: Expectation
@@ -60,14 +60,14 @@ class SuiteOutcome:
 
 @dataclass(frozen=True)
 class Validation:
-    """The outcomes of one validation, and the result that they were read from."""
+    """The outcomes of one validation, and the report that they were read from."""
 
     outcomes: tuple[SuiteOutcome, ...]
     report: ExpectationSuiteValidationResult
 
 
 def ephemeral_context() -> AbstractDataContext:
-    """A context that lives in memory: no project, no temporary folder, no progress bars."""
+    """Creates a context in memory: no project, no temporary folder, no progress bars."""
     return gx.get_context(
         mode="ephemeral",
         project_config=DataContextConfig(
@@ -83,10 +83,10 @@ def validate(
     evidence: Sequence[GateFacts],
     context_of: Callable[[], AbstractDataContext] = ephemeral_context,
 ) -> Validation:
-    """Validates the evidence of all these plans, a row each, in one go.
+    """Validates the facts of all plans at once, in one row each.
 
     Raises:
-        Exception: Whatever Great Expectations raises; nothing has been judged then.
+        Exception: Whatever Great Expectations raises; no plan has been evaluated then.
     """
     context = context_of()
     batch = (
@@ -110,7 +110,7 @@ def validate(
 
 
 def _checks(expectation: Expectation) -> Iterator[Check]:
-    """A fact must be there and be right: Great Expectations passes over what is not there."""
+    """Requires a fact to be present and right: Great Expectations skips missing values."""
     yield ExpectColumnValuesToNotBeNull(
         column=expectation.fact,
         notes=expectation.meaning,
@@ -141,12 +141,12 @@ def _frame(suite: Suite, evidence: Sequence[GateFacts]) -> pd.DataFrame:
 def outcomes_of(
     suite: Suite, report: ExpectationSuiteValidationResult, rows: int
 ) -> Iterator[SuiteOutcome]:
-    """Reads a result, and believes no answer of it that is not there, raised or contradicts itself.
+    """Reads outcomes from a report; a missing, failed or contradictory result is a crash.
 
     Args:
-        suite: What was asked.
-        report: What Great Expectations answered.
-        rows: How many plans it was asked about.
+        suite: The suite that was validated.
+        report: The report of Great Expectations.
+        rows: The number of plans that were validated.
     """
     answers: dict[tuple[str, str], ExpectationValidationResult] = {}
     for answer in report.results:
@@ -172,10 +172,10 @@ class _NoAnswer(Exception):
 def _unexpected(
     answer: ExpectationValidationResult | None, rows: int, missing: int = 0
 ) -> frozenset[str]:
-    """The plans that did not meet a check, provided that the result adds up.
+    """Returns the plans that failed a check, if the result is consistent.
 
     Raises:
-        _NoAnswer: It is not there, it raised, or its counts contradict each other.
+        _NoAnswer: It is missing, it raised, or its counts contradict each other.
     """
     if answer is None:
         raise _NoAnswer("Great Expectations returned no result for it")
@@ -191,7 +191,7 @@ def _unexpected(
 def _adds_up(
     answer: ExpectationValidationResult, plans: Sequence[Any], rows: int, missing: int
 ) -> bool:
-    """Whether the counts of a result agree with each other and with what was asked."""
+    """Returns whether the counts of a result agree with each other and with the number of plans."""
     detail: dict[str, Any] = answer.result or {}
     return (
         rows > 0
@@ -203,7 +203,7 @@ def _adds_up(
 
 
 def _message_of(exception_info: Any) -> str:
-    """The first message in either of the two shapes that Great Expectations uses."""
+    """Returns the first message in either of the two formats that Great Expectations uses."""
     shapes = [exception_info, *(exception_info or {}).values()]
     for shape in shapes:
         if isinstance(shape, dict) and shape.get("exception_message"):

@@ -34,11 +34,11 @@ from meltline.file_permissions import Access
 
 BUSY_SECONDS = 30
 WRITES = "meltline_writes"
-"""The execution option of a connection that is about to write."""
+"""Execution option of a connection that is about to write."""
 
 
 def open_engine(url: str) -> Engine:
-    """An engine for a `control` URL; nothing is opened yet.
+    """Creates an engine for a `control` URL, and opens nothing yet.
 
     Raises:
         ConfigInvalid: It is no URL of an SQLite file or a Postgres database.
@@ -48,7 +48,7 @@ def open_engine(url: str) -> Engine:
 
 
 def shown(url: URL) -> str:
-    """Where a ledger is, for people: without user, password and options."""
+    """Formats a ledger's location for messages, without user, password and options."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     port = f":{url.port}" if url.port else ""
@@ -56,7 +56,7 @@ def shown(url: URL) -> str:
 
 
 def scrubbed(text: str, url: URL) -> str:
-    """A driver's words without the secrets of the URL, should it repeat them."""
+    """Removes the secrets of the URL from a driver's message, which may repeat them."""
     secrets = [url.password, url.query.get("password"), url.query.get("sslpassword")]
     for secret in secrets:
         if secret:
@@ -74,7 +74,7 @@ def _parse(url: str) -> URL:
         backend == "sqlite" and parsed.database not in (None, "", ":memory:")
     ):
         return parsed
-    # The cause is left out: it can quote the part of the URL where the password stands.
+    # The cause is left out: it can quote the part of the URL with the password.
     raise ConfigInvalid(
         "the control ledger's URL cannot be used",
         object="control",
@@ -89,12 +89,12 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: sqlite3.Connection, _: Any) -> None:
-        connection.isolation_level = None  # the driver must not begin transactions by itself
+        connection.isolation_level = None  # the driver must not begin transactions on its own
         connection.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
-        # A reader that turns writer fails at once when another wrote meanwhile: writers queue here.
+        # A reader that becomes a writer fails at once after a concurrent write: writers queue here.
         writes = connection.get_execution_options().get(WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -122,7 +122,7 @@ class Database:
     """One ledger database.
 
     Attributes:
-        where: The database, for people; holds no secret.
+        where: The database, for messages; contains no secret.
         clock: Stamps writes.
     """
 
@@ -132,7 +132,7 @@ class Database:
         Args:
             url: SQLAlchemy URL of an SQLite file or a Postgres database.
             clock: Stamps writes, for `newest_time`; simulated in a sandbox.
-            access: Who may read and write a file that it makes.
+            access: File permissions of a file that it creates.
 
         Raises:
             ConfigInvalid: The URL is neither.
@@ -151,7 +151,7 @@ class Database:
         """Creates or migrates the schema; does nothing the second time.
 
         Raises:
-            SetupMissing: The database cannot be reached, or is of a newer Meltline.
+            SetupMissing: The database cannot be reached, or belongs to a newer Meltline.
         """
         # Alembic is slow to import, and only this needs it.
         from meltline.adapters.sql_ledger.migrate import (  # noqa: PLC0415
@@ -169,7 +169,7 @@ class Database:
         self._ready = True
 
     def is_prepared(self) -> bool:
-        """Whether the schema exists in this version; never creates anything."""
+        """Returns whether the schema exists in this version; never creates anything."""
         if self._ready:
             return True
         if self._file and not self._file.exists():
@@ -179,46 +179,46 @@ class Database:
         return self._ready
 
     def records(self, kind: type[R], query: Select[Any]) -> list[R]:
-        """The records of a query's rows, in their order."""
+        """Returns the records of a query's rows, in their order."""
         with self.reading() as connection:
             return [from_row(kind, row) for row in connection.execute(query)]
 
     def record(self, kind: type[R], query: Select[Any]) -> R | None:
-        """The record of a query's first row; None where it has none."""
+        """Returns the record of a query's first row; None if it has no row."""
         return next(iter(self.records(kind, query.limit(1))), None)
 
     def save(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-        """Stores rows, each replaces the one with its key."""
+        """Upserts rows by their primary key."""
         with self.writing() as connection:
             upsert(connection, table, rows)
 
     def add(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-        """Stores rows; those whose key is there already stay as they are."""
+        """Inserts rows; existing keys keep their rows."""
         with self.writing() as connection:
             insert_new(connection, table, rows)
 
     def change(self, statement: Executable) -> int:
-        """Carries a statement out, and tells how many rows it changed."""
+        """Executes a statement and returns how many rows it changed."""
         with self.writing() as connection:
             return connection.execute(statement).rowcount
 
     def generation(self) -> int:
-        """The ledger's generation; 0 until one is set."""
+        """Returns the ledger's generation; 0 until one is set."""
         with self.reading() as connection:
             return int(connection.execute(select(marks.c.generation)).scalar_one())
 
     def set_generation(self, number: int) -> None:
-        """Sets the generation: which ledger it is (docs/safety.md)."""
+        """Sets the ledger's generation, which identifies it (docs/safety.md)."""
         self.change(update(marks).values(generation=number))
 
     def newest_time(self) -> datetime | None:
-        """The newest time at which anything was written, by the injected clock."""
+        """Returns the newest time of any write, by the injected clock."""
         with self.reading() as connection:
             newest: datetime | None = connection.execute(select(marks.c.newest)).scalar_one()
             return newest
 
     def now(self) -> datetime:
-        """The database server's clock, to the millisecond; SQLite has the machine's."""
+        """Returns the database server's time, to the millisecond; on SQLite the machine's."""
         with self.reading() as connection:
             if connection.dialect.name == "sqlite":
                 iso = "SELECT strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')"
@@ -229,14 +229,17 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
+        """Opens a transaction that only reads."""
         self._require_prepared()
         with self._transaction(writes=False) as connection:
             yield connection
 
     @contextmanager
     def writing(self, *, marked: bool = True) -> Iterator[Connection]:
-        """A transaction that writes. The mark comes last: whoever holds its row needs no other."""
+        """Opens a transaction that writes.
+
+        Updates the mark last: the holder of its row locks no other.
+        """
         self._require_prepared()
         with self._transaction(writes=True) as connection:
             yield connection
@@ -276,6 +279,6 @@ class Database:
 
     @property
     def _file(self) -> Path | None:
-        """The SQLite file, None for a server."""
+        """The SQLite file; None for a server."""
         url = self._engine.url
         return Path(url.database or "") if url.get_backend_name() == "sqlite" else None

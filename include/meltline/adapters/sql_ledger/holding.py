@@ -1,7 +1,7 @@
-"""Holding locks: wait for them, keep their leases alive while working, let go of them.
+"""Acquires locks, waits for them, renews their leases during the work, and releases them.
 
-Leases run on real time, never on a sandbox's simulated clock: they are about processes that live
-or have died. No safety argument rests on them; tokens refuse late writers.
+Leases use real time, never a sandbox's simulated clock: they concern processes that live or have
+died. Safety does not depend on them: fencing tokens refuse late writers.
 """
 
 import logging
@@ -20,12 +20,12 @@ from meltline.ports import Lock
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
-_AT_ONCE = 500  # locks that are taken in one transaction
+_AT_ONCE = 500  # locks that one transaction acquires
 
 
 @dataclass(frozen=True)
 class Holding:
-    """Who has a lock, since when and until when, in real time."""
+    """A lock's holder, and the start and end of its lease, in real time."""
 
     holder: str
     since: datetime
@@ -33,44 +33,44 @@ class Holding:
 
 
 class LockSteps(Protocol):
-    """The compare-and-set steps that locks are made of."""
+    """The compare-and-swap steps of locks."""
 
     def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
-        """Takes locks for their holders in the order of the keys, up to the first that is not free.
+        """Acquires locks for their holders in the order of the keys, up to the first taken one.
 
-        One whose lease is over is free too. Each gets a larger token than it had before.
+        A lock whose lease is over is free too. Each gets a larger token than before.
         """
         ...
 
     def renew(self, locks: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
-        """Lengthens the leases of locks that are still these very ones; returns the others."""
+        """Extends the leases of locks still held with the same token; returns the others."""
         ...
 
     def release(self, locks: Sequence[Lock]) -> None:
-        """Frees those of the locks that are still these very ones."""
+        """Releases the locks that are still held with the same token."""
         ...
 
     def holding(self, key: str) -> Holding | None:
-        """Who has the lock now."""
+        """Returns the lock's current holder and lease."""
         ...
 
     def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
-        """Those of the locks that are not held any more, and what became of them."""
+        """Returns the locks that are not held any more, each with its error."""
         ...
 
 
 @dataclass(frozen=True)
 class HeldLocks:
-    """The port `LockTable` over any rows; one heart beats for all locks that are taken together."""
+    """The port `LockTable` over any rows, with one heartbeat for all locks acquired together."""
 
     rows: LockSteps
 
     @contextmanager
     def take(self, key: str, holder: str, *, wait: timedelta, lease: timedelta) -> Iterator[Lock]:
-        """Holds a lock for the length of a `with` block.
+        """Holds a lock for the duration of a `with` block.
 
         Raises:
-            LockHeld: Somebody else had it for the whole wait.
+            LockHeld: Another holder had it for the whole wait.
         """
         with self.take_all({key: holder}, wait=wait, lease=lease) as held:
             lock = held[key]
@@ -82,7 +82,7 @@ class HeldLocks:
     def take_all(
         self, holders: Mapping[str, str], *, wait: timedelta, lease: timedelta
     ) -> Iterator[Mapping[str, Lock | MeltlineError]]:
-        """Holds many locks; what cannot be had has its error."""
+        """Holds many locks; a lock that could not be acquired has its error."""
         held: dict[str, Lock | MeltlineError] = {}
         done = Event()
         beat = (self.rows, held, lease, done)
@@ -98,12 +98,12 @@ class HeldLocks:
                 _release(self.rows, locks)
 
     def check(self, lock: Lock) -> None:
-        """Raises LockLost unless this very lock is still held and its lease runs."""
+        """Raises LockLost unless this very lock is still held and its lease is valid."""
         for lost in self.lost([lock]).values():
             raise lost
 
     def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
-        """Those that are not held any more."""
+        """Returns the locks that are not held any more, each with its error."""
         return self.rows.lost(locks)
 
 
@@ -114,7 +114,7 @@ def _take(
     wait: timedelta,
     lease: timedelta,
 ) -> None:
-    """Takes locks into `held`, where the heart finds them; waits for each from its turn on."""
+    """Acquires locks into `held`, which the heartbeat reads; waits for each in turn."""
     deadline = time.monotonic() + wait.total_seconds()
     while holders:
         locks = rows.take(dict(islice(holders.items(), _AT_ONCE)), lease)
@@ -133,12 +133,12 @@ def _take(
 
 
 def _locks(held: Mapping[str, Lock | MeltlineError]) -> list[Lock]:
-    # A list first: the locks' own thread may be taking more.
+    # A list first: the acquiring thread may be adding more.
     return [lock for lock in list(held.values()) if isinstance(lock, Lock)]
 
 
 def _held(key: str, holding: Holding | None, wait: timedelta) -> LockHeld:
-    # It may have been freed between the last try and this look.
+    # It may have been freed between the last attempt and this read.
     holder = holding.holder if holding else "another run"
     times = (
         f"since {format_instant(holding.since)}, lease until {format_instant(holding.until)}"
@@ -164,12 +164,12 @@ def _beat(
             for lock in rows.renew(alive, lease):
                 _log.warning("%s lost the lock %s", lock.holder, lock.key)
                 lost.add(lock)
-        except Exception as failure:  # the next beat may succeed; every write checks the token
+        except Exception as failure:  # the next heartbeat may succeed; every write checks the token
             _log.warning("%d locks could not be renewed: %s", len(alive), failure)
 
 
 def _release(rows: LockSteps, locks: Sequence[Lock]) -> None:
     try:
         rows.release(locks)
-    except Exception as failure:  # the work is done, and the leases end by themselves
+    except Exception as failure:  # the work is done, and the leases expire
         _log.warning("%d locks could not be released: %s", len(locks), failure)

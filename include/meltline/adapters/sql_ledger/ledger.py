@@ -1,4 +1,4 @@
-"""The control ledger in SQL, put together from its parts."""
+"""Assembles the control ledger in SQL from its parts."""
 
 import time
 from collections.abc import Callable
@@ -36,13 +36,13 @@ def sql_control_ledger(
     lease_time: Callable[[], float] = time.time,
     access: Access = Access.OWNER,
 ) -> ControlLedger:
-    """The ledger on an SQLite file or a Postgres database; opens nothing yet.
+    """Returns the ledger on an SQLite file or a Postgres database, and opens nothing yet.
 
     Args:
         url: SQLAlchemy URL of an SQLite file or a Postgres database.
         clock: Stamps writes, for `newest_time`; simulated in a sandbox.
         lease_time: Real time in seconds since 1970, for the leases of locks.
-        access: Who may read and write a file that it makes.
+        access: File permissions of a file that it creates.
 
     Raises:
         ConfigInvalid: The URL is neither.

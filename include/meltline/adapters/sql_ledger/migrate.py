@@ -1,4 +1,4 @@
-"""Brings a ledger's schema to the newest revision. Alembic is imported only here."""
+"""Migrates a ledger's schema to the newest revision. Only this module imports Alembic."""
 
 import sqlite3
 from pathlib import Path
@@ -14,14 +14,14 @@ from meltline.file_permissions import Access, make_file, make_folder
 from meltline.retries import until_done
 
 _SCRIPTS = Path(__file__).parent / "migrations"
-_ANY_NUMBER = 6_353_101  # names our lock among the database's advisory locks
+_ANY_NUMBER = 6_353_101  # identifies our lock among the database's advisory locks
 
 _NO_WAITING = "PRAGMA journal_mode = WAL"
-_ATTEMPTS = 20  # of processes that make one ledger at the same time
+_ATTEMPTS = 20  # processes that create one ledger concurrently
 
 
 def upgrade(connection: Connection, where: str) -> None:
-    """Runs what is missing, inside the caller's transaction; one process at a time.
+    """Runs the missing revisions in the caller's transaction; one process at a time.
 
     Raises:
         SetupMissing: The schema was written by a newer Meltline.
@@ -47,17 +47,17 @@ def upgrade(connection: Connection, where: str) -> None:
 
 
 def create_sqlite_file(database: Path, access: Access) -> None:
-    """Makes the file and its folder, in the mode in which readers do not wait for writers.
+    """Creates the file and its folder, in WAL mode, in which readers do not wait for writers.
 
-    What SQLite puts beside it, it gives the permissions of the file.
+    SQLite gives its side files the permissions of the file.
     """
     make_folder(database.parent, access)
     make_file(database, access)
-    # Not through the engine: the mode cannot change inside a transaction. It stays in the file.
+    # Not through the engine: the mode cannot change inside a transaction. It is stored in the file.
     connection = sqlite3.connect(database, timeout=30, isolation_level=None)
     try:
         if not until_done(lambda: _without_waiting(connection), attempts=_ATTEMPTS):
-            connection.execute(_NO_WAITING)  # and it says why not
+            connection.execute(_NO_WAITING)  # fails with the reason
     finally:
         connection.close()
 
@@ -67,6 +67,6 @@ def _without_waiting(connection: sqlite3.Connection) -> bool | None:
     connection.execute("COMMIT")
     try:
         connection.execute(_NO_WAITING)
-    except sqlite3.OperationalError:  # another one came in between
+    except sqlite3.OperationalError:  # another process came in between
         return None
     return True

@@ -1,4 +1,4 @@
-"""What every control ledger refuses, and in which words; the one in memory uses them too."""
+"""Errors and checks that every control ledger shares; the one in memory uses them too."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -19,7 +19,7 @@ from meltline.ports import Lock, PlanTransition, RunRecord
 
 
 def not_prepared(where: str, present: str = "no ledger") -> SetupMissing:
-    """The ledger has not been initialised, or is of another version."""
+    """Builds the error for a ledger that is not initialized, or has another version."""
     return SetupMissing(
         f"the control ledger at {where} is not prepared",
         object=where,
@@ -30,7 +30,7 @@ def not_prepared(where: str, present: str = "no ledger") -> SetupMissing:
 
 
 def lock_lost(lock: Lock, holding: str) -> LockLost:
-    """A lock is not held any more, or not by this holder."""
+    """Builds the error for a lock that is not held any more, or not by this holder."""
     return LockLost(
         f"{lock.holder} no longer holds the lock {lock.key}",
         object=lock.key,
@@ -41,7 +41,7 @@ def lock_lost(lock: Lock, holding: str) -> LockLost:
 
 
 def batch_not_ours(plan_id: str, number: int, lock: Lock) -> LockLost:
-    """A batch is not claimed under this lock."""
+    """Builds the error for a batch that is not claimed under this lock."""
     return LockLost(
         f"batch {number} of plan {plan_id} is not claimed by {lock.holder}",
         object=f"{plan_id}/{number}",
@@ -52,7 +52,7 @@ def batch_not_ours(plan_id: str, number: int, lock: Lock) -> LockLost:
 
 
 def living_claim(plan_id: str, number: int, holder: str, key: str) -> LockHeld:
-    """A batch is being purged under another lock."""
+    """Builds the error for a batch that is being purged under another lock."""
     return LockHeld(
         f"{holder} is purging batch {number} of plan {plan_id}",
         object=f"{plan_id}/{number}",
@@ -63,7 +63,7 @@ def living_claim(plan_id: str, number: int, holder: str, key: str) -> LockHeld:
 
 
 def no_plan(text: str, matches: Sequence[str] = ()) -> PlanNotFound:
-    """No plan, or several, answer to what was asked."""
+    """Builds the error for an id that matches no plan, or several."""
     matching = "several plans: " + ", ".join(sorted(matches)) if matches else "no such plan"
     problem = "is the start of several plans' ids" if matches else "names no plan"
     return PlanNotFound(
@@ -76,14 +76,14 @@ def no_plan(text: str, matches: Sequence[str] = ()) -> PlanNotFound:
 
 
 def only_run(text: str, runs: Sequence[RunRecord]) -> RunRecord:
-    """The run that answers to what was asked.
+    """Returns the run that an id or a prefix identifies.
 
     Args:
-        text: What was asked: an id, the start of one, or `last`.
-        runs: Those whose ids begin so; that of the very id comes first.
+        text: An id, a prefix of one, or `last`.
+        runs: Runs whose ids begin with it; the one with the exact id comes first.
 
     Raises:
-        RunNotFound: There is none, or there are several.
+        RunNotFound: No run matches, or several do.
     """
     if text and runs and (len(runs) == 1 or runs[0].id == text):
         return runs[0]
@@ -99,7 +99,7 @@ def only_run(text: str, runs: Sequence[RunRecord]) -> RunRecord:
 
 
 def require_move(plan: Plan, to: PlanState) -> None:
-    """Raises PlanStale when a plan in this state can never make that move."""
+    """Raises PlanStale if a plan in this state can never make that move."""
     if to in TRANSITIONS[plan.state]:
         return
     allowed = ", ".join(sorted(TRANSITIONS[plan.state])) or "nothing: this state is final"
@@ -113,7 +113,7 @@ def require_move(plan: Plan, to: PlanState) -> None:
 
 
 def moved_meanwhile(plan: Plan, to: PlanState, stored: PlanState) -> PlanStale:
-    """Somebody else moved the plan since it was read."""
+    """Builds the error for a plan that another run moved since it was read."""
     return PlanStale(
         f"plan {plan.id} is {stored}, not {plan.state}: another run moved it",
         object=plan.id,
@@ -124,11 +124,11 @@ def moved_meanwhile(plan: Plan, to: PlanState, stored: PlanState) -> PlanStale:
 
 
 def plan_after(move: PlanTransition, stored: Plan | None) -> Plan:
-    """A plan in its new state.
+    """Returns a plan in its new state.
 
     Raises:
         PlanNotFound: It was never stored.
-        PlanStale: It is in another state than the one in which it was seen.
+        PlanStale: It is not in the state in which it was read.
     """
     if stored is None:
         raise no_plan(move.plan.id)
@@ -139,7 +139,7 @@ def plan_after(move: PlanTransition, stored: Plan | None) -> Plan:
 
 
 def walked_on(after: TrackedTable) -> CommitConflict:
-    """Another run has stamped the table's chunks since they were read."""
+    """Builds the error for a table whose chunks another run has stamped since they were read."""
     return CommitConflict(
         f"another run has looked at the chunks of {after.table} meanwhile",
         object=str(after.table),
@@ -150,10 +150,10 @@ def walked_on(after: TrackedTable) -> CommitConflict:
 
 
 def require_bases(stored: Mapping[str, Chunk], chunks: Iterable[Chunk]) -> None:
-    """Refuses chunks of a walk that would forget what cold alone has: only a move says that.
+    """Refuses chunks of a walk that would forget rows in cold alone: only a move may do that.
 
     Raises:
-        CommitConflict: A chunk was made cold's own, or hot's again, since the walk read it.
+        CommitConflict: A chunk was dropped from hot, or returned to it, since the walk read it.
     """
     for chunk in chunks:
         before = stored.get(chunk.name, chunk)
@@ -168,7 +168,7 @@ def require_bases(stored: Mapping[str, Chunk], chunks: Iterable[Chunk]) -> None:
 
 
 def sync_moved(after: TableSync) -> CommitConflict:
-    """Another run, or a person, has changed the table's replication since it was read."""
+    """Builds the error for a replication that another run or an operator has changed."""
     return CommitConflict(
         f"the replication of {after.table} was changed meanwhile",
         object=str(after.table),
@@ -179,9 +179,9 @@ def sync_moved(after: TableSync) -> CommitConflict:
 
 
 def chunk_after(before: Chunk, after: Chunk, stored: Chunk | None) -> Chunk | None:
-    """A stored chunk as it is after a move; None where it was written meanwhile.
+    """Returns a stored chunk after a move; None if it was written meanwhile.
 
-    Only what the move changes is taken over: a compaction may have changed the files since.
+    Takes over only the fields that the move changes: a compaction may have changed the files since.
     """
     if stored is None or _written(stored) != _written(before):
         return None

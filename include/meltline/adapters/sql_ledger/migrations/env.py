@@ -1,4 +1,4 @@
-"""Runs revisions on the connection that `migrate.upgrade` hands over, in its transaction."""
+"""Runs revisions on the connection that `migrate.upgrade` passes, in its transaction."""
 
 from alembic import context
 

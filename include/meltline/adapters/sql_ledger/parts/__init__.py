@@ -1,1 +1,1 @@
-"""The control ledger's parts in SQL: each works on the database that it is given."""
+"""The control ledger's parts in SQL, each on the given database."""

@@ -1,4 +1,4 @@
-"""Chunks, their replication and their policies."""
+"""Stores chunks, their replication and their policies in SQL, for the control ledger."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ from meltline.ports import ChunkSum, DropSum
 
 @dataclass(frozen=True)
 class TrackedRows:
-    """The port `ChunkLedger`: whoever writes chunks takes their table's row first."""
+    """The port `ChunkLedger`: a writer of chunks locks their table's row first."""
 
     database: Database
 
@@ -149,7 +149,7 @@ class ChunkPolicyRows:
         row = to_row(policy)
         del row["id"]
         with self.database.writing() as connection:
-            # Two policies of two types may contradict each other, which no constraint can say.
+            # Two policies of two types may contradict each other; no constraint can express that.
             if connection.dialect.name == "postgresql":
                 connection.execute(text("LOCK TABLE chunk_policies IN SHARE ROW EXCLUSIVE MODE"))
             standing = [_policy(r) for r in _of_tables(connection, chunk_policies, [uuid])]
@@ -173,7 +173,7 @@ _POSITION = {
 
 
 def _row_with(record: Any, role: str, position: Position | None) -> dict[str, object]:
-    """A record's row, whose position is three columns."""
+    """Returns a record's row, with its position in three columns."""
     row = to_row(record)
     del row[role]
     parts = (
@@ -220,7 +220,7 @@ def _policy(row: Row[Any]) -> ChunkPolicy:
 def _of_tables(
     connection: Connection, table: Table, uuids: Collection[str] | None
 ) -> Iterable[Row[Any]]:
-    """The rows that are about some registrations; None is all."""
+    """Returns the rows of some registrations; None is all."""
     query = select(table)
     if uuids is None:
         return connection.execute(query)
@@ -228,7 +228,7 @@ def _of_tables(
 
 
 def _same(table: Table, row: Mapping[str, Any], names: Iterable[str]) -> list[ColumnElement[bool]]:
-    """That a stored row has these of a row's values; null equals null."""
+    """Returns conditions that a stored row equals a row in these columns; null equals null."""
     return [table.c[name].is_not_distinct_from(row[name]) for name in names]
 
 
@@ -242,7 +242,7 @@ def _update_if(
 
 
 def _walk(connection: Connection, before: TrackedTable | None, after: TrackedTable) -> bool:
-    """Stores how far a table was walked; False where it was walked elsewhere meanwhile."""
+    """Stores a table's walked position; returns False if a concurrent run changed it."""
     row = _tracked_row(after)
     if before is None:
         return insert_first(connection, chunked_tables, row)
@@ -252,7 +252,7 @@ def _walk(connection: Connection, before: TrackedTable | None, after: TrackedTab
 
 
 def _locked(connection: Connection, some: Iterable[Chunk]) -> dict[tuple[str, str], Chunk]:
-    """Chunks as they are stored; nobody else changes those of their tables meanwhile."""
+    """Reads stored chunks and locks their tables' rows, so that no other run changes them."""
     by_table = grouped(some, lambda chunk: chunk.table_uuid)
     key = chunked_tables.c.table_uuid
     for _ in rows_in(connection, select(key).order_by(key).with_for_update(), key, by_table):
@@ -279,7 +279,7 @@ def _forget_chunks(connection: Connection, table_uuid: str) -> None:
 
 
 def _sums() -> Select[Any]:
-    """Only columns of `ix_chunks_sums`: a million chunks are answered from that index alone."""
+    """Selects columns of `ix_chunks_sums` only: that index alone answers for a million chunks."""
     c = chunks.c
     number = func.count()
     columns = (

@@ -1,4 +1,4 @@
-"""Purge batches: which paths are claimed for deletion right now, and under which lock."""
+"""Stores purge batches: the paths claimed for deletion, and the lock of each claim."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class ClaimRows:
             return {path: plan_id for path, plan_id in connection.execute(query)}
 
     def _may(self, connection: Connection, batch: Row[Any], claim: Claim) -> bool | MeltlineError:
-        """Whether a batch may be claimed; under our own key an older token is dead."""
+        """Returns whether a batch may be claimed; under our own key an older token is dead."""
         if batch.state is BatchState.DONE:
             return False
         if batch.state is BatchState.DUE or batch.lock_key == claim.lock.key:
@@ -139,7 +139,7 @@ def _keys(claims: Iterable[Claim]) -> set[_Key]:
 
 
 def _stored(connection: Connection, claims: Sequence[Claim]) -> dict[_Key, Row[Any]]:
-    """The batches of some claims; on Postgres nobody else changes them meanwhile."""
+    """Returns the batches of some claims; on Postgres locks them against concurrent changes."""
     query = select(batches).order_by(batches.c.plan_id, batches.c.number).with_for_update()
     rows = rows_in(connection, query, batches.c.plan_id, _plans(claims))
     by_key, keys = {(row.plan_id, row.number): row for row in rows}, _keys(claims)
@@ -151,7 +151,7 @@ def _plans(claims: Iterable[Claim]) -> set[str]:
 
 
 def _is_of(batch: Row[Any] | None, claim: Claim) -> bool:
-    """Whether a batch is, or was, claimed under this very lock."""
+    """Returns whether a batch is, or was, claimed under this very lock."""
     if batch is None or batch.state is BatchState.DUE:
         return False
     ours: bool = (batch.lock_key, batch.token) == (claim.lock.key, claim.lock.token)
@@ -163,7 +163,7 @@ def _not_ours(claim: Claim) -> MeltlineError:
 
 
 def _settle(connection: Connection, claims: Sequence[Claim], state: BatchState) -> None:
-    """Moves batches on; their paths are claimed no longer."""
+    """Changes the state of batches, and releases their claimed paths."""
     if claims:
         changes = [_batch_key(claim) | {"state": state} for claim in claims]
         connection.execute(_of_batch(update(batches), batches), changes)
@@ -172,7 +172,7 @@ def _settle(connection: Connection, claims: Sequence[Claim], state: BatchState) 
 
 
 def _of_batch(statement: Any, table: Any) -> Any:
-    """A statement about the batch that `_named` names."""
+    """Restricts a statement to the batch that `_batch_key` identifies."""
     is_plan = table.c.plan_id == bindparam("of_plan")
     return statement.where(is_plan, table.c.number == bindparam("of_number"))
 

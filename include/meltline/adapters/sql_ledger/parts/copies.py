@@ -1,4 +1,4 @@
-"""Copies in the cold tier, as the ledger remembers them: cold itself can tell them again."""
+"""Stores archived snapshots and copy proofs; they can be rebuilt from cold."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from meltline.domain.archive.cold_proofs import CopyProof
 
 @dataclass(frozen=True)
 class ArchivedRows:
-    """The port `ArchivedLedger`: one row each."""
+    """The port `ArchivedLedger`: one row for each archived snapshot."""
 
     database: Database
 

@@ -1,4 +1,4 @@
-"""What was decided and holds until it is taken back, and the epochs that it raised."""
+"""Stores operators' decisions that apply until they are revoked, and the epochs they start."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Incidents that are not over."""
+"""Stores unresolved incidents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

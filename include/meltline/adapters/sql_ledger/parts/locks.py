@@ -1,4 +1,4 @@
-"""Locks: a row each, with a lease in real time and a token that grows with every take-over."""
+"""Stores locks: a row each, with a lease in real time and a fencing token that grows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -18,9 +18,9 @@ from meltline.ports import Lock
 
 
 class LockRows:
-    """The steps that locks are made of (`holding.LockSteps`).
+    """The compare-and-swap steps of locks (`holding.LockSteps`).
 
-    They know real time only: a sandbox's simulated clock neither ages nor renews a lease.
+    They use real time only: a sandbox's simulated clock neither ages nor renews a lease.
     """
 
     def __init__(self, database: Database, lease_time: Callable[[], float]) -> None:
@@ -28,7 +28,7 @@ class LockRows:
         self._lease_time = lease_time
 
     def take(self, holders: Mapping[str, str], lease: timedelta) -> Sequence[Lock]:
-        """Takes locks up to the first that is not free."""
+        """Acquires locks up to the first that is not free."""
         now = self._millis()
         keys = sorted(holders)
         free = {"holder": "", "token": 0, "since": 0, "lease_until": 0}
@@ -53,7 +53,7 @@ class LockRows:
         return locked
 
     def renew(self, held: Sequence[Lock], lease: timedelta) -> Sequence[Lock]:
-        """Lengthens leases where nobody took over, and returns the others."""
+        """Extends leases of locks that were not taken over, and returns the others."""
         until = self._millis() + lease // timedelta(milliseconds=1)
         with self._database.writing(marked=False) as connection:
             rows = _stored(connection, [lock.key for lock in held], update=True)
@@ -62,14 +62,14 @@ class LockRows:
         return [lock for lock in held if not _is(rows.get(lock.key), lock)]
 
     def release(self, held: Sequence[Lock]) -> None:
-        """Frees locks where nobody took over; a token stays, so that it is never used again."""
+        """Releases locks that were not taken over; a token stays, so that it is never reused."""
         with self._database.writing(marked=False) as connection:
             rows = _stored(connection, [lock.key for lock in held], update=True)
             ours = [lock for lock in held if _is(rows.get(lock.key), lock)]
             _set(connection, ours, lambda _: {"holder": "", "lease_until": 0})
 
     def holding(self, key: str) -> Holding | None:
-        """Who has the lock now, None when it is free."""
+        """Returns the lock's current holder and lease; None if it is free."""
         query = select(locks).where(locks.c.key == key, locks.c.lease_until > self._millis())
         with self._database.reading() as connection:
             row = connection.execute(query).first()
@@ -78,14 +78,14 @@ class LockRows:
         return Holding(row.holder, from_millis(row.since), from_millis(row.lease_until))
 
     def lost(self, locks: Sequence[Lock]) -> Mapping[Lock, MeltlineError]:
-        """Those that are not held any more, and what became of them."""
+        """Returns the locks that are not held any more, each with its error."""
         with self._database.reading() as connection:
             return self.lost_within(connection, locks)
 
     def lost_within(
         self, connection: Connection, held: Sequence[Lock]
     ) -> dict[Lock, MeltlineError]:
-        """Checks tokens and leases; on Postgres bars a take-over until this transaction ends."""
+        """Checks tokens and leases; on Postgres blocks a take-over until this transaction ends."""
         rows = _stored(connection, [lock.key for lock in held])
         now = self._millis()
         return {
@@ -95,14 +95,14 @@ class LockRows:
         }
 
     def holder(self, connection: Connection, key: str, token: int) -> str | None:
-        """Who still holds a lock with this very token."""
+        """Returns the holder of a lock if it still has this very token."""
         living = select(locks.c.holder).where(
             locks.c.key == key, locks.c.token == token, locks.c.lease_until > self._millis()
         )
         return connection.execute(living).scalar_one_or_none()
 
     def free_to_come(self, connection: Connection) -> None:
-        """Frees locks that were taken at a time which has not come yet."""
+        """Frees locks whose recorded start is in the future."""
         to_come = update(locks).where(locks.c.since > self._millis())
         connection.execute(to_come.values(holder="", lease_until=0))
 
@@ -113,7 +113,7 @@ class LockRows:
 def _stored(
     connection: Connection, keys: Iterable[str], *, update: bool = False
 ) -> dict[str, Row[Any]]:
-    """The rows of some locks, by key; on Postgres nobody else changes them meanwhile."""
+    """Returns the rows of some locks, by key; on Postgres locks them against concurrent changes."""
     query = select(locks).order_by(locks.c.key).with_for_update(read=not update)
     return {row.key: row for row in rows_in(connection, query, locks.c.key, keys)}
 
@@ -127,7 +127,7 @@ def _set(
 
 
 def _is(row: Row[Any] | None, lock: Lock) -> TypeGuard[Row[Any]]:
-    """Whether a lock's row is still of this very lock."""
+    """Returns whether a lock's row still has this holder and token."""
     return row is not None and (row.holder, row.token) == (lock.holder, lock.token)
 
 

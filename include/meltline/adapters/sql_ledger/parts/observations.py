@@ -1,4 +1,4 @@
-"""What earlier observations remember."""
+"""Stores snapshot observations and cached table metadata of earlier runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

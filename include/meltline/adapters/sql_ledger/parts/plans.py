@@ -1,4 +1,4 @@
-"""Plan headers."""
+"""Stores the headers of plans, without their items."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from meltline.ports import Lock, PlanTransition
 
 @dataclass(frozen=True)
 class PlanRows:
-    """The port `PlanLedger`: plans move by compare-and-set, so that of two runs one goes on."""
+    """The port `PlanLedger`: plans change state by compare-and-swap, so one of two runs wins."""
 
     database: Database
     locks: LockRows
@@ -49,7 +49,7 @@ class PlanRows:
                 return from_row(Plan, row)
             if exact := _by_ids(connection, [id_or_prefix]):
                 return exact[id_or_prefix]
-            # Not LIKE: SQLite's is blind to case. This looks at every plan there ever was.
+            # Not LIKE, which ignores case on SQLite. This scans every plan that ever existed.
             begins = func.substr(plans.c.id, 1, len(id_or_prefix)) == id_or_prefix
             matches = connection.execute(select(plans.c.id).where(begins).limit(5)).scalars().all()
             if len(matches) != 1 or not id_or_prefix:
@@ -109,10 +109,10 @@ class PlanRows:
         return answer
 
     def move_all(self, moves: Sequence[PlanTransition]) -> Sequence[Plan | MeltlineError]:
-        """Moves plans on from the states in which the caller saw them.
+        """Moves plans to new states, if they are in the states in which the caller read them.
 
-        The answers' errors: PlanStale, where a plan is in another state or the move does not exist;
-        PlanNotFound; LockLost.
+        The errors among the answers: PlanStale, if a plan is in another state or the move does not
+        exist; PlanNotFound; LockLost.
         """
         if not moves:
             return []
@@ -142,7 +142,7 @@ def _newest_first() -> Select[tuple[object, ...]]:
 
 
 def _by_ids(connection: Connection, ids: Iterable[str], *, update: bool = False) -> dict[str, Plan]:
-    """Plans by their ids; on Postgres, for an update nobody else changes them meanwhile."""
+    """Returns plans by their ids; an update locks them against concurrent changes on Postgres."""
     query = select(plans).order_by(plans.c.id)
     query = query.with_for_update() if update else query
     return {row.id: from_row(Plan, row) for row in rows_in(connection, query, plans.c.id, ids)}

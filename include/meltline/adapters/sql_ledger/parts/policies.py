@@ -1,4 +1,4 @@
-"""What is to be kept for whom: policies that were read, and readers' leases."""
+"""Stores the last read policies, and the leases of readers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,10 +55,10 @@ class LeaseRows:
         self.database.save(schema.leases, [to_row(lease)])
 
     def renew(self, id: str, now: datetime) -> Lease | None:
-        """Makes a lease last its time anew; None where it has ended or is not there.
+        """Renews a lease for its full duration; returns None if it has ended or does not exist.
 
-        The end is looked at in the same statement that moves it: a lease that was released
-        meanwhile does not come back.
+        The same statement checks and moves the end, so that a lease that was released meanwhile is
+        not restored.
         """
         columns = schema.leases.c
         living = (columns.id == id, columns.expires_at >= now)

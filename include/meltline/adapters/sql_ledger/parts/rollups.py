@@ -1,4 +1,4 @@
-"""Rollups, as the control ledger has them."""
+"""Stores rollups in SQL, for the control ledger."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What happened: runs, the stop switch, statements, the audit trail, and storage day by day."""
+"""Stores runs, the stop switch, statements, the audit trail, and storage day by day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class RunRows:
         else:
             c = schema.runs.c
             begins = func.substr(c.id, 1, len(id_or_prefix)) == id_or_prefix
-            # The run of that very id first: it may begin another one's.
+            # The run with this exact id first: other ids may begin with it.
             query = select(schema.runs).where(begins).order_by(func.length(c.id), c.id).limit(5)
             runs = self.database.records(RunRecord, query)
         return only_run(id_or_prefix, runs)
@@ -57,7 +57,7 @@ class RunRows:
         c = schema.plans.c
         totals: dict[str, list[PlanTotals]] = {id: [] for id in run_ids}
         with self.database.reading() as connection:
-            # To SQLite a list is a text; Postgres has to be told what the text is.
+            # SQLite stores a list as text; Postgres needs a cast.
             is_text = connection.dialect.name == "sqlite"
             listed = c.snapshots if is_text else cast(c.snapshots, JSON)
             sums = (func.json_array_length(listed), c.files, c.bytes)

@@ -1,4 +1,4 @@
-"""Registrations of tables, who owns which prefix, who shares files, and where files lie."""
+"""Stores registrations, owned prefixes, sharing groups, file locations and foreign owners."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class RegistrationRows:
         with self.database.writing() as connection:
             for table in tables:
                 row = {"id": table.uuid, "table_uuid": table.table_uuid}
-                # The key decides between two who ask for one id at the same moment.
+                # The key decides between two processes that request one id at the same time.
                 if insert_first(connection, schema.entries, row):
                     opened.append(table)
             upsert(connection, schema.tables, [to_row(table) for table in opened])

@@ -1,4 +1,4 @@
-"""The gates' verdicts on plans, and people's approvals."""
+"""Stores the gates' verdicts on plans, and operators' approvals and rejections."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class VerdictRows:
 
 
 def _newest(connection: Connection, plan_ids: Sequence[str]) -> dict[str, tuple[int, GateResult]]:
-    """The newest verdict on each of these plans, with its number."""
+    """Returns the newest verdict on each of the plans, with its number."""
     query = select(gate_results).order_by(gate_results.c.seq)
     rows = rows_in(connection, query, gate_results.c.plan_id, plan_ids)
     return {row.plan_id: (row.seq, from_row(GateResult, row)) for row in rows}

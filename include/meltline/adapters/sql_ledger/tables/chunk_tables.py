@@ -1,4 +1,4 @@
-"""The control ledger's tables of chunks, of their replication and of their policies."""
+"""Tables of the control ledger for chunks, their replication and their policies."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Age(TypeDecorator[Horizon]):
-    """How old a chunk must be, as people write it: months stay months."""
+    """The minimum age of a chunk, as operators write it: months stay months."""
 
     impl = Text
     cache_ok = True
@@ -39,22 +39,22 @@ class Age(TypeDecorator[Horizon]):
         return None if horizon is None else horizon.text
 
     def process_result_value(self, text: str | None, dialect: Dialect) -> Horizon | None:
-        """Reads it again."""
+        """Parses it."""
         return None if text is None else Horizon.parse(text)
 
 
 class Duration(TypeDecorator[timedelta]):
-    """A length of time, as whole milliseconds."""
+    """A duration, in whole milliseconds."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, span: timedelta | None, dialect: Dialect) -> int | None:
-        """Its milliseconds."""
+        """Returns its milliseconds."""
         return None if span is None else span // _MILLISECOND
 
     def process_result_value(self, millis: int | None, dialect: Dialect) -> timedelta | None:
-        """The length again."""
+        """Returns the duration."""
         return None if millis is None else millis * _MILLISECOND
 
 
@@ -132,7 +132,7 @@ chunks = Table(
     count("dropped_rows"),
     count("dropped_bytes"),
     Column("drops", Json(_dump_drops, _load_drops), nullable=False),
-    # Has all that the sums over a million chunks ask for, in the order in which they are grouped.
+    # Has every column that the sums over a million chunks need, in the order of their groups.
     Index("ix_chunks_sums", "table_uuid", "status", "rows", "bytes", "last_write", "dropped_bytes"),
 )
 
@@ -157,7 +157,7 @@ table_syncs = Table(
     _snapshots("kept_deletes"),
 )
 
-# A number is never given again, so that an answer of long ago names no other policy.
+# A number is never reused, so that an old answer never identifies another policy.
 chunk_policies = Table(
     "chunk_policies",
     metadata,

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Instant(TypeDecorator[datetime]):
-    """An instant, as whole milliseconds since 1970 in UTC: what Iceberg keeps, exact in both."""
+    """An instant in whole milliseconds since 1970 in UTC, exact in both; Iceberg's precision."""
 
     impl = BigInteger
     cache_ok = True
@@ -27,12 +27,12 @@ class Instant(TypeDecorator[datetime]):
         return None if instant is None else to_millis(instant)
 
     def process_result_value(self, millis: int | None, dialect: Dialect) -> datetime | None:
-        """The instant, in UTC."""
+        """Returns the instant, in UTC."""
         return None if millis is None else from_millis(millis)
 
 
 class Name(TypeDecorator[TableName]):
-    """A table's name as Spark SQL writes it, so that odd names come back as they were."""
+    """A table's name as Spark SQL writes it, so that names with special characters survive."""
 
     impl = Text
     cache_ok = True
@@ -42,7 +42,7 @@ class Name(TypeDecorator[TableName]):
         return None if name is None else str(name)
 
     def process_result_value(self, text: str | None, dialect: Dialect) -> TableName | None:
-        """Takes it apart again."""
+        """Parses it."""
         return None if text is None else TableName.parse(text)
 
 
@@ -53,14 +53,14 @@ class Prose(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, text: str | None, dialect: Dialect) -> str | None:
-        """Spells out NUL and lone surrogates."""
+        """Escapes NUL and lone surrogates."""
         if text is None:
             return None
         return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 class Choice(TypeDecorator[StrEnum]):
-    """A member of an enumeration, by its word."""
+    """A member of an enumeration, stored as its value."""
 
     impl = Text
     cache_ok = True
@@ -70,11 +70,11 @@ class Choice(TypeDecorator[StrEnum]):
         self.words = words
 
     def process_bind_param(self, member: StrEnum | None, dialect: Dialect) -> str | None:
-        """Refuses (ValueError) what is no member."""
+        """Refuses (ValueError) a value that is no member."""
         return None if member is None else self.words(member).value
 
     def process_result_value(self, text: str | None, dialect: Dialect) -> StrEnum | None:
-        """The member."""
+        """Returns the member."""
         return None if text is None else self.words(text)
 
 
@@ -94,31 +94,31 @@ class Json(TypeDecorator[T]):
         return None if document is None else json.dumps(self.dump(document))
 
     def process_result_value(self, text: str | None, dialect: Dialect) -> T | None:
-        """Reads it again."""
+        """Parses it."""
         return None if text is None else self.load(json.loads(text))
 
 
 def sequence() -> "Column[int]":
-    """The key of rows that are numbered as they come."""
-    # SQLite numbers rows by itself only where the key's type is spelled INTEGER.
+    """Creates the key column of rows that are numbered in the order of their insertion."""
+    # SQLite numbers rows only if the key's type is spelled INTEGER.
     return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
 
 
 def plain(name: str, **options: Any) -> "Column[str]":
-    """A text that is always there."""
+    """Creates a text column without nulls."""
     return Column(name, Text, nullable=False, **options)
 
 
 def prose(name: str) -> "Column[str]":
-    """A text that may hold what a database would not take as it is."""
+    """Creates a text column for characters that a database might refuse."""
     return Column(name, Prose, nullable=False)
 
 
 def count(name: str, **options: Any) -> "Column[int]":
-    """A whole number that is always there."""
+    """Creates a column of whole numbers without nulls."""
     return Column(name, BigInteger, nullable=False, **options)
 
 
 def instant(name: str, *, nullable: bool = False) -> "Column[Any]":
-    """A time."""
+    """Creates a column of times."""
     return Column(name, Instant, nullable=nullable)

@@ -1,4 +1,4 @@
-"""The control ledger's tables of what people decided, and of the epochs that began with it."""
+"""Tables of the control ledger for operators' decisions, and for the epochs that they start."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table
 
@@ -14,7 +14,7 @@ from meltline.adapters.sql_ledger.tables.columns import (
 from meltline.adapters.sql_ledger.tables.schema import metadata
 from meltline.ports import GuardKind
 
-# To which epochs the catalog was set; one that is not confirmed may never have come there.
+# Epochs that were set in the catalog; an unconfirmed one may never have arrived there.
 epochs = Table(
     "epochs",
     metadata,
@@ -73,7 +73,7 @@ rejections = Table(
     instant("at"),
 )
 
-# What happened to the gc.enabled of registrations: by us, or by a person's decision.
+# Events of the gc.enabled of registrations, by Meltline or by an operator's decision.
 guards = Table(
     "guards",
     metadata,

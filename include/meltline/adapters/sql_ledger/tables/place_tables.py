@@ -1,4 +1,4 @@
-"""The control ledger's tables of places, and of what is kept although nothing refers to it."""
+"""Tables of the control ledger for file locations, foreign owners and withheld files."""
 
 from sqlalchemy import BigInteger, Column, Table, Text
 

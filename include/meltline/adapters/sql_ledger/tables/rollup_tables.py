@@ -1,4 +1,4 @@
-"""The control ledger's table of rollups."""
+"""Table of the control ledger for rollups."""
 
 from datetime import datetime
 from typing import Any
@@ -29,7 +29,7 @@ def _ranges(name: str) -> "Column[Any]":
     return Column(name, Json(_dump_ranges, _load_ranges), nullable=False)
 
 
-# A number is never given again, so that an answer of long ago names no other rollup.
+# A number is never reused, so that an old answer never identifies another rollup.
 rollups = Table(
     "rollups",
     metadata,

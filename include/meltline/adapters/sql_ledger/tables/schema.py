@@ -1,4 +1,4 @@
-"""The control ledger's tables. Columns bear the names of the records' fields (`rows.py`).
+"""The control ledger's tables. Columns have the names of the records' fields (`rows.py`).
 
 A change here needs the same change in the revision under `migrations/versions`. Once 0.1.0 is
 released it needs a new revision there, and a new `REVISION`.
@@ -51,7 +51,7 @@ metadata = MetaData(
 
 
 class BatchState(StrEnum):
-    """Where a purge batch stands: claimed before its deletes, finished after them."""
+    """State of a purge batch: claimed before its deletes, finished after them."""
 
     DUE = "due"
     PURGING = "purging"
@@ -78,7 +78,7 @@ def _list(name: str) -> "Column[Any]":
     return Column(name, Json[Any](list, tuple), nullable=False)
 
 
-# One row: when anything was last written, and which generation this ledger is.
+# One row: the time of the newest write, and the ledger's generation.
 marks = Table(
     "marks",
     metadata,
@@ -87,7 +87,7 @@ marks = Table(
     count("generation"),
 )
 
-# Ids that were given to registrations of tables, each once; what is known of them is in `tables`.
+# Ids of registrations, each used once; their facts are in `tables`.
 entries = Table(
     "entries",
     metadata,
@@ -95,7 +95,7 @@ entries = Table(
     plain("table_uuid"),
 )
 
-# By registration and name: a registration that was renamed has been seen under both.
+# By registration and name: a renamed registration has a row for each of its names.
 tables = Table(
     "tables",
     metadata,
@@ -214,7 +214,7 @@ archived = Table(
     count("deep_bytes"),
 )
 
-# Single files of cold, by their path there: whatever a million of them cost, it is paid here.
+# Proofs of single copies, by path in cold. The cost of a million of them is in this table.
 copies = Table(
     "copies",
     metadata,
@@ -291,8 +291,7 @@ approvals = Table(
     instant("at"),
 )
 
-# `lock_key` and `token` say under which lock a batch was claimed: tokens of two keys cannot be
-# compared.
+# `lock_key` and `token` are those of the claim's lock: tokens of two keys cannot be compared.
 batches = Table(
     "batches",
     metadata,
@@ -315,7 +314,7 @@ claimed_paths = Table(
     ForeignKeyConstraint(["plan_id", "number"], ["batches.plan_id", "batches.number"]),
 )
 
-# Rows stay when a lock is free, so that its token never starts again. Real time, in milliseconds.
+# Rows stay when a lock is free, so that its token never restarts. Real time, in milliseconds.
 locks = Table(
     "locks",
     metadata,
@@ -337,7 +336,7 @@ runs = Table(
     prose("summary"),
 )
 
-# One row while somebody holds back every destructive step.
+# One row while an operator blocks every destructive step.
 stop_switch = Table(
     "stop_switch",
     metadata,
@@ -379,7 +378,7 @@ storage = Table(
 
 
 def current_revision(connection: Connection) -> str | None:
-    """The schema's revision; None where there is none."""
+    """Returns the schema's revision; None without a schema."""
     if not connection.dialect.has_table(connection, "alembic_version"):
         return None
     row = connection.execute(text("SELECT version_num FROM alembic_version")).first()

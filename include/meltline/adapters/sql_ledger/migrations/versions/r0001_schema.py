@@ -1,6 +1,6 @@
-"""The schema of version 0.1.0, in plain types: later changes of the code leave it as it is.
+"""The schema of version 0.1.0, in plain types, so that later changes of the code do not alter it.
 
-There is no way down: it would throw the ledger's memory away.
+There is no downgrade: it would delete the ledger's records.
 """
 
 from typing import Any
