@@ -66,11 +66,11 @@ class RestCommitter:
         if base.metadata_location != base_location:
             return None
         if plan.snapshots and deletes_soon(base.metadata.get("properties") or {}):
-            return None  # set since it was checked; the next run's check refuses it
+            return None  # since it was checked; looked at anew it does not pass
         try:
             if plan.snapshots and not base.replaced:
                 self._require_log(protocol, plan, base)
-                return None  # that commit changed the table's metadata file
+                return None  # it has moved, by that commit
             done = self._remove(protocol, plan, base)
         except CommitRaced:
             return None
