@@ -1,4 +1,4 @@
-"""Finds a Java that Spark 4.1 runs on."""
+"""Finds a Java that Spark 4.1 runs on, for set-up, `meltline doctor` and the jar fetcher."""
 
 import os
 import re

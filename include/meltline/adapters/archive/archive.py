@@ -178,7 +178,7 @@ class _Round:
         return True
 
     def _replaced(self, batch: CopyBatch) -> list[str]:
-        """Returns cold's neighbouring manifests that the newest new snapshots do not reference."""
+        """Returns cold's neighbouring manifests that the batch's newest snapshots do not reference."""
         newest = {pending.table.request.cold: pending for pending in batch.snapshots}
         targets = {path for pending in newest.values() for path in pending.targets.values()}
         near = (path for cold in newest for path in self._near.get(cold, ()))

@@ -1,4 +1,8 @@
-"""Batches of snapshots to archive, and the list and registration of each completed snapshot."""
+"""Batches of snapshots to archive, and the list and registration of each completed snapshot.
+
+`archive` fills the batches, and `retrieval` completes a snapshot in the other direction with the
+same code.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Reads a hot table and its cold counterpart, and registers archived snapshots in cold."""
+"""Reads a hot table and its cold counterpart, and registers archived snapshots in cold.
+
+`archive` calls it for each request; only this module changes the cold catalog.
+"""
 
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Copies single files from hot to cold and verifies them, in memory independent of their length."""
+"""Copies single files from hot to cold and verifies them, in memory independent of their length.
+
+Every worker of the archive uses it, on the driver and on executors; so does the permanent store.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

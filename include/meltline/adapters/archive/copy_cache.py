@@ -1,4 +1,7 @@
-"""Stores copy proofs in the ledger, and in a document in the archive beside the copies."""
+"""Stores copy proofs in the ledger, and in a document in the archive beside the copies.
+
+The workers of the archive use it as their cache. The document survives the loss of the ledger.
+"""
 
 import gzip
 from collections.abc import Collection, Mapping

@@ -1,4 +1,8 @@
-"""Reads copies and their originals for the gate, with a reader that the archive does not use."""
+"""Reads copies and their originals for the gate, with a reader that the archive does not use.
+
+The gate calls it. It reads through PyIceberg, for a fault of the archive's own reader must not
+hide a fault of its copies.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest

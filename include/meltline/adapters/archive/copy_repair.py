@@ -1,4 +1,7 @@
-"""Repairs copies of files that hot's metadata no longer lists, while the originals still exist."""
+"""Repairs copies of files that hot's metadata no longer lists, while the originals still exist.
+
+`ColdArchive.mend` calls it; a handoff repairs only what a requested snapshot references.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,7 @@
-"""Copies one file, or rewrites one manifest, so that cold has it; also runs on Spark executors."""
+"""Copies one file, or rewrites one manifest, so that cold has it.
+
+Called by the workers of this process and by Spark executors, so it depends on neither.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,7 @@
-"""The permanent store: mirrors each file of cold at the same path below one folder."""
+"""The permanent store: mirrors each file of cold at the same path below one folder.
+
+It copies with the archive's own code, with cold as the source.
+"""
 
 from meltline.adapters.archive.copies import CopyTarget, Stores
 from meltline.domain.errors import StoreRefused

@@ -1,4 +1,7 @@
-"""Archive tasks for Spark executors: Arrow rows in, Arrow rows out, with the stores serialized."""
+"""Archive tasks for Spark executors: Arrow rows in, Arrow rows out, with the stores serialized.
+
+`spark_archive` runs them. Executors import this module without a Spark session.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict

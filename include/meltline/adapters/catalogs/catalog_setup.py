@@ -1,6 +1,6 @@
 """Creates or checks the database or folder that a catalog needs before its first table.
 
-Set-up calls it before any engine runs. An existing catalog is only asked for its listing.
+`meltline init` calls it through `wiring`; runs do not, so no run creates a catalog in passing.
 """
 
 from pathlib import Path

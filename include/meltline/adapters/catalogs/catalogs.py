@@ -1,6 +1,7 @@
 """Opens the adapter of a configured catalog: SQL, metastore (Hive, Glue) or REST.
 
-SQL catalogs are read row by row, metastores through their own clients, REST through PyIceberg.
+`wiring` calls it. SQL catalogs are read row by row, metastores through their own clients, REST
+through PyIceberg; each client is imported only for a catalog that needs it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Properties that Meltline adds to the configured ones of PyIceberg."""
+"""Properties that Meltline adds to the configured ones of PyIceberg.
+
+REST connections and PyIceberg scans share them.
+"""
 
 from collections.abc import Mapping
 

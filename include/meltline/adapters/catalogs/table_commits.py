@@ -1,6 +1,7 @@
 """Edits a table where the client writes its metadata: read, change, write, compare-and-swap.
 
-The SQL catalog and the metastores share it; a REST server commits by its own protocol.
+The SQL catalog and the metastores share it; REST uses it only for edits that no update can express.
+All catalogs share its errors.
 """
 
 import time

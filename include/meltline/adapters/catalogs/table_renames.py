@@ -1,7 +1,7 @@
 """Renames tables where the client writes their metadata: read, change, write, swap all at once.
 
-The SQL catalog applies it in one transaction. The metastores share its handling of first files and
-its name conflicts.
+The SQL catalog applies it in one transaction. Metastores and REST share its handling of first
+metadata files and its errors about names.
 """
 
 import time

@@ -1,4 +1,7 @@
-"""The gate engine on Great Expectations: one validation per kind of plan, a verdict per plan."""
+"""The gate engine on Great Expectations: one validation per kind of plan, a verdict per plan.
+
+The gate step calls it. A crash refuses the plans that it could not evaluate.
+"""
 
 import logging
 import os

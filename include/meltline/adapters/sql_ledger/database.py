@@ -1,4 +1,7 @@
-"""Ledger database: transactions, readiness, and the newest recorded time."""
+"""Ledger database: transactions, readiness, and the newest recorded time.
+
+Every part of the ledger shares it.
+"""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence

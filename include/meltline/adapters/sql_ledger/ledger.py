@@ -1,4 +1,4 @@
-"""Assembles the control ledger in SQL from its parts."""
+"""Assembles the control ledger in SQL from its parts; `wiring` calls it."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Errors and checks that every control ledger shares; the one in memory uses them too."""
+"""Errors and checks that every control ledger shares, in SQL and in memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace

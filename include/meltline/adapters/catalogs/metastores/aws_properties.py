@@ -1,4 +1,7 @@
-"""Translates the AWS properties of a Glue catalog to those of Iceberg's Java clients."""
+"""Translates the AWS properties of a Glue catalog to those of Iceberg's Java clients.
+
+The Spark session uses it, and it imports no AWS client: only `aws_access` needs boto3.
+"""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,7 @@
-"""Columns of a table as a metastore lists them, for tools that do not read Iceberg metadata."""
+"""Columns of a table as a metastore lists them, for tools that do not read Iceberg metadata.
+
+Glue and Hive write the same columns, each in its client's own types.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""Opens a metastore catalog with the client of its kind, boto3 or Thrift."""
+"""Opens a metastore catalog with the client of its kind, boto3 or Thrift.
+
+`catalogs` calls it. The clients are optional packages, so they are imported only here.
+"""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,7 @@
-"""Glue's rows, with compare-and-swap by `UpdateTable` and the `VersionId` that was read."""
+"""Glue's rows, with compare-and-swap by `UpdateTable` and the `VersionId` that was read.
+
+It implements the protocols of `rows`; `tables` has the logic that Glue shares with Hive.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""A Hive metastore's databases, and the connections to it."""
+"""A Hive metastore's databases, and the connections to it.
+
+It implements `Databases`; `hive` uses its connections for the tables' rows.
+"""
 
 import getpass
 from collections.abc import Mapping

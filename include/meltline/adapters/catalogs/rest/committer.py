@@ -280,7 +280,7 @@ class RestCommitter:
 
 
 def is_marked(metadata: Json, plan: Plan) -> bool:
-    """Returns whether the table's last expiration of ours is the plan's commit."""
+    """Returns whether metadata has the plan's mark, which a later expiration replaces."""
     return bool((metadata.get("properties") or {}).get(EXPIRED_BY) == plan.id)
 
 

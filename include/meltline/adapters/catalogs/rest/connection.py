@@ -1,4 +1,7 @@
-"""Connects to a REST catalog with PyIceberg's client."""
+"""Connects to a REST catalog with PyIceberg's client.
+
+Each process connects on its own, executors that need vended credentials included.
+"""
 
 from pyiceberg.catalog.rest import RestCatalog
 

@@ -1,4 +1,7 @@
-"""Builds the adapters that need a REST server: committer, probes and policy stores."""
+"""Builds the adapters that need a REST server: committer, probes and policy stores.
+
+`wiring` and `catalogs` import it only if a catalog is a REST one, because PyIceberg is slow to import.
+"""
 
 from collections.abc import Mapping
 
