@@ -1,8 +1,8 @@
 """Archives snapshots in the cold tier, in batches, with one compare-and-swap for each commit.
 
-The handoff step calls it. It learns what cold has from cold alone: its metadata, the manifest lists
-of the neighbouring snapshots, and the file names, which follow from those in hot. So a run that was
-killed at any time leaves nothing to repair, and the next one continues its work.
+The handoff step calls it. It learns from cold alone which files cold has: from its metadata, the
+manifest lists of neighbouring snapshots, and the file names, which follow from those in hot. So a
+run that was killed at any time leaves nothing to repair, and the next one continues its work.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -178,7 +178,7 @@ class _Round:
         return True
 
     def _replaced(self, batch: CopyBatch) -> list[str]:
-        """Returns cold's neighbouring manifests that the batch's newest snapshots do not reference."""
+        """Returns neighbouring cold manifests that the batch's last snapshots do not name."""
         newest = {pending.table.request.cold: pending for pending in batch.snapshots}
         targets = {path for pending in newest.values() for path in pending.targets.values()}
         near = (path for cold in newest for path in self._near.get(cold, ()))

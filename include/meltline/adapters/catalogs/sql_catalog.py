@@ -268,7 +268,7 @@ class SqlTables:
     def apply(
         self, steps: Sequence[MoveStep], create: Namespaces, remove: Sequence[tuple[str, ...]]
     ) -> bool:
-        """Moves rows in one transaction. See `table_moves.Rows`.
+        """Moves rows in one transaction. See `table_renames.Rows`.
 
         Raises:
             CommitConflict: The database failed, and the outcome is unknown.

@@ -1,7 +1,7 @@
 """Data Docs: one page for each run that can be read offline.
 
 Great Expectations renders the results. Its own page loads styles, icons and scripts from the
-network, and links to a site that does not exist here, so the page frame is ours.
+network, and links to a site that does not exist here. So the page frame is ours.
 """
 
 import fcntl

@@ -1,8 +1,9 @@
 """Commits expirations on REST catalogs, whose servers write the metadata, without losing a ref.
 
 A commit asserts every known ref. No requirement of the protocol says "no ref but these": a tag that
-is created during an expiration silently loses its snapshot. So after each commit this reads the
-metadata file that the server started from, and restores lost refs in one more commit.
+is created during an expiration silently loses its snapshot. But the server keeps the metadata file
+that it started from. So after each commit this reads that file, and restores lost refs in one more
+commit.
 
 A run that died before that leaves its mark in the table, by which the next run finds the same file
 (decision 048).

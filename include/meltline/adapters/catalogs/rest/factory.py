@@ -1,6 +1,6 @@
 """Builds the adapters that need a REST server: committer, probes and policy stores.
 
-`wiring` and `catalogs` import it only if a catalog is a REST one, because PyIceberg is slow to import.
+`wiring` and `catalogs` import it only for REST catalogs, because PyIceberg is slow to import.
 """
 
 from collections.abc import Mapping
