@@ -163,7 +163,7 @@ class Stores:
         Args:
             path: The original. It may be gone if the copy is known and complete, in repair mode
                 (`mends`).
-            size: Its length by its manifest.
+            size: Its length according to its manifest.
             prior: The recorded proof of the copy.
 
         Raises:
@@ -186,7 +186,7 @@ class Stores:
     def _make_room(self, path: str, size: int, copy: CopyProof) -> None:
         """Frees the copy's path from a file with other bytes and no recorded proof.
 
-        Copies it to a side path first if it may not be damaged: perhaps hot wrote its path twice.
+        Copies it to a side path first if it may be intact: perhaps hot wrote its path twice.
         """
         target = copy.path
         if not self.mends:

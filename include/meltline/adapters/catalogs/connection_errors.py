@@ -13,10 +13,10 @@ _LONGEST = 300
 
 
 class _Kind(NamedTuple):
-    """One kind of connection error, recognized by a pattern in its text.
+    """One kind of connection error, recognized by its text.
 
     Attributes:
-        words: The pattern that recognizes it.
+        words: Pattern in the error's text.
         reason: Its meaning.
         next: The operator's next step.
     """
