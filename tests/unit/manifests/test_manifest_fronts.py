@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from meltline.adapters.ingest.ingest_job import Indexed, ReadRequest, Step, index_here
+from meltline.adapters.ingest.ingest_job import DecodeStep, Indexed, ReadRequest, index_here
 from meltline.adapters.manifests.prefix_reads import front_length, read_prefix
 from meltline.domain.errors import StoreRefused
 from meltline.domain.iceberg.files import EntryStatus, FileKind, ManifestFile
@@ -15,7 +15,7 @@ from tests.lake.avro_files import Entry, manifest_bytes
 
 ADDED, EXISTING, DELETED = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
 PATH = "s3://lake/t/metadata/m.avro"
-STEP = Step(snapshot_id=7, number=7, is_first=False)
+STEP = DecodeStep(snapshot_id=7, number=7, is_first=False)
 
 
 @dataclass
@@ -66,7 +66,7 @@ def written(rows: Sequence[Entry]) -> tuple[CountingStore, ManifestFile]:
     )
 
 
-def index(store: CountingStore, manifest: ManifestFile, step: Step | None = STEP) -> Indexed:
+def index(store: CountingStore, manifest: ManifestFile, step: DecodeStep | None = STEP) -> Indexed:
     return index_here(store, [ReadRequest("t", manifest, step)], [])
 
 
@@ -88,7 +88,7 @@ def test_changes_behind_the_front_cost_a_second_reading_and_are_found(rows: list
 
 
 def test_a_first_step_and_a_manifest_without_a_step_are_read_wholly() -> None:
-    for step in (None, Step(7, 7, is_first=True)):
+    for step in (None, DecodeStep(7, 7, is_first=True)):
         store, manifest = written(NEW + OLD)
         found = index(store, manifest, step)
         assert found.rows.num_rows == len(OLD) + (30 if step else len(NEW))
@@ -135,7 +135,7 @@ def test_no_count_has_an_added_file_passed_over(counts: tuple[int, int, int]) ->
 
 @pytest.mark.parametrize("step", [None, STEP])
 def test_where_no_list_says_how_long_a_manifest_is_its_counts_have_to_agree(
-    step: Step | None,
+    step: DecodeStep | None,
 ) -> None:
     store = CountingStore(manifest_bytes(2, entries("new", 2, ADDED)))
     (outcome,) = index(store, ManifestFile(PATH, 0, 1, 0, 0, 7, 7), step).outcomes
