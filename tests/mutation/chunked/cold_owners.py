@@ -63,7 +63,7 @@ COLD_OWNERS = (
         _TESTS,
     ),
     Mutation(
-        "cold: a commit of cold makes no mark",
+        "cold: a commit of replication leaves the mark of a past epoch",
         "app/chunks/replication/large_deletes.py",
         "            **ColdOwner.of(cold.context).properties,\n",
         "",

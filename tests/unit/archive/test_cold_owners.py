@@ -19,6 +19,7 @@ from meltline.app.doctor.doctor import examine
 from meltline.app.doctor.init import init
 from meltline.app.restore.tiers import locate_anywhere
 from meltline.app.safety.cold_owner import ColdOwner
+from meltline.app.safety.epochs import raise_epoch
 from meltline.app.safety.switches import arm
 from meltline.domain.archive.cold_owner import INSTALLATION
 from meltline.domain.errors import LedgerOutOfStep, UsageInvalid
@@ -134,6 +135,18 @@ def test_a_copy_with_its_ledger_is_refused_once_its_original_has_dropped() -> No
     assert isinstance(refused, LedgerOutOfStep) and "a copy of this" in refused.message
     see_cold_of(first.lake, second.lake)
     assert first.replicate().error is None and viewed(first) == ROWS
+
+
+def test_a_copy_with_its_ledger_is_refused_once_its_original_has_copied_in_a_later_epoch() -> None:
+    first = Tiers()
+    second = copied_whole(first)
+    raise_epoch(first.lake.services(), "a decision")
+    first.hot.append_rows(reading(90, 5))
+    assert first.replicate().error is None
+    see_cold_of(second.lake, first.lake)
+    second.hot.append_rows(reading(91, 5))
+    refused = second.replicate().error
+    assert isinstance(refused, LedgerOutOfStep) and "a copy of this" in refused.message
 
 
 def test_a_second_lake_may_sync_to_a_name_of_its_own() -> None:
