@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from meltline.airflow.approval.tasks import NOBODY, approval_tasks
 from meltline.airflow.dags.definition import APPS, dag_of_steps, verdict_task
+from meltline.airflow.dags.form import line_field, text_field
 
 DOC = """
 ### Approve one large purge
@@ -31,35 +32,18 @@ asks again. Clear `ask` to be asked again here.
 **It needs** what `meltline_lifecycle` needs. Do not pause it: questions would wait unseen.
 """
 
-_LINE = r"^[^\r\n]+$"
 PARAMS = {
-    "plan": Param(
-        None,
-        type=["null", "string"],
-        pattern=_LINE,
-        title="Plan",
-        description_md="Its id, as `meltline approval list` shows it.",
-    ),
-    "digest": Param(
-        None,
-        type=["null", "string"],
+    "plan": line_field("Plan", "Its id, as `meltline approval list` shows it."),
+    "digest": text_field(
+        "Digest",
+        "The digest of the plan: the approval is valid for it alone.",
         pattern=r"^sha256:[0-9a-f]{64}$",
-        title="Digest",
-        description_md="The digest of the plan: the approval is valid for it alone.",
     ),
-    "instead_of": Param(
-        None,
-        type=["null", "string"],
-        pattern=_LINE,
-        title="Instead of",
-        description_md="The earlier plan that it replaces, to show what has changed.",
+    "instead_of": line_field(
+        "Instead of", "The earlier plan that it replaces, to show what has changed."
     ),
-    "found_by": Param(
-        None,
-        type=["null", "string"],
-        pattern=_LINE,
-        title="Found by",
-        description_md="The run of `meltline_lifecycle` that found it, for the link.",
+    "found_by": line_field(
+        "Found by", "The run of `meltline_lifecycle` that found it, for the link."
     ),
 }
 

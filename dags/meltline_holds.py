@@ -5,6 +5,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from meltline.airflow.dags.definition import dag_of_a_command
+from meltline.airflow.dags.form import line_field, text_field
 from meltline.airflow.operators.command_step import CommandStep
 from meltline.airflow.requests.arguments import hold_words
 from meltline.app.run_request import INSTANT
@@ -38,13 +39,10 @@ PARAMS = {
         title="Action",
         description_md="The action to run.",
     ),
-    "name": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[^\r\n]+$",
-        title="Name",
+    "name": line_field(
+        "Name",
+        "A table, namespace or `table@snapshot`; special characters in backticks.",
         section="Add",
-        description_md="A table, namespace or `table@snapshot`; special characters in backticks.",
     ),
     "until": Param(
         None,
@@ -53,28 +51,15 @@ PARAMS = {
         section="Add",
         description_md="When it ends automatically. Empty: never.",
     ),
-    "kind": Param(
-        None,
-        type=["null", "string"],
+    "kind": text_field(
+        "Kind",
+        "Only needed if both a table and a schema have this name.",
         enum=[None, "table", "schema", "database"],
-        title="Kind",
         section="Add",
-        description_md="Only needed if both a table and a schema have this name.",
     ),
-    "id": Param(
-        None,
-        type=["null", "string"],
-        pattern=r"^[^\r\n]+$",
-        title="Id",
-        section="Remove",
-        description_md="As `list` shows it.",
-    ),
-    "reason": Param(
-        None,
-        type=["null", "string"],
-        maxLength=500,
-        title="Reason",
-        description_md="Why it is held; shown in lists and in the audit.",
+    "id": line_field("Id", "As `list` shows it.", section="Remove"),
+    "reason": text_field(
+        "Reason", "Why it is held; shown in lists and in the audit.", maxLength=500
     ),
     "dry_run": Param(False, type="boolean", title="Dry run", description_md="Preview only."),
 }

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chai
 
 from meltline.airflow.approval.tasks import ask_for_approvals
 from meltline.airflow.dags.definition import APPS, BATCHES_SIDE_BY_SIDE, dag_of_steps, verdict_task
-from meltline.airflow.dags.form import form_field
+from meltline.airflow.dags.form import form_field, text_field
 from meltline.airflow.operators.step_tasks import StepTasks
 from meltline.airflow.requests.configuration import cold_pool
 
@@ -56,13 +56,8 @@ PARAMS = {
         description_md="Purge more than `limits.approve-above` at once. "
         "Refused unless a user triggers the run and gives a reason.",
     ),
-    "reason": Param(
-        None,
-        type=["null", "string"],
-        maxLength=500,
-        title="Reason",
-        section="Approval",
-        description_md="Why it is right; recorded in the audit.",
+    "reason": text_field(
+        "Reason", "Why it is right; recorded in the audit.", section="Approval", maxLength=500
     ),
     "once": form_field("once", title="Once, though not armed", section="Approval", maxLength=500),
 }

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from meltline.airflow.dags.definition import dag_of_a_command
+from meltline.airflow.dags.form import line_field, text_field
 from meltline.airflow.operators.command_step import CommandStep
 from meltline.airflow.requests.arguments import RESTORES, restore_words
 from meltline.app.run_request import INSTANT
@@ -29,40 +30,28 @@ PURPOSES = {
     "clone": "Clone a table, schema or database, current or past; no file is copied",
 }
 
-OPTIONAL: dict[str, Any] = {"type": ["null", "string"]}
-TEXT = OPTIONAL | {"pattern": r"^[^\r\n]+$"}
 FIELDS = {
-    "name": Param(
-        None,
-        **TEXT,
-        title="Name",
-        description_md="`catalog.database[.schema].table`, special characters in backticks; "
+    "name": line_field(
+        "Name",
+        "`catalog.database[.schema].table`, special characters in backticks; "
         "undrop and clone also take a schema or database. Empty: the run lists all tables.",
     ),
-    "new_name": Param(
-        None, **TEXT, title="New name", description_md="The full name of the new table or clone."
-    ),
-    "kind": Param(
-        None,
-        **OPTIONAL,
+    "new_name": line_field("New name", "The full name of the new table or clone."),
+    "kind": text_field(
+        "Kind",
+        "Only needed if both a table and a schema have this name.",
         enum=[None, "table", "schema", "database"],
-        title="Kind",
-        description_md="Only needed if both a table and a schema have this name.",
     ),
-    "snapshot": Param(
-        None,
-        **OPTIONAL,
+    "snapshot": text_field(
+        "Snapshot",
+        "The snapshot's id. If empty, recover takes the newest expired one.",
         pattern=r"^-?\d+$",
-        title="Snapshot",
-        description_md="The snapshot's id. If empty, recover takes the newest expired one.",
     ),
     "at": Param(None, **INSTANT.schema, title="At", description_md="The state at that time."),
-    "side": Param(
-        None,
-        **OPTIONAL,
+    "side": text_field(
+        "At or before",
+        "Whether the change at the point is included; `at` if empty.",
         enum=[None, "at", "before"],
-        title="At or before",
-        description_md="Whether the change at the point is included; `at` if empty.",
     ),
     "offset": Param(
         None,
@@ -71,21 +60,15 @@ FIELDS = {
         title="Offset",
         description_md="Seconds from now: -3600 is an hour ago.",
     ),
-    "statement": Param(None, **TEXT, title="Statement", description_md="The id of a statement."),
-    "tag": Param(None, **TEXT, title="Tag", description_md="A tag of the table."),
+    "statement": line_field("Statement", "The id of a statement."),
+    "tag": line_field("Tag", "A tag of the table."),
     "ignore_insufficient": Param(
         False,
         type="boolean",
         title="Ignore insufficient retention",
         description_md="Skip tables whose history does not go back that far.",
     ),
-    "reason": Param(
-        None,
-        **OPTIONAL,
-        maxLength=500,
-        title="Reason",
-        description_md="Recorded in the audit.",
-    ),
+    "reason": text_field("Reason", "Recorded in the audit.", maxLength=500),
     "dry_run": Param(False, type="boolean", title="Dry run", description_md="Preview only."),
 }
 

@@ -136,13 +136,13 @@ def test_the_graph_shows_each_gate_by_its_name(dag: Any) -> None:
 
 
 def test_side_by_side_run_two_batches_at_most_and_purges_one_by_one(dag: Any) -> None:
-    load_concurrently = {task.task_id: task.max_active_tis_per_dagrun for task in dag.tasks}
-    assert [load_concurrently[step] for step in ("gate_expiration", "expire", "gate_purge")] == [
+    limits = {task.task_id: task.max_active_tis_per_dagrun for task in dag.tasks}
+    assert [limits[step] for step in ("gate_expiration", "expire", "gate_purge")] == [
         2,
         2,
         2,
     ]
-    assert load_concurrently["purge"] == 1  # each of them deletes at the configured rate
+    assert limits["purge"] == 1  # each of them deletes at the configured rate
 
 
 def test_no_task_waits_for_a_pool_that_nobody_has_made(dag: Any) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 PACKAGE = PurePosixPath("include/meltline")
-FOLDERS = ("include", "dags", "demo", "setup", "benchmarks", "tests")
+FOLDERS = ("include", "dags", "plugins", "spark_apps", "demo", "setup", "benchmarks", "tests")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

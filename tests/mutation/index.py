@@ -21,7 +21,21 @@ FILE_LEDGER = "tests/contract/index/test_file_ledger.py"
 TABLE_NOW = "tests/unit/index/test_table_now.py"
 READER = "tests/contract/index/test_ledger_reader.py::test_rows_of_one_path_are_chosen_by_every_condition"
 
+SNAPSHOTS = "tests/unit/index/test_snapshot_cache.py"
+
 INDEX = (
+    Mutation(
+        "index: a snapshot of which nothing is said is in neither set and keeps no file",
+        "adapters/index_tables/snapshot_cache.py",
+        'pc.fill_null(self.rows.column("by_changes"), fill_value=False)',
+        'self.rows.column("by_changes")', (SNAPSHOTS,),
+    ),
+    Mutation(
+        "index: a snapshot of unknown age is newer than all that leave",
+        "adapters/index_tables/snapshot_cache.py",
+        'pc.fill_null(self.rows.column("sequence_number"), 0)',
+        'self.rows.column("sequence_number")', (SNAPSHOTS,),
+    ),
     Mutation(
         "a table of the ledger that does not tell its snapshot is empty",
         "adapters/index_tables/table_now.py",

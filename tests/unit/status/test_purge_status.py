@@ -155,6 +155,16 @@ def test_a_lake_that_was_armed_and_never_run_has_stopped(nightly: NightlyLake) -
     assert nightly.status().last_success is None
 
 
+def test_an_armed_lake_whose_runs_have_all_failed_has_stopped(nightly: NightlyLake) -> None:
+    """No report has recorded a state, and the newest run began just now."""
+    nightly.lake.catalogs["lake"].unlistable = "its database is down"
+    for day in (1, 2, 3, 4):
+        nightly.lake.on(day)
+        with pytest.raises(CatalogUnlistable):
+            nightly.run()
+    assert nightly.halts() == {HaltReason.CATALOG: 1, HaltReason.NO_RUN: 0}
+
+
 def test_when_every_purge_waits_for_approval_purging_has_stopped_on_the_second_night(
     nightly: NightlyLake,
 ) -> None:

@@ -87,7 +87,8 @@ class KnownSnapshots:
 
     @cached_property
     def _by_changes(self) -> pa.ChunkedArray:
-        return self.rows.column("by_changes")
+        # An unknown row counts as read completely: a snapshot in neither set keeps no file.
+        return pc.fill_null(self.rows.column("by_changes"), fill_value=False)
 
     @cached_property
     def on_lines(self) -> "KnownSnapshots":
@@ -128,8 +129,8 @@ class KnownSnapshots:
         return ((key, place or "") for key, place in rows if key.table_uuid in uuids)
 
     def numbers(self, which: Literal["min", "max"]) -> dict[str, int]:
-        """The least or largest sequence number of each table."""
-        numbers = self.rows.column("sequence_number")
+        """The least or largest sequence number of each table; an unknown one counts as 0."""
+        numbers = pc.fill_null(self.rows.column("sequence_number"), 0)
         rows = pa.table({"table": self.rows.column("table_uuid"), "number": numbers})
         extremes = rows.group_by("table").aggregate([("number", which)])
         return dict(zip(*(column.to_pylist() for column in extremes.columns), strict=True))

@@ -11,13 +11,14 @@ from typing import Any
 from urllib import parse
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseOperator, Context, Param, TriggerRule, chain, get_current_context, task
+from airflow.sdk import BaseOperator, Context, TriggerRule, chain, get_current_context, task
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
     DagRunTriggerException,
 )
 
+from meltline.airflow.dags.form import text_field
 from meltline.airflow.dags.verdict import what_ran
 from meltline.airflow.operators.command_step import CommandStep
 from meltline.airflow.operators.spark_step import SparkStep
@@ -31,13 +32,7 @@ from meltline.domain.deletion.plan import PlanKind
 from meltline.domain.safe_text import quote
 from meltline.domain.units import format_files, format_instant, format_size
 
-REASON = Param(
-    None,
-    type=["null", "string"],
-    maxLength=500,
-    title="Reason",
-    description_md="Why; it goes into the audit.",
-)
+REASON = text_field("Reason", "Why; it goes into the audit.", maxLength=500)
 """The form field with which a user may give a reason for the answer."""
 NOBODY = (
     "no person has answered in time: the files are planned anew by the next run, which asks again; "
