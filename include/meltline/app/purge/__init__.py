@@ -1,1 +1,1 @@
-"""Planning purges, checking them once more, and deleting."""
+"""Purge: plans deletes, proves the files unreferenced once more, and deletes them."""

@@ -1,4 +1,8 @@
-"""Purges above the limit, each of which waits for a person's word of its own."""
+"""Approvals of purges above the limit: an operator must consent to each such plan.
+
+Planning, `meltline approval`, the lifecycle, doctor and status call it. Whether a purge may start
+now is decided apart from it, in `purge_claims.py`.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,11 +21,11 @@ from meltline.ports import Approval, ApprovalReader, PlanReader, Rejection
 
 @dataclass(frozen=True)
 class Approvals:
-    """Which purges wait for a person's word.
+    """Purges that wait for an operator's approval.
 
     Attributes:
-        above: Bytes above which a purge does.
-        wait: How long a person is asked about one.
+        above: Bytes above which a purge needs one.
+        wait: How long an operator is asked about a purge.
     """
 
     plans: PlanReader
@@ -32,17 +36,17 @@ class Approvals:
 
     @classmethod
     def of(cls, context: ReadContext) -> "Approvals":
-        """By the configuration."""
+        """Reads the limit and the wait from the configuration."""
         config, control = context.config, context.control
         above, wait = config.limits.approve_above, config.gates.approval_wait
         return cls(control.plans, control.verdicts, context.clock, above, wait)
 
     def awaited(self) -> list[Plan]:
-        """Every plan about which a person is asked now, the oldest first."""
+        """Returns all plans that wait for an approval now, the oldest first."""
         return self.among(reversed(self.plans.find(states=[PlanState.PASSED])))
 
     def among(self, plans: Iterable[Plan]) -> list[Plan]:
-        """Those of some plans: passed and large, asked about not too long ago, and not rejected."""
+        """Filters plans that wait: passed, large, requested not too long ago, and not rejected."""
         now = self.clock.now()
         asked = [
             plan
@@ -54,14 +58,15 @@ class Approvals:
         return [plan for plan in asked if plan.digest not in rejected]
 
     def until(self, plan: Plan) -> datetime:
-        """When the question about a plan is over: its files are planned as ever from then on."""
+        """Returns when the request for an approval ends; then the files are planned as usual again."""
         return plan.created_at + self.wait
 
     def require(self, plan: Plan, digest: str) -> None:
-        """Sees to it that a person's word is about what a plan does now.
+        """Requires that an answer is about the current content of a plan.
 
         Raises:
-            PlanStale: The plan is another one than the person has seen, or waits for no word.
+            PlanStale: The plan is not the one that the operator has seen, or it waits for no
+                approval.
         """
         if plan.digest != digest:
             raise PlanStale(
@@ -87,14 +92,14 @@ class Approvals:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """How the files of a plan differ from those of the plan whose place it took."""
+    """Differences between the files of a plan and those of the plan that it replaced."""
 
     came: Sequence[PlannedFile]
     went: Sequence[PlannedFile]
 
     @classmethod
     def between(cls, before: Sequence[PlannedFile], after: Sequence[PlannedFile]) -> "FileChanges":
-        """By the files' paths."""
+        """Compares the files by their paths."""
         return cls(_without(after, before), _without(before, after))
 
 
@@ -106,13 +111,13 @@ def _without(files: Sequence[PlannedFile], others: Sequence[PlannedFile]) -> lis
 def approve(
     context: ReadContext, plans: Sequence[Plan], reason: str, *, at: datetime | None = None
 ) -> None:
-    """Records a person's word for exactly these digests. Raises as `raise_epoch` does.
+    """Records an operator's approval of exactly these digests. Raises as `raise_epoch` does.
 
     Args:
-        context: Where it is recorded, and whose word it is.
-        plans: What they approve.
+        context: Where it is recorded, and who approves.
+        plans: The plans to approve.
         reason: Why.
-        at: When they said so, where that was before now; the word lasts from then.
+        at: When the operator answered, if that was before now; the approval lasts from then.
     """
     if not plans:
         return
@@ -125,9 +130,9 @@ def approve(
 
 
 def reject(context: ReadContext, plan: Plan, reason: str) -> None:
-    """Records a person's no to a digest: nobody is asked about it again.
+    """Records an operator's rejection of a digest: no operator is asked about it again.
 
-    It ends an earlier approval of it, so it is stored before the epoch begins. Raises as
+    It ends an earlier approval of the digest, so it is stored before the epoch begins. Raises as
     `raise_epoch` does.
     """
     now = context.clock.now()
@@ -138,7 +143,7 @@ def reject(context: ReadContext, plan: Plan, reason: str) -> None:
 
 
 def require_answered(plan: Plan, at: datetime, now: datetime) -> None:
-    """Raises UsageInvalid where a plan was answered before it was made, or in time to come."""
+    """Raises UsageInvalid if the answer predates the plan, or lies in the future."""
     if not plan.created_at - CLOCK_TOLERANCE <= at <= now + CLOCK_TOLERANCE:
         made = format_instant(plan.created_at)
         raise UsageInvalid(

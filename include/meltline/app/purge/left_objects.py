@@ -1,6 +1,6 @@
-"""Remembers the objects that purges left alone: they are not as they were recorded.
+"""Remembers objects that purges kept because they differ from their record.
 
-The purge that meets one says so, and each later plan whether it is still there.
+The purge that meets such an object reports it. Each later plan checks whether it still exists.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from meltline.ports import ControlLedger
 
 
 def left_by_now(context: RunContext) -> list[Departure]:
-    """Finds what purges left alone, among all departures whose day has come."""
+    """Finds the objects that purges kept, among all departures past their due time."""
     waiting = frozenset({DepartureState.FAILSAFE})
     due = context.files.departures.in_states(waiting, due_by=context.clock.now())
     return left_alone(context, due)
 
 
 def note_left(control: ControlLedger, leftovers: Sequence[Departure]) -> None:
-    """Remembers what was left and lies there, for status, doctor and the summaries of runs."""
+    """Stores the kept objects that still exist, for status, doctor and the summaries of runs."""
     names = {table.uuid: table.name for table in control.registrations.all()} if leftovers else {}
     owners = OwnerIndex(control.registrations.ownerships() if leftovers else ())
     why = dict.fromkeys([departure.path for departure in leftovers], Why.NOT_AS_RECORDED)

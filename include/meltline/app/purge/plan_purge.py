@@ -1,4 +1,8 @@
-"""Plan purge: departures past their failsafe that nothing refers to today."""
+"""Plans purges: departures past their failsafe that nothing references at planning time.
+
+The lifecycle, `gated_plans` and the dry run of the CLI call it. It is apart from `purge.py`, which
+deletes and checks every file again.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -55,18 +59,19 @@ def plan_purge(
     departing: Sequence[Departure] = (),
     approving: bool = False,
 ) -> list[PlannedFiles]:
-    """Departures past `due_at` that nothing refers to today, one plan per owner table.
+    """Plans departures past `due_at` that nothing references now, one plan for each owner table.
 
-    What is referred to again is cancelled, with an audit row: it is an incident, not a deletion.
-    `only` names owners by UUID; None is all of them. `departing` is what a dry run expects to have
-    departed by now: what has no failsafe is purged by the run that lets it depart. `approving`: a
-    person approves what this run purges, so that what waits for such a word is planned as well.
+    A file that is referenced again is cancelled, with an audit row: it is an incident, not a
+    deletion. `only` names owners by UUID; None is all of them. `departing` is what a dry run
+    expects to have departed by then: a file without failsafe is purged by the same run that records
+    its departure. `approving`: an operator approves what this run purges, so plans that wait for an
+    approval are planned as well.
     """
     if observation.purge_blocked:
         context.progress(f"plan purge: nothing anywhere: {observation.purge_blocked}")
         return []
     control, files = context.control, context.files
-    # A preview of a day to come asks what will be due by then.
+    # A preview of a future day shows what will be due by then.
     now = max(context.clock.now(), as_of) if dry_run else context.clock.now()
     vetoed = _vetoed(context, observation, dry_run=dry_run)  # before departures: it cancels some
     due = _due(files, control, observation, vetoed, now, look_again=dry_run)
@@ -105,7 +110,7 @@ def plan_purge(
 
 
 def _vetoed(context: RunContext, observation: Observation, *, dry_run: bool) -> WantedFiles:
-    """What somebody wants back; of that, and of incidents, what is settled is ended first."""
+    """Returns the files of purge vetoes; ends vetoes and incidents that are over before that."""
     store, manifests, vetoes = context.store, context.manifests, context.control.vetoes
     if dry_run:
         return wanted_files(store, manifests, vetoes.all())
@@ -117,9 +122,9 @@ def _vetoed(context: RunContext, observation: Observation, *, dry_run: bool) -> 
 
 
 def _cancel_guarded(context: RunContext, observation: Observation) -> None:
-    """Cancels what waits of tables whose owners forbid deletions by now.
+    """Cancels waiting departures of tables whose owners forbid deletions by now.
 
-    When the setting goes, the next expiration plan finds the files again.
+    Once the setting is removed, the next expiration plan finds the files again.
     """
     guarded = {t.state.uuid: t for t in observation.tables if t.owner_guard}
     if not guarded:
@@ -141,9 +146,10 @@ def _due(
     *,
     look_again: bool,
 ) -> list[Departure]:
-    """Departures past their failsafe that nobody wants back and no purge has begun to delete.
+    """Returns departures past their failsafe without a veto, and that no purge has begun to delete.
 
-    What is referred to again was taken back as it was observed; without a gate, look again.
+    Departures that are referenced again were cancelled during the observation; without a gate,
+    check again.
     """
     due = files.departures.in_states(frozenset({DepartureState.FAILSAFE}), due_by=now)
     held = {d.path for d in due if location_key(d.path) in vetoed.keys}
@@ -159,7 +165,7 @@ def _without_gone(
 ) -> list[Departure]:
     """Leaves out files outside every table that their writer has deleted.
 
-    No purge would find out, as none names these files. `is_stored` says whether it is recorded.
+    No purge would notice, because none plans these files. `is_stored` says whether it is recorded.
     """
     absent = gone_outside_tables(context, [departure.path for departure in due])
     if absent and is_stored:
@@ -173,13 +179,13 @@ def _without_gone(
 
 
 def _awaited(context: RunContext, run_id: str, anew: Collection[str], *, is_run: bool) -> set[str]:
-    """Files of purges about which a person is being asked: another plan would ask again.
+    """Returns files of purges that wait for an approval: another plan would request it again.
 
     Args:
-        context: Where these are.
-        run_id: Of the run that plans.
-        anew: Owners of which a person approves what it purges: what waits is planned anew.
-        is_run: Whether this is a run's planning, which also ends questions that are over.
+        context: The ports to read them from.
+        run_id: The id of the planning run.
+        anew: Owners whose purges an operator approves in this run: waiting plans are made again.
+        is_run: Whether a run plans, which also ends requests that are over.
     """
     awaited = Approvals.of(context).awaited()
     waiting = [plan for plan in awaited if plan.table_uuid not in anew]
@@ -197,7 +203,7 @@ def _awaited(context: RunContext, run_id: str, anew: Collection[str], *, is_run:
 def _settled(
     observation: Observation, vetoed: WantedFiles, owners: Collection[str]
 ) -> Callable[[Plan], bool]:
-    """Whether a plan's table was planned and nothing makes it wait, or is none any more."""
+    """Tests whether a plan's table was planned without a reason to wait, or no longer exists."""
     return lambda plan: (
         not _waits_for(observation, vetoed, plan.table_uuid)
         if plan.table_uuid in owners
@@ -208,7 +214,7 @@ def _settled(
 def _by_owner(
     observation: Observation, registered: Sequence[KnownTable], due: Sequence[Departure]
 ) -> dict[str, list[Departure]]:
-    """Departures by whose they are, but for those that may not be touched now."""
+    """Groups departures by their owner, without those that may not be touched now."""
     hands_off = untouchable(observation)
     heir_of = heirs(registered, [table.state for table in observation.tables])
     by_owner: dict[str, list[Departure]] = {}
@@ -231,16 +237,16 @@ def _not_held_back(
     contested_of: Callable[[Sequence[str]], Mapping[str, str]],
     places: PlaceLedger | None,
 ) -> dict[str, list[Departure]]:
-    """Leaves out what must not go though nothing refers to it by its own name.
+    """Leaves out files that must stay although nothing references them by their own path.
 
     Args:
-        observation: What the tables are called, and own.
-        by_owner: What is due.
-        outside_of: Those of some files that lie outside the roots, and why.
-        needed_of: Those that may be needed by another name, and which.
-        unproved_of: Those of some departures of which nobody can say that cold has them.
-        contested_of: Those that owners may need whom no catalog shows, and who.
-        places: Where it is remembered what was left out; None where it is not to be.
+        observation: The tables' names and ownership.
+        by_owner: The due departures.
+        outside_of: Returns the files outside the roots, with the reason.
+        needed_of: Returns the files that may be needed by a path alias, with the alias.
+        unproved_of: Returns the departures without a proof that cold has them.
+        contested_of: Returns the files that foreign owners may need, with the owner.
+        places: Where the files left out are remembered; None if they are not to be.
     """
     due = list(chain.from_iterable(by_owner.values()))
     outside = outside_of([d.path for d in due])
@@ -259,9 +265,9 @@ def _not_held_back(
 def _contested(
     context: RunContext, observation: Observation, paths: Sequence[str], *, is_stored: bool
 ) -> dict[str, str]:
-    """Those of some files that owners may need whom no catalog shows, and who, by path.
+    """Returns the files that foreign owners may need, with the owner, by path.
 
-    A folder that was never looked at gets its first look; `is_stored` says whether it counts.
+    A folder that was never scanned gets its first scan; `is_stored` says whether it counts.
     """
     if not paths:
         return {}
@@ -275,7 +281,7 @@ def _contested(
 def _without(
     by_owner: Mapping[str, Sequence[Departure]], paths: Collection[str]
 ) -> dict[str, list[Departure]]:
-    """Departures but for some paths; owners who have none left are left out."""
+    """Removes some paths from the departures; owners with none left are left out."""
     free = {o: [d for d in rows if d.path not in paths] for o, rows in by_owner.items()}
     return {owner: rows for owner, rows in free.items() if rows}
 
@@ -283,7 +289,7 @@ def _without(
 def _owners(
     observation: Observation, tables: tuple[str, ...], only: Collection[str] | None
 ) -> dict[str, TableMetadata | KnownTable]:
-    """Whose files are to be planned, by UUID: managed tables, and dropped ones that were let go."""
+    """Returns the owners to plan, by UUID: managed tables, and dropped ones that are finalized."""
     owners: dict[str, TableMetadata | KnownTable] = dict(observation.let_go)
     owners |= {t.state.uuid: t.state for t in observation.tables if t.managed}
     return {
@@ -296,7 +302,7 @@ def _owners(
 
 
 def _waits_for(observation: Observation, vetoed: WantedFiles, owner: str) -> str:
-    """What keeps all departures of an owner's group in failsafe, as long as it lasts."""
+    """Returns what keeps all departures of an owner's group in failsafe, as long as it lasts."""
     members = observation.groups.members(owner)
     under_hold = sorted(
         str(observation.names.get(uuid, uuid)) for uuid in members & observation.held
@@ -312,10 +318,11 @@ def take_back_referenced(
     refused: Sequence[Plan],
     dead: Sequence[SnapshotKey],
 ) -> list[Plan]:
-    """Takes back, of refused purge plans, the files that the index knows to be referred to.
+    """Cancels files of refused purge plans that the index shows as referenced.
 
     Returns:
-        Plans that had such files: they are stale, the rest of them is to be planned anew.
+        Plans that had such files: they are stale, and the rest of their files is to be planned
+            again.
     """
     items = files.items.of([plan.id for plan in refused])
     held = files.references.among(sorted(_paths(items)), dead)
@@ -330,13 +337,13 @@ def take_back_referenced(
 def end_overtaken(
     files: FileLedger, control: ControlLedger, plans: Sequence[Plan]
 ) -> dict[str, Plan]:
-    """Ends purge plans some of whose files another run has purged, or is purging, since.
+    """Ends purge plans with files that another run has purged, or is purging, since.
 
-    Two runs may plan the same files at once. The slower one's plan names what is no longer its to
-    purge; what it leaves is to be planned anew.
+    Two runs may plan the same files at once. The slower run's plan then lists files that it may no
+    longer purge. Its other files are to be planned again.
 
     Returns:
-        Those that ended, now stale, by their ids.
+        The plans that ended, now stale, by their ids.
     """
     fresh = [plan for plan in plans if plan.kind is PlanKind.PURGE and plan.state in _NOT_BEGUN]
     if not fresh:
@@ -356,7 +363,7 @@ def end_overtaken(
 
 
 def _open_purges(ledger: PlanLedger, items: PlanItems) -> set[str]:
-    """Files of purges that were begun and not finished: those are resumed, not planned again."""
+    """Returns files of purges that were begun and not finished: these resume without a new plan."""
     plans = [plan.id for plan in resumable(ledger) if plan.kind is PlanKind.PURGE]
     return _paths(items.of(plans))
 
@@ -395,5 +402,5 @@ def _plan(
 
 
 def resumable(ledger: PlanLedger) -> list[Plan]:
-    """Plans of either kind that were begun and not finished."""
+    """Returns plans of either kind that were begun and not finished."""
     return list(ledger.find(states=[PlanState.APPLYING]))

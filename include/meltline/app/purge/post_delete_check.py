@@ -1,8 +1,10 @@
-"""The look after the deletes: has something come to name what was deleted?
+"""Post-delete check: finds commits that reference a file deleted meanwhile.
 
-Between the last proof of a file and its delete lie seconds, at most minutes. No catalog and no
-store can be asked to hold still meanwhile. So the catalogs are looked at once more afterwards; the
-proof of the next files is such a look, too. What is found is an incident: it cannot be undone here.
+Seconds, at most minutes, lie between the last proof of a file and its delete. No catalog and no
+store can block commits for that long. So each wave's catalogs are read once more after its deletes;
+the proof of the next wave is such a check as well. A hit is an incident, because it cannot be
+undone here. `purge_batches.py` and `purge.py` call it, planning too. It is apart from `recheck.py`,
+which proves files before their delete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +40,7 @@ _NEXT = (
 
 @dataclass(frozen=True)
 class PurgeIncidents:
-    """The incidents that are files which were deleted while something came to name them."""
+    """Incidents of files that were deleted while a commit began to reference them."""
 
     ledger: IncidentLedger
     trail: AuditTrail
@@ -46,16 +48,16 @@ class PurgeIncidents:
 
     @classmethod
     def of(cls, context: ReadContext) -> "PurgeIncidents":
-        """Those that a step finds and ends."""
+        """Builds it for a step that finds and ends such incidents."""
         return cls(context.control.incidents, AuditTrail.of(context), context.store)
 
     def lost(self, uses: Mapping[str, str]) -> dict[str, str]:
-        """Those of some named files that are not there; what nobody can look at counts as lost."""
+        """Returns the referenced files that are missing; an unreadable object counts as lost."""
         stats = self.store.stats(sorted(uses))
         return {stat.path: uses[stat.path] for stat in stats if stat.file is None}
 
     def add(self, plan: Plan, uses: Mapping[str, str]) -> DeletedWhileNamed:
-        """Records that deleted files of a plan are named, each with what names it.
+        """Records that deleted files of a plan are referenced, each with what references it.
 
         Returns:
             The error that ends the plan.
@@ -88,7 +90,7 @@ class PurgeIncidents:
         )
 
     def end(self, observed: "ObservedReferences") -> None:
-        """Ends those whose file is there again, or is named by nothing any more."""
+        """Ends incidents whose file exists again, or is no longer referenced."""
         standing = standing_incidents(self.ledger, KIND)
         paths = {incident.object: incident.id for incident in standing}
         if not paths:
@@ -104,13 +106,13 @@ class PurgeIncidents:
 
 @dataclass(frozen=True)
 class ObservedReferences:
-    """What tables referred to when they were last observed."""
+    """References of all tables at their last observation."""
 
     observation: Observation
     index: FileReferences
 
     def among(self, paths: Sequence[str]) -> set[str]:
-        """Those of some paths that a table refers to."""
+        """Filters paths that a table references."""
         needed = self.index.among(paths, self.observation.dead)
         tables = self.observation.tables
         keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
@@ -120,7 +122,7 @@ class ObservedReferences:
 def tend_incidents(
     incidents: PurgeIncidents, plans: PlanLedger, items: PlanItems, observed: ObservedReferences
 ) -> None:
-    """Finds what purges that were cut short have hit, and ends the incidents that are over."""
+    """Finds the losses of interrupted purges, and ends incidents that are over."""
     applying = [p for p in plans.find(states=[PlanState.APPLYING]) if p.kind is PlanKind.PURGE]
     files = items.of([plan.id for plan in applying]) if applying else {}
     for plan in applying:
@@ -132,10 +134,10 @@ def tend_incidents(
 
 @dataclass
 class LookBack:
-    """Keeps what was deleted until it was looked at.
+    """Keeps deleted files until a check has covered them.
 
     Attributes:
-        stopped: Groups of which a deleted file was named, with the error; nothing more of them
+        stopped: Groups in which a deleted file was referenced, with the error; nothing more of them
             is purged in this run.
     """
 
@@ -145,11 +147,11 @@ class LookBack:
     _deleted: dict[str, list[PlanInHand]] = field(default_factory=dict)
 
     def add(self, path: str, of: PlanInHand) -> None:
-        """Notes a file that was deleted."""
+        """Notes a deleted file."""
         self._deleted.setdefault(path, []).append(of)
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
-        """What is needed of some files now. The same look is the one after the deletes before."""
+        """Filters files that are needed now. The same read checks the deletes before it."""
         try:
             needed = self.recheck.still_needed(paths)
         except MeltlineError as blind:
@@ -159,7 +161,7 @@ class LookBack:
         return needed
 
     def look(self) -> None:
-        """Looks after the last deletes; what stands in the way is their plans' error."""
+        """Checks the last deletes; an error that prevents the check becomes their plans' error."""
         if not self._deleted:
             return
         try:
@@ -170,11 +172,11 @@ class LookBack:
             self.judge()
 
     def judge(self, blind: MeltlineError | None = None) -> None:
-        """Judges what was deleted by the look that was just taken.
+        """Evaluates the deleted files by the most recent read of the catalogs.
 
         Args:
-            blind: Why that look could not be taken to its end: the plans whose files it was for
-                are not done then, and the next run looks.
+            blind: Why that read is incomplete. The plans whose files it had to cover are not
+                finished then, and the next run checks them.
         """
         deleted, self._deleted = self._deleted, {}
         hit: dict[str, str] = {}

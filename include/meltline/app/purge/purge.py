@@ -1,7 +1,7 @@
-"""Purge: what a passed plan names is deleted, batch by batch.
+"""Purge: deletes the files of passed plans, batch by batch.
 
-Before each batch its files are proved unreachable once more, from
-whatever the catalogs hold at that moment.
+Before each batch, its files are proved unreferenced once more, by the state of all catalogs at that
+moment. The lifecycle calls it. The plans are made in `plan_purge.py`, which deletes nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,11 +54,11 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class PurgeResult:
-    """What applying a purge plan came to; `error` when it ended early.
+    """Result of applying a purge plan; `error` is set if it stopped early.
 
     Attributes:
-        files_gone: Of those purged, how many another tool had deleted before.
-        replaced: Paths under which something else lies than what departed, with the reason. It was
+        files_gone: How many of the purged files another tool had deleted before.
+        replaced: Paths with another object than the departed one, and the reason. That object was
             left alone.
     """
 
@@ -72,24 +72,24 @@ class PurgeResult:
 
     @property
     def is_left(self) -> bool:
-        """Whether it was not begun, and nothing speaks against it."""
+        """Whether it was not begun, and no error prevents it."""
         return self.plan.state is PlanState.PASSED and self.error is None
 
 
 def apply_purges(
     context: RunContext, plans: Sequence[Plan], is_time: Callable[[], bool] = lambda: True
 ) -> list[PurgeResult]:
-    """Deletes plans' files, batch by batch; a second time it does nothing.
+    """Deletes plans' files, batch by batch; a second call does nothing.
 
-    Each plan stands alone: what stops one is in its `error`. What was not deleted waits in
-    failsafe for the next run. All that was done is recorded in one append, also when the run
-    ends early.
+    Each plan is independent: an error that stops one is in its `error`. Files that were not deleted
+    wait in failsafe for the next run. All results are recorded in one append, also if the run ends
+    early.
 
     Args:
         context: The ports.
-        plans: What to delete.
-        is_time: Asked before batches are sent: after a no, plans go on that were begun, and no
-            other is.
+        plans: The plans to apply.
+        is_time: Called before batches are sent. Once it is false, begun plans continue, and no
+            other plan begins.
     """
     stored = context.control.plans.current([plan.id for plan in plans])
     results = {plan.id: PurgeResult(stored[plan.id]) for plan in plans}
@@ -116,7 +116,7 @@ def _purged(
         epoch.require_armed()  # before any plan is begun; each batch asks once more
         paths = [file.path for planned in files.values() for file in planned]
         recheck = PurgeRecheck.of(context, paths)
-        # What was cancelled meanwhile, or deleted and recorded before a kill, is not ours to take.
+        # Files that were cancelled meanwhile, or deleted and recorded before a kill, are left out.
         departed = departures.in_states(frozenset({DepartureState.FAILSAFE}), paths=paths)
     except MeltlineError as stop:
         return {plan.id: PurgeResult(plan, error=stop) for plan in plans}
@@ -148,7 +148,7 @@ def _purge(
     locks: PlanLocks,
     stack: ExitStack,
 ) -> "_Purge":
-    """The one place that hands out what deletes: to the waves alone."""
+    """Assembles the purge. Only here is the deleter handed out, and only to the waves."""
     control, permits = context.control, PurgePermits.of(context)
     departed = DepartedObjects.of(context, waiting)
     rate = context.config.limits.delete_keys_per_second
@@ -162,7 +162,7 @@ def _purge(
 
 
 def _finish(ledger: PlanLedger, done: Sequence[PlanInHand]) -> None:
-    """Moves plans that nothing stopped to where they have come; the others go on later."""
+    """Moves plans that nothing stopped to their final state; the others continue in a later run."""
     whole = [job for job in done if job.is_open]
     _move(ledger, whole, lambda job: PlanState.FAILED if job.failed else PlanState.APPLIED)
 
@@ -170,7 +170,7 @@ def _finish(ledger: PlanLedger, done: Sequence[PlanInHand]) -> None:
 def _move(
     ledger: PlanLedger, in_hand: Sequence[PlanInHand], to: Callable[[PlanInHand], PlanState]
 ) -> None:
-    """Moves plans under their locks; one that cannot be moved has its error."""
+    """Moves plans under their locks; a move that fails becomes the plan's error."""
     moves = [PlanTransition(job.plan, to(job), lock=job.lock) for job in in_hand]
     for job, answer in zip(in_hand, ledger.move_all(moves), strict=True):
         if isinstance(answer, MeltlineError):
@@ -193,7 +193,7 @@ def _purge_result(job: PlanInHand) -> PurgeResult:
 
 @dataclass(frozen=True)
 class PlanOpening:
-    """Takes the locks of plans' groups, and moves the plans to applying where they may be.
+    """Takes the locks of plans' groups, and moves permitted plans to applying.
 
     Attributes:
         stack: Keeps the locks until the purge is over.
@@ -208,7 +208,7 @@ class PlanOpening:
     held: dict[str, Lock | MeltlineError] = field(default_factory=dict)
 
     def open(self, new: Collection[PlanInHand]) -> None:
-        """Begins plans; what stops one is its error."""
+        """Begins plans; an error that stops one is stored in it."""
         if unlocked := [job.plan for job in new if job.group not in self.held]:
             self.held.update(self.stack.enter_context(self.locks.take(unlocked)))
         stored = self.plans.current([job.plan.id for job in new])
@@ -224,7 +224,7 @@ class PlanOpening:
         _move(self.plans, fresh, lambda _: PlanState.APPLYING)
 
     def _look(self, job: PlanInHand, not_passed: MeltlineError | None) -> None:
-        """Raises what stops a plan that is not applied yet."""
+        """Raises the error that stops a plan which is not applied yet."""
         lock = self.held[job.group]
         if isinstance(lock, MeltlineError):
             raise lock
@@ -239,7 +239,7 @@ class PlanOpening:
             raise refused
 
     def _abandoned(self, plan: Plan, files: int, lock: Lock, refused: MeltlineError) -> PlanStale:
-        """A plan that was begun and may not go on: what is left is planned anew, and gated."""
+        """Ends a begun plan that may not continue: the files left are planned and gated again."""
         claims = [Claim(plan.id, number, lock) for number in range(-(-files // BATCH))]
         answers = self.claims.take(claims)
         ours = [claim for claim, answer in zip(claims, answers, strict=True) if answer is True]
@@ -259,7 +259,7 @@ class PlanOpening:
 
 @dataclass(frozen=True)
 class _Purge:
-    """A purge on its way."""
+    """A purge in progress."""
 
     opening: PlanOpening
     claims: BatchClaims
@@ -267,7 +267,7 @@ class _Purge:
     files_gone: FilesGone
 
     def delete(self, wave: Sequence[DeleteBatch]) -> None:
-        """Deletes some batches together; what stops a plan stops its later batches too."""
+        """Deletes some batches together; an error that stops a plan stops its later batches too."""
         try:
             if new := dict.fromkeys(batch.of for batch in wave if batch.of.is_new):
                 self.opening.open(new)
@@ -287,15 +287,16 @@ def _record(
     done: Sequence[PlanInHand],
     before: Mapping[str, Departure],
 ) -> None:
-    """One append for all that was done, also when the run ends early.
+    """Records all results in one append, also if the run ends early.
 
-    What was deleted counts as deleted, whatever others have said of it since it was `before`.
+    A deleted file counts as deleted, whatever other processes have recorded about it since
+    `before`.
     """
     now = trail.clock.now()
     rows = {
         f"{job.plan.id}-{uuid4()}": [
             *next_departures(job.deleted, DepartureState.DELETED, before, now),
-            # It waits until it is gone, or a sweep takes what lies there as a file of its own.
+            # It waits until that object is gone, or a sweep takes it as a file of its own.
             *next_departures(job.replaced, DepartureState.FAILSAFE, before, now),
             *next_departures(job.cancelled, DepartureState.CANCELLED, before, now),
         ]

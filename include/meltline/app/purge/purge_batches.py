@@ -1,7 +1,9 @@
-"""Batches of a purge: what is claimed, proved and deleted together.
+"""Batches of a purge: files that are claimed, proved and deleted together.
 
-A plan's batches never change, so that a run that goes on finds them as they were. Small ones, of
-many plans, go in one wave: one look at the catalogs proves them all, and one call deletes them.
+A plan's batches never change, so that a resumed run finds the same ones. Small batches of many
+plans form one wave: one check of the catalogs proves them all, and one call deletes them.
+`apply_purges` calls it. The checks before a claim are in `purge_claims.py`, the proof is in
+`recheck.py`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,14 +20,14 @@ from meltline.domain.iceberg.files import PlannedFile
 from meltline.ports import Claim, DeleteOutcome, Deleter, LockTable, SwitchLedger
 from meltline.progress import Counted
 
-BATCH = 20_000  # never by configuration: a run that goes on must find the batches as they were
+BATCH = 20_000  # never by configuration: a resumed run must find the same batches
 _SECONDS_PER_PROOF = 60
 _PROOF_LASTS = timedelta(minutes=5)
 
 
 @dataclass(eq=False)
 class DeleteBatch:
-    """One of a plan's batches: what the control ledger has claimed at once."""
+    """One of a plan's batches: the files of one claim in the control ledger."""
 
     of: PlanInHand
     number: int
@@ -36,15 +38,16 @@ FileInHand = tuple[PlanInHand, PlannedFile]
 
 
 def claim_of(batch: DeleteBatch, paths: Sequence[str] = ()) -> Claim:
-    """The claim on a batch, under the lock of its plan's group."""
+    """Returns the claim on a batch, under the lock of its plan's group."""
     assert batch.of.lock is not None  # its plan was begun under it
     return Claim(batch.of.plan.id, batch.number, batch.of.lock, paths)
 
 
 def batches_of(job: PlanInHand) -> Iterator[DeleteBatch]:
-    """A plan's batches, always the same.
+    """Splits a plan into its batches, always the same ones.
 
-    One at least: a plan whose items are lost has to be begun too, for that is where it is refused.
+    It yields at least one: a plan whose items are lost must be begun too, because only then it is
+    refused.
     """
     for number, start in enumerate(range(0, max(1, len(job.files)), BATCH)):
         yield DeleteBatch(job, number, job.files[start : start + BATCH])
@@ -57,7 +60,7 @@ def stop_all(batches: Iterable[DeleteBatch], error: MeltlineError) -> None:
 
 
 def in_waves(batches: Iterable[DeleteBatch], at_once: int) -> Iterator[Sequence[DeleteBatch]]:
-    """Batches in their order, as many at a time as one proof may serve."""
+    """Groups batches in their order, as many at a time as one proof may serve."""
     most = min(BATCH, at_once)
     wave: list[DeleteBatch] = []
     files = 0
@@ -73,7 +76,7 @@ def in_waves(batches: Iterable[DeleteBatch], at_once: int) -> Iterator[Sequence[
 
 @dataclass(frozen=True)
 class PacedDeleter:
-    """Deletes what departed, and nothing else, at the configured rate.
+    """Deletes departed objects, and nothing else, at the configured rate.
 
     Attributes:
         departed: The objects that may be purged.
@@ -85,7 +88,7 @@ class PacedDeleter:
 
     @property
     def at_once(self) -> int:
-        """So many files are deleted within the minute after their proof."""
+        """How many files are deleted within the minute after their proof."""
         return max(1, self.keys_per_second * _SECONDS_PER_PROOF)
 
     def delete(self, paths: Collection[str]) -> Sequence[DeleteOutcome]:
@@ -99,7 +102,7 @@ class Waves:
     """Deletes claimed batches, each file within minutes of its proof.
 
     Attributes:
-        locks: Under which the batches were claimed.
+        locks: The locks under which the batches were claimed.
     """
 
     look_back: LookBack
@@ -109,9 +112,10 @@ class Waves:
     clock: Clock
 
     def delete(self, claimed: Sequence[DeleteBatch]) -> list[DeleteBatch]:
-        """Deletes what nothing refers to; returns the batches of which nothing is left to do.
+        """Deletes the unreferenced files; returns the batches in which nothing is left to delete.
 
-        What stops all of them, such as a catalog that cannot be listed, is the error of each.
+        An error that stops all of them, such as a catalog that cannot be listed, becomes the error
+        of each.
         """
         items = [(batch.of, file) for batch in claimed for file in batch.files]
         failed_before = [len(batch.of.failed) for batch in claimed]
@@ -143,7 +147,7 @@ class Waves:
     def _free(
         self, items: Sequence[FileInHand], needed: Collection[str]
     ) -> dict[str, list[FileInHand]]:
-        """What may go now, by path; what is needed by its own name is taken off its plan."""
+        """Returns the deletable files by path; a file needed by its own path is cancelled."""
         free: dict[str, list[FileInHand]] = {}
         for job, file in items:
             if job.error is not None:
@@ -157,7 +161,7 @@ class Waves:
         return free
 
     def _note(self, outcome: DeleteOutcome, job: PlanInHand, file: PlannedFile) -> None:
-        """Notes what became of a file of a plan."""
+        """Records the result for one file of a plan."""
         if outcome.error:
             job.failed.append(outcome)
         elif outcome.replaced:
@@ -169,7 +173,7 @@ class Waves:
             self.look_back.add(file.path, job)
 
     def _stop_unfree(self, jobs: Collection[PlanInHand]) -> None:
-        """Stops plans alone: by a hold that came, a lock that went, an incident of their group."""
+        """Stops plans by reasons of their own: a new hold, a lost lock, an incident in their group."""
         lost = self.locks.lost([job.lock for job in jobs if job.lock is not None])
         for job in jobs:
             try:
@@ -183,20 +187,20 @@ class Waves:
 
 @dataclass
 class FilesGone:
-    """Tells a person how many of a purge's files are gone, and what is deleted next."""
+    """Reports how many of a purge's files are deleted, and which come next."""
 
     progress: Callable[[str], None]
     total: int
     done: int = 0
 
     def next(self, claimed: Sequence[DeleteBatch]) -> None:
-        """Some batches are deleted now."""
+        """Reports the batches that are deleted now."""
         self.progress(Counted(f"purge: {_shown(claimed)}", self.done, self.total))
         self.done += sum(len(batch.files) for batch in claimed)
 
 
 def _shown(claimed: Sequence[DeleteBatch]) -> str:
-    """What is deleted next, for a person."""
+    """Describes the next deletes for an operator."""
     first = claimed[0]
     if len(claimed) > 1:
         return f"{len(claimed)} tables, {sum(len(batch.files) for batch in claimed)} files"

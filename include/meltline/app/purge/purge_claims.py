@@ -1,4 +1,8 @@
-"""What a purge asks of the control ledger: a plan's verdict, a person's word, claims on batches."""
+"""Reads from the control ledger whether a plan may be purged, and claims its batches.
+
+It checks the gate's verdict and the operator's approval. `apply_purges` uses it before each wave.
+The list of purges that wait for an approval is in `approvals.py`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +29,11 @@ from meltline.ports import ClaimLedger, Rejection, SwitchLedger, VerdictLedger
 
 @dataclass(frozen=True)
 class PurgePermits:
-    """Whether plans may be purged now.
+    """Checks whether plans may be purged now.
 
     Attributes:
-        approve_above: Bytes above which a person must approve a plan.
-        approval_lasts: How long such a word counts.
+        approve_above: Bytes above which an operator must approve a plan.
+        approval_lasts: How long an approval counts.
     """
 
     verdicts: VerdictLedger
@@ -39,19 +43,19 @@ class PurgePermits:
 
     @classmethod
     def of(cls, context: ReadContext) -> "PurgePermits":
-        """By the configured limits."""
+        """Reads the configured limits."""
         limits, gates = context.config.limits, context.config.gates
         return cls(context.control.verdicts, context.clock, limits.approve_above, gates.ttl)
 
     def gate_refusals(self, plans: Sequence[Plan]) -> Mapping[str, GateNotPassed]:
-        """Plans without a passed gate that counts now, by their ids, and why."""
+        """Returns plans without a passed gate that counts now, by their ids, with the reason."""
         verdicts = self.verdicts.newest([plan.id for plan in plans])
         now = self.clock.now()
         refusals = {plan.id: not_passed(plan, verdicts.get(plan.id), now) for plan in plans}
         return {id: refused for id, refused in refusals.items() if refused}
 
     def not_approved(self, plan: Plan) -> ApprovalMissing | None:
-        """Why a large plan may not be purged: a person's word is missing. None where it may."""
+        """Returns the error for a large plan that lacks an approval; None if it may be purged."""
         if plan.bytes <= self.approve_above:
             return None
         approval, ttl = self.verdicts.approval(plan.id, plan.digest), self.approval_lasts
@@ -86,10 +90,10 @@ def _rejected(plan: Plan, rejection: Rejection) -> ApprovalRejected:
 
 @dataclass(frozen=True)
 class BatchClaims:
-    """Claims batches before they are deleted, and settles the claims afterwards.
+    """Claims batches before they are deleted, and finishes or drops the claims afterwards.
 
     Attributes:
-        epoch: Begins before the first file goes.
+        epoch: Begins before the first file is deleted.
         waiting: The departures that may be purged, by path.
     """
 
@@ -100,7 +104,7 @@ class BatchClaims:
     waiting: Mapping[str, Departure]
 
     def take(self, batches: Sequence[DeleteBatch]) -> list[DeleteBatch]:
-        """Those that are ours to delete now."""
+        """Claims batches, and returns those that this purge may delete now."""
         if not batches:
             return []
         require_go(self.switch)
@@ -119,7 +123,7 @@ class BatchClaims:
         return claimed
 
     def _permitted(self, batches: Sequence[DeleteBatch]) -> list[DeleteBatch]:
-        """Those of plans that may be purged, with their files that still wait."""
+        """Returns batches of plans that may be purged, each with its files that still wait."""
         jobs = {batch.of.plan.id: batch.of for batch in batches}
         refused = self.permits.gate_refusals([job.plan for job in jobs.values()])
         for id, job in jobs.items():
@@ -130,7 +134,7 @@ class BatchClaims:
         return permitted
 
     def settle(self, whole: Sequence[DeleteBatch], claimed: Sequence[DeleteBatch]) -> None:
-        """Finishes batches that were deleted whole; the others' claims are dropped, to go on."""
+        """Finishes completely deleted batches; drops the other claims, so that a run can resume."""
         finished = set(whole)
         try:
             answers = self.ledger.finish([claim_of(batch) for batch in whole])

@@ -1,4 +1,7 @@
-"""A plan while it is purged: what was done of it, and what has stopped it."""
+"""State of one plan during a purge: its files by result, and the error that stopped it.
+
+The modules of this package share it; `apply_purges` builds its result from it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,15 +14,16 @@ from meltline.ports import DeleteOutcome, Lock
 
 @dataclass(eq=False)
 class PlanInHand:
-    """A plan while it is purged.
+    """A plan during its purge.
 
     Attributes:
         group: The key of its table's group.
-        lock: The group's lock, from when the plan was looked at under it.
-        error: What stopped it.
+        lock: The group's lock, set once the plan was checked under it.
+        error: The error that stopped it.
         is_resumed: Whether an earlier run began it, and may have deleted some files unrecorded.
-        gone: Files of `deleted` that were not there any more: another tool has deleted them.
-        replaced: Why what lies under a file's path is not the one that departed: it was left alone.
+        gone: Files of `deleted` that no longer existed: another tool has deleted them.
+        replaced: Files under whose path another object lies than the one that departed, and why it
+            counts as another. It was left alone.
     """
 
     plan: Plan
@@ -36,15 +40,15 @@ class PlanInHand:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was not looked at yet."""
+        """Whether it was not checked yet."""
         return self.lock is None and self.error is None
 
     @property
     def is_open(self) -> bool:
-        """Whether it was begun under its lock, and nothing has stopped it or finished it."""
+        """Whether it was begun under its lock, and is neither stopped nor finished."""
         is_begun = self.lock is not None and self.plan.state is PlanState.APPLYING
         return is_begun and self.error is None
 
     def stop(self, error: MeltlineError | None) -> None:
-        """Stops it, where there is an error and nothing has stopped it before."""
+        """Stops it, if there is an error and nothing has stopped it before."""
         self.error = self.error or error

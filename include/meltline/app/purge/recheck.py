@@ -1,4 +1,9 @@
-"""The proof before each delete batch, at the cost of what changed since the last look."""
+"""Purge recheck: proves files unreferenced right before each batch of deletes.
+
+It costs as much as has changed since its last read of the catalogs. The purge calls it, and the
+post-delete check reads its result (`post_delete_check.py`). Plans are made from an observation
+alone (`plan_purge.py`).
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,14 +39,13 @@ from meltline.ports import (
 
 @dataclass(frozen=True)
 class RecheckInputs:
-    """What a recheck reads: it changes nothing.
+    """Inputs of a recheck, which changes nothing.
 
     Attributes:
-        references: What the file index knows.
-        names: By what other names files may be needed, those in some more places included.
-        half_seen: Where catalogs show only a part of what is needed, by what they list and by
-            what their tables are.
-        contested: Which files owners may need by now whom no catalog shows.
+        references: The references in the file index.
+        names: Path aliases by which files may be needed, also those in some additional locations.
+        half_seen: Half-seen locations, by what the catalogs list and by what their tables are.
+        contested: Files that foreign owners may need by now.
     """
 
     tables: StandingTables
@@ -56,42 +60,42 @@ class RecheckInputs:
 
 
 class PurgeRecheck:
-    """Keeps, while a purge runs, what every table referred to when it was last looked at.
+    """Keeps, during a purge, the references of all tables at the last read of the catalogs.
 
-    The first look observes everything, so the index covers it. Later looks list the catalogs and
-    read only tables whose metadata moved: their unseen manifest lists and manifests.
+    The first read observes everything, so the index covers it. Later reads list the catalogs and
+    read only tables whose metadata moved: their new manifest lists and manifests.
 
     Attributes:
-        elsewhere: Of what the last look found needed, what is so by another name alone: nobody
-            would find it again if it were taken back, so it goes on waiting.
+        elsewhere: Files that the last read found needed by a path alias alone. A cancelled one
+            would never be found again, so these stay in failsafe.
     """
 
     def __init__(
         self, inputs: RecheckInputs, observation: Observation, paths: Sequence[str]
     ) -> None:
-        """Takes what was observed just now, and the files that are to be deleted.
+        """Takes the latest observation, and the files that are to be deleted.
 
         Raises:
-            PlanStale: Something was not observed that may need any file.
+            PlanStale: Something that may need any file was not observed.
         """
         self._inputs = inputs
         self._observation = observation
         self._refuse_blind(observation.purge_blocked)
         self._seen: dict[CatalogEntry, None] = {}
-        # By where each is written down: under a name that moved may stand a copy, with other files.
+        # By where each is recorded: under a name that moved there may be a copy with other files.
         self._known_lists: set[tuple[str, ...]] = {
             snapshot.as_written
             for table in observation.tables
             for snapshot in table.state.snapshots.values()
         }
         self._known_manifests: set[str] = set()
-        # What names a file, by its location key: of those asked for, at the first look; of all
-        # that has come since, at every later one.
+        # The reference of each file, by its location key. The first read covers the requested files,
+        # each later one everything that was referenced since.
         self._named: dict[str, str] = {}
         self._dead = observation.dead
         self.elsewhere: set[str] = set()
         self._asked: set[str] = set()
-        self._places: set[str] = set()  # of what has come since the first look
+        self._places: set[str] = set()  # of everything referenced since the first read
         self._look_up(paths)
         for table in observation.tables:
             self._note(*_side_files(table.state))
@@ -100,20 +104,20 @@ class PurgeRecheck:
         for table in observation.tables:
             self._remember(table.state)
         self._listings: dict[str, CatalogListing] = {}
-        # A hold on each group that was asked for since the last look.
+        # A hold on each group that was asked for since the last read.
         self._held: dict[frozenset[str], TableName | None] = {}
         self._guards = inputs.tables.owner_guards()
         self._wanted: set[str] = set()
         for table in observation.tables:
             self._seen[CatalogEntry(table.state.name, table.state.metadata_location)] = None
-        # Tables that could not be read block their own group; they are looked at once they move.
+        # Tables that could not be read block their own group; they are read once they move.
         for pointer in self._entries():
             if pointer.name in observation.skipped:
                 self._seen[pointer] = None
 
     @classmethod
     def of(cls, context: RunContext, paths: Sequence[str]) -> "PurgeRecheck":
-        """Takes the first look. Raises as an observation does, and PlanStale."""
+        """Does the first read. Raises as an observation does, and PlanStale."""
         observation = observe(context)
         inputs = RecheckInputs(
             StandingTables(context),
@@ -129,11 +133,11 @@ class PurgeRecheck:
         return cls(inputs, observation, paths)
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that something refers to now, by whatever name.
+        """Filters paths that are referenced now, by any path alias.
 
         Raises:
             CatalogUnlistable: A catalog cannot be listed: nothing is deleted.
-            PlanStale: A table that moved cannot be read: what it needs is unknown.
+            PlanStale: A table that moved cannot be read, so the files it needs are unknown.
         """
         self.look()
         half_seen = self._half_seen_places()
@@ -154,7 +158,7 @@ class PurgeRecheck:
 
     @cached_property
     def _doubted_keys(self) -> frozenset[str]:
-        """Location keys of what contradictory snapshots name; the index does not have them."""
+        """Location keys of files in contradictory snapshots; the index does not have them."""
         try:
             return doubted_keys(self._inputs.store, self._inputs.manifests, self._observation)
         except (MeltlineError, FileNotFoundError) as error:
@@ -162,12 +166,12 @@ class PurgeRecheck:
             raise
 
     def _half_seen_places(self) -> HalfSeenPlaces:
-        """By what the last look showed."""
+        """Computes the half-seen locations by the last read."""
         by_name = (tables.values() for tables in self._states.values())
         return self._inputs.half_seen(self._listings, list(chain.from_iterable(by_name)))
 
     def look(self) -> None:
-        """Lists the catalogs and reads what has moved since the last look; raises the same."""
+        """Lists the catalogs and reads what has moved since the last read; raises the same."""
         tables = self._inputs.tables
         moved = [
             pointer
@@ -182,10 +186,10 @@ class PurgeRecheck:
         self._guards = tables.owner_guards()
 
     def references_to(self, paths: Sequence[str]) -> dict[str, str]:
-        """Those of some deleted paths that something referred to at some look, with what did.
+        """Returns deleted paths that were referenced at any read, with what referenced them.
 
-        By another name too, unless something is there by that. After a look that failed it tells
-        what had been read until then.
+        References by a path alias count too, unless a file exists under that alias. After a read
+        that failed, it returns what had been read until then.
         """
         own = self._named_by(paths)
         names = self._inputs.names(self._places)
@@ -195,23 +199,23 @@ class PurgeRecheck:
         return own | {path: f"{by[name]} as {name}" for path, name in pairs if name in lost}
 
     def _named_by(self, paths: Sequence[str]) -> dict[str, str]:
-        """Those of some paths that something refers to, the index or what came since."""
+        """Returns paths that the index or a later commit references, with what references them."""
         self._look_up(paths)
         keys = ((path, location_key(path)) for path in paths)
         return {path: self._named[key] for path, key in keys if key in self._named}
 
     def _look_up(self, paths: Sequence[str]) -> None:
-        """Asks the index of each path once: what has come since is read here."""
+        """Asks the index once for each path; later commits are read here."""
         new = [path for path in paths if path not in self._asked]
         referenced = self._inputs.references.among(new, self._dead) if new else ()
         self._note(referenced, "a snapshot that the index knows")
         self._asked.update(new)
 
     def require_no_hold(self, owner: str) -> None:
-        """Refuses while a hold lies on a table or on one that shares files with it.
+        """Refuses while a hold covers a table or one that shares files with it.
 
-        Refuses also where the table's owner forbids deletions. Tells what the last call of
-        `still_needed` saw.
+        Refuses also if the table's owner forbids deletions. The answer is as of the last call of
+        `still_needed`.
 
         Raises:
             HoldInForce: Which table is held.
@@ -247,7 +251,7 @@ class PurgeRecheck:
                 yield state.name
 
     def _add_vetoed(self) -> None:
-        """Files that somebody has asked back since the purge was planned."""
+        """Adds files of purge vetoes that were requested since the purge was planned."""
         rows = [w for w in self._inputs.vetoes.all() if w.id not in self._wanted]
         vetoed = wanted_files(self._inputs.store, self._inputs.manifests, rows)
         if vetoed.blind:
@@ -294,7 +298,7 @@ class PurgeRecheck:
         self._states.setdefault(state.uuid, {})[state.name] = state
 
     def _read_new(self, state: TableMetadata) -> None:
-        """Names before it reads: so what is gone, and cannot be read, is named all the same."""
+        """Notes paths before it reads them, so that a missing, unreadable file counts too."""
         store, manifests = self._inputs.store, self._inputs.manifests
         self._note_new(*_side_files(state))
         for snapshot in state.snapshots.values():
@@ -318,7 +322,7 @@ class PurgeRecheck:
             self._known_lists.add(key)
 
     def _note_new(self, paths: Iterable[str], by: str) -> None:
-        """Notes what was not named at the first look, and where that lies."""
+        """Notes paths that were not referenced at the first read, and where they lie."""
         paths = list(paths)
         self._note(paths, by)
         self._places |= places_in(paths, self._inputs.store.links_among)
@@ -337,5 +341,5 @@ def _half_seen(
 
 
 def _side_files(state: TableMetadata) -> tuple[list[str], str]:
-    """The files that a metadata file names directly, and what names them."""
+    """Returns the files that a metadata file references directly, and what references them."""
     return [file.path for file in side_files_of(state)], f"{state.name}: {state.metadata_location}"
