@@ -1,1 +1,1 @@
-"""The file index on Spark, and reading it without."""
+"""The file index: read and written on Spark, and read without it."""

@@ -1,4 +1,8 @@
-"""The snapshots and the side files as rows of the ledger."""
+"""Reads and writes snapshots and side files as rows of the ledger.
+
+It implements the ports `SnapshotIndex` and `SideFileIndex` for `file_index.py`. Rows of plans and
+departures are in `tombstone_rows.py`.
+"""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,22 +33,22 @@ LIVE: Sequence[Condition] = [("status", "<", int(EntryStatus.DELETED))]
 
 
 class SnapshotRows:
-    """The port `SnapshotIndex`: rows of `snapshots`, and what the other parts take from them."""
+    """Implements the port `SnapshotIndex`: rows of `snapshots`, also for the rest of the index."""
 
     def __init__(self, tables: LedgerTables, departures: DepartureRows) -> None:
         self._tables = tables
         self._departures = departures
 
     def tips(self) -> Mapping[str, IndexedHead]:
-        """The newest snapshot of each table that is known by its changes, departed or not."""
+        """Returns each table's newest snapshot that is known by its changes, departed or not."""
         return KnownSnapshots(self.rows()).tips
 
     def known(self) -> set[SnapshotKey]:
-        """Every snapshot ever recorded whose manifest list has not departed."""
+        """Returns every snapshot ever recorded whose manifest list has not departed."""
         return set(self.standing().keys)
 
     def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
-        """How the manifest lists of known snapshots were when they were read."""
+        """Returns how long known snapshots' manifest lists were when read, and their SHA-256."""
         if not keys:
             return {}
         ids = ("snapshot_id", [key.snapshot_id for key in keys])
@@ -59,7 +63,7 @@ class SnapshotRows:
         return {key: by_key[key] for key in keys if key in by_key}
 
     def places(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
-        """Where known snapshots were read: their lists, or their inline manifests."""
+        """Returns the paths from which known snapshots were read: lists, or inline manifests."""
         standing, inline = self.standing(), set[SnapshotKey]()
         for key, place in standing.lists_of(tables):
             if place:
@@ -70,7 +74,7 @@ class SnapshotRows:
             yield from self._inline_places(standing.only(inline))
 
     def _inline_places(self, standing: KnownSnapshots) -> Iterable[tuple[SnapshotKey, str]]:
-        """Snapshots of format 1 that name their manifests themselves, and those."""
+        """Returns snapshots of format 1 that name their manifests themselves, with these."""
         among = ("manifest_id", standing.manifests)
         rows = self._tables.look("manifests", ("manifest_id", "path"), among=among).to_pylist()
         paths = {row["manifest_id"]: row["path"] for row in rows}
@@ -78,27 +82,27 @@ class SnapshotRows:
             yield key, "\n".join(paths.get(id, "") for id in ids)
 
     def standing(self) -> KnownSnapshots:
-        """The known snapshots, with the manifests of each."""
+        """Returns the known snapshots, with the manifests of each."""
         return self._tables.once("snapshots departures", "known", self._standing)
 
     def _standing(self) -> KnownSnapshots:
-        # Departures first: what another process settles goes from `snapshots` before it does there.
+        # Departures first: another process moves rows out of `snapshots` before those.
         departed = self._departures.departed(FileKind.MANIFEST_LIST)
         return KnownSnapshots.of(self.rows(), departed)
 
     def rows(self) -> pa.Table:
-        """A row for each snapshot that was recorded and is not settled; some twice."""
+        """Returns a row for each recorded snapshot outside the history tables; some twice."""
         return self._tables.once(
             "snapshots", "snapshots", lambda: self._tables.look("snapshots", COLUMNS)
         )
 
     def spans(self, changes: pa.Table) -> pa.Table:
-        """The spans that some rows of `changes` tell of, each file's once."""
-        # What is settled leaves `snapshots`: while that is as it was, no step is missing.
+        """Returns the lifetimes in some rows of `changes`, each file's once."""
+        # Moved rows leave `snapshots`: while that table is unchanged, no step is missing.
         return spans_of(changes, self._tables.once("snapshots", "steps", self._steps))
 
     def _steps(self) -> pa.Table:
-        """The snapshots that are known by what they changed: a step of a line is one for ever."""
+        """Returns the snapshots that are known by their changes; that never ends for a snapshot."""
         steps = ("table_uuid", "snapshot_id")
         rows = self.rows()
         standing = rows.filter(rows.column("by_changes"))
@@ -106,7 +110,7 @@ class SnapshotRows:
         return pa.concat_tables([standing.select(steps), settled])
 
     def record(self, records: Sequence[SnapshotRecord]) -> None:
-        """Appends snapshots with the manifests that each refers to."""
+        """Appends snapshots with the manifests that each references."""
         rows = [
             {
                 "table_uuid": record.table_uuid,
@@ -130,7 +134,7 @@ class SnapshotRows:
     def forgotten_manifests(
         self, records: Sequence[SnapshotRecord], read: Collection[str]
     ) -> set[str]:
-        """Manifests of new snapshots that were read long ago and no known snapshot refers to."""
+        """Finds manifests of new snapshots that were read before, and that no known one names."""
         paths = {manifest.path for record in records for manifest in record.manifests} - set(read)
         if not paths:
             return set()
@@ -138,10 +142,10 @@ class SnapshotRows:
         return {path for path in paths if key_hash(path) not in remembered}
 
     def live_totals(self, heads: Sequence[SnapshotKey]) -> Mapping[SnapshotKey, tuple[int, int]]:
-        """Live files and their bytes of each snapshot, by the index; unknown ones are absent.
+        """Sums each snapshot's live files and their bytes, by the index; unknown ones are absent.
 
-        Absent are also those with a manifest of which entries are missing. Two runs at once, or a
-        kill between two appends, may have stored a manifest's entries twice; they count once.
+        Snapshots with an incomplete manifest are absent too. Two runs at once, or a kill between
+        two appends, may have stored a manifest's entries twice; they count once.
         """
         if not heads:
             return {}
@@ -151,7 +155,7 @@ class SnapshotRows:
         return by_changes | self._summed(self.standing().only(heads).read_wholly)
 
     def _summed(self, standing: KnownSnapshots) -> dict[SnapshotKey, tuple[int, int]]:
-        """Live files and bytes of snapshots that were read wholly, summed over their manifests."""
+        """Sums live files and bytes of fully read snapshots over their manifests."""
         if not standing.keys:
             return {}
         ids = standing.manifests
@@ -172,7 +176,7 @@ class SnapshotRows:
         return {key: total for key, total in totals.items() if total is not None}
 
     def _stored(self, ids: pa.Array) -> dict[int, tuple[int, int]]:
-        """Live rows of manifests and their bytes, by the manifest's id."""
+        """Returns live rows of manifests and their bytes, by the manifest's id."""
         rows = self._tables.look_here(
             "entries", ("manifest_id", "bytes"), LIVE, ("manifest_id", ids)
         )
@@ -191,13 +195,13 @@ class SnapshotRows:
 
 
 def _live(files: int, rows: int, size: int) -> tuple[int, int] | None:
-    """A manifest's live files and their bytes; None where entries of it are missing."""
+    """Returns a manifest's live files and their bytes; None if entries are missing."""
     copies = max(rows // files, 1) if files else 1
     return (files, size // copies) if rows == copies * files else None
 
 
 def _total(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
-    """Files and bytes of manifests together; None where one of them is unknown."""
+    """Sums files and bytes of manifests; None if one of them is unknown."""
     whole = [part for part in parts if part is not None]
     if len(whole) < len(parts):
         return None
@@ -205,14 +209,14 @@ def _total(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
 
 
 class SideFileRows:
-    """The port `SideFileIndex`: rows of `side_files`."""
+    """Implements the port `SideFileIndex`: rows of `side_files`."""
 
     def __init__(self, tables: LedgerTables, departures: DepartureRows) -> None:
         self._tables = tables
         self._departures = departures
 
     def known(self) -> Sequence[SideFile]:
-        """Statistics and metadata files ever seen, that have not departed."""
+        """Returns statistics and metadata files ever seen that have not departed."""
         return self._tables.once("side_files departures", "side files", self._current)
 
     def _current(self) -> Sequence[SideFile]:

@@ -1,7 +1,8 @@
 """The file ledger on Spark: Iceberg tables in the namespace `ledger-namespace` of the hot catalog.
 
-It answers the one question the plans ask: which files do only these snapshots refer to?
-Manifests anti-join first, then hashes of locations; a collision can only keep a file.
+`wiring.py` builds it for all steps. It answers the question of every plan: which files do only
+these snapshots reference? It anti-joins manifests first, then hashes of locations; a collision can
+only keep a file. `index_reader.py` reads the ledger without Spark.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import EntryStatus, FileKind
 from meltline.ports import DepartingFile, FileLedger, Neighbourhood, ObjectReader, SnapshotKey
 
-_PUSHED = 200  # ids a filter may name: row groups without them are passed over; above, a join
+_PUSHED = 200  # ids a filter may name: row groups without them are skipped; above, a join
 _PUSHED_TABLES = 100
 _ADDED: Sequence[Condition] = [("until", "is null", None)]
 
@@ -40,12 +41,12 @@ def spark_file_ledger(
     limits: ReadingLimits | None = None,
     settle_from: int = SETTLE_FROM,
 ) -> FileLedger:
-    """The file ledger's parts over one set of tables.
+    """Builds the file ledger's parts over one set of tables.
 
     Args:
-        tables: They are made by `upkeep.prepare`.
-        store: Where manifests lie.
-        limits: Which way manifests are read.
+        tables: The tables, which `upkeep.prepare` creates.
+        store: The store of the manifests.
+        limits: Selects how manifests are read.
         settle_from: See `TableUpkeep`.
     """
     limits = limits or ReadingLimits()
@@ -63,10 +64,11 @@ def spark_file_ledger(
 
 
 class ReferenceRows:
-    """The port `FileReferences`, over the rows of the other parts.
+    """Implements the port `FileReferences` over the rows of the other parts.
 
-    A snapshot's files are what its manifests hold in `entries`, or, where it is known by its
-    changes, those whose spans reach over it; whatever asks what refers to a file asks both.
+    A fully read snapshot references the files that its manifests have in `entries`. A snapshot that
+    is known by its changes references the files whose lifetimes include it. Every search for
+    references asks both.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class ReferenceRows:
         departures: DepartureRows,
         driver_rows: int,
     ) -> None:
-        """Takes the rows, and how many of leaving manifests this process may compare."""
+        """Takes the rows, and how many rows of leaving manifests this process may compare."""
         self._tables = tables
         self._store = store
         self._snapshots = snapshots
@@ -87,7 +89,7 @@ class ReferenceRows:
     def departing(
         self, candidates: Sequence[SnapshotKey], within: Neighbourhood | None = None
     ) -> Sequence[DepartingFile]:
-        """Files, manifests and manifest lists that only these snapshots refer to."""
+        """Returns files, manifests and manifest lists that only these snapshots reference."""
         if not candidates:
             return ()
         standing = self._snapshots.standing()
@@ -103,7 +105,7 @@ class ReferenceRows:
     def _files(
         self, split: Split, manifests: Sequence[Row], within: Neighbourhood | None
     ) -> list[Row]:
-        """Files that leaving snapshots refer to, by spans or by these manifests, and no other."""
+        """Returns files that only leaving snapshots reference, by lifetimes or these manifests."""
         read_wholly = [row for row in manifests if row["whole"]]
         ids = [row["manifest_id"] for row in read_wholly]
         is_little = sum(row["files"] for row in read_wholly) <= self._driver_rows
@@ -128,7 +130,7 @@ class ReferenceRows:
         )
 
     def _manifests(self, leaving: Mapping[int, set[str]]) -> list[Row]:
-        """The manifests that only leaving snapshots refer to; one that was read wholly as such."""
+        """Returns manifests that only leaving snapshots reference, marked if fully read."""
         if not leaving:
             return []
         columns = ("manifest_id", "path", "bytes", "added", "existing", "whole")
@@ -145,9 +147,9 @@ class ReferenceRows:
         return list(rows.values())
 
     def _ended_spans(self, split: Split) -> list[Row]:
-        """Files that leaving snapshots of a line refer to, and none of their line that stays.
+        """Returns files that, in their linear history, only leaving snapshots reference.
 
-        Where the newest of a line stays, only files that were removed can be such.
+        If the newest snapshot of a history stays, only files that were removed can be such.
         """
         leaving, staying = split.leaving.on_lines, split.staying.on_lines
         if not leaving.rows.num_rows:
@@ -170,7 +172,7 @@ class ReferenceRows:
     def _kept_among(
         self, files: Sequence[Row], split: Split, within: Neighbourhood | None
     ) -> set[int]:
-        """Hashes of leaving files that staying snapshots refer to, wherever they may be found."""
+        """Hashes of leaving files that staying snapshots reference, wherever these may be found."""
         if not files:
             return set()
         floors: dict[str, int] = {}
@@ -182,18 +184,18 @@ class ReferenceRows:
         floor = min(floors.values()) if narrow else 0
         referenced = self._on_lines(hashes, split.staying, floor)
         if wholly := split.staying.read_wholly.manifests:
-            # A rewritten file keeps the older number of its rows there: a span has none to go by.
+            # A rewritten file keeps the older number of its rows there; a lifetime has none.
             by_rows = floor if not any("since" in row for row in files) else 0
             referenced |= self._in_entries(hashes, wholly, by_rows)
         return referenced
 
     def _on_lines(self, hashes: Sequence[int], of: KnownSnapshots, floor: int = 0) -> set[int]:
-        """Those of the hashes that snapshots known by their changes refer to.
+        """Filters hashes that snapshots known by their changes reference.
 
         Args:
-            hashes: Of locations.
+            hashes: Hashes of locations.
             of: The snapshots.
-            floor: Nothing that was added under a smaller sequence number is looked for.
+            floor: The search skips files that were added under a smaller sequence number.
         """
         if not hashes or not of.on_lines.rows.num_rows:
             return set()
@@ -203,7 +205,7 @@ class ReferenceRows:
         return set(spans.filter(of.points.meets(spans)).column("key_hash").to_pylist())
 
     def _in_entries(self, hashes: Sequence[int], manifests: pa.Array, floor: int = 0) -> set[int]:
-        """Those of the hashes that are alive in one of the manifests; `floor` as for lines."""
+        """Filters hashes that are live in one of the manifests; `floor` as in `_on_lines`."""
         where: list[Condition] = [*LIVE, ("sequence_number", ">=", floor)] if floor else [*LIVE]
         columns, among = ("manifest_id", "key_hash"), ("key_hash", hashes)
         rows = self._tables.look_here("entries", columns, where, among)
@@ -217,7 +219,7 @@ class ReferenceRows:
     def _many_files(
         self, wholly: Sequence[int], split: Split, within: Neighbourhood | None
     ) -> list[Row]:
-        """Files that only leaving manifests hold: hashes are compared on executors."""
+        """Returns files that only leaving manifests have: executors compare the hashes."""
         leave = self._tables.ids("manifest_id", wholly).withColumn("kept", F.lit(0))
         stay = self._tables.ids("manifest_id", split.staying.manifests).withColumn("kept", F.lit(1))
         floors = self._live_in(wholly).groupBy("table_uuid").agg(F.min("sequence_number"))
@@ -235,7 +237,7 @@ class ReferenceRows:
         return _rows(rows.select(*_LEAVING).toArrow())
 
     def _near(self, floors: Mapping[str, int], within: Neighbourhood | None) -> DataFrame:
-        """The rows that may name a leaving file (see `Neighbourhood`).
+        """Returns the rows that may name a leaving file (see `Neighbourhood`).
 
         `floors` has the first sequence number of leaving files, by the table that named them.
         """
@@ -247,7 +249,7 @@ class ReferenceRows:
         return self._live().where(may_be)
 
     def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
-        """Those of the paths that any known snapshot but the dead ones refers to."""
+        """Filters paths that any known snapshot except the dead ones references."""
         if not paths:
             return set()
         standing = self._snapshots.standing().without(set(dead))
@@ -259,7 +261,7 @@ class ReferenceRows:
         return {path for path in paths if key_hash(path) in referenced}
 
     def places(self) -> set[str]:
-        """Where all files lie that the index knows, and those of them that are links."""
+        """Returns the locations of all files in the index, with those that are links."""
         columns = (
             ("entries", "path"),
             ("changes", "path"),
@@ -274,7 +276,7 @@ class ReferenceRows:
         return places_there(self._store, rows)
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
-        """Files in failsafe that are one of these manifests, or alive in one of them."""
+        """Returns files in failsafe that are some of these manifests, or live in one of them."""
         waiting = self._departures.waiting()
         if not manifests or not waiting.rows.num_rows:
             return set()
@@ -295,7 +297,7 @@ class ReferenceRows:
         return set(rows.column("path").to_pylist())
 
     def unknown(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that no row of the index or of the side files names."""
+        """Filters paths that no row of the index or of the side files names."""
         if not paths:
             return set()
         hashes = list(map(key_hash, paths))
@@ -319,7 +321,7 @@ def _of(uuids: Collection[str]) -> tuple[Condition, ...]:
 
 
 def _is_narrow(floors: Mapping[str, int], within: Neighbourhood | None) -> bool:
-    """Whether what is older than the leaving files need not be looked at (see `Neighbourhood`)."""
+    """Whether rows older than the leaving files may be skipped (see `Neighbourhood`)."""
     few = len(floors) <= _PUSHED_TABLES
     return within is not None and few and within.linear.issuperset(floors)
 
@@ -334,14 +336,14 @@ def _hashes(rows: Iterable[Row]) -> list[int]:
 
 
 def _gathered(rows: Iterable[Row], leaving: Mapping[int, set[str]]) -> list[DepartingFile]:
-    """Each file once, with all tables whose leaving snapshots named it."""
+    """Returns each file once, with all tables whose leaving snapshots named it."""
     files: dict[int, tuple[str, str, int]] = {}
     tables: dict[int, set[str]] = {}
     for row in rows:
         key, path, kind, size = row["key_hash"], row["path"], row["kind"], row["bytes"]
         manifest = row.get("manifest_id")
         uuids = {row["table_uuid"]} if manifest is None else leaving[manifest]
-        if key in files:  # one answer whatever the order of the rows: a plan's digest is of it
+        if key in files:  # the same answer in any order of the rows: it is part of a plan's digest
             first_path, _, largest = files[key]
             path, size = min(path, first_path), max(size, largest)
             uuids = tables[key] | uuids

@@ -1,4 +1,8 @@
-"""Upkeep of the ledger's tables; what no run needs to read is set aside (decision 024)."""
+"""Upkeep of the ledger's tables: compacts them, and moves old rows to history tables.
+
+It implements the port `LedgerUpkeep`, so that no run reads rows that it does not need (decision
+024).
+"""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -24,20 +28,25 @@ from meltline.domain.iceberg.files import FileKind
 SETTLE_FROM = 50_000
 _MANY_FILES = 60
 _MANY_SNAPSHOTS = 60
-_SPAN = ("table_uuid", "key_hash", "part", "since")  # whose rows of `changes` go together
+_SPAN = (
+    "table_uuid",
+    "key_hash",
+    "part",
+    "since",
+)  # rows of `changes` with equal values move together
 
 
 class TableUpkeep:
-    """The port `LedgerUpkeep`. Rows of what is over move to tables of their own.
+    """Implements the port `LedgerUpkeep`. Rows that are over move to tables of their own.
 
-    A row stands in both for a moment, never in neither. Whoever reads both reads the table that
-    rows leave first.
+    A row is in both tables for a moment, never in neither. A reader of both reads first the table
+    that rows leave.
 
     Attributes:
-        settle_from: So many files are worth it; and they must be half of what is there, so that
-            what is rewritten for the sake of the others is not rewritten night after night.
-        compact_below: Bytes of a data file that compaction makes one with others. Larger ones stay
-            as they are: else each compaction would write the whole index anew.
+        settle_from: The least number of files to move. They must also be half of all in the table,
+            so that the rest is not rewritten every night.
+        compact_below: Bytes below which compaction merges a data file with others. Larger ones stay
+            as they are: else each compaction would rewrite the complete index.
     """
 
     compact_below = 8 * 1024 * 1024
@@ -55,13 +64,13 @@ class TableUpkeep:
         self.settle_from = settle_from
 
     def prepare(self) -> Sequence[str]:
-        """Creates the namespace, the tables and columns where they are missing. See the port."""
+        """Creates the namespace, the tables and columns if they are missing. See the port."""
         return self._tables.prepare()
 
     def maintain(self) -> Sequence[str]:
-        """Compacts and expires the ledger's own tables, by Iceberg's procedures, where it pays.
+        """Compacts and expires the ledger's own tables with Iceberg's procedures, where it pays.
 
-        Snapshots of the last day stay: a run that reads them may be under way.
+        Snapshots of the last day stay: a run that reads them may be in progress.
         """
         done = []
         catalog, namespace = self._tables.place
@@ -90,7 +99,7 @@ class TableUpkeep:
         return done
 
     def rebuild(self, readable: Collection[str]) -> None:
-        """Forgets what these tables' metadata can tell again; what others refer to stays known."""
+        """Deletes rows that these tables' metadata can restore; rows that others need stay."""
         readable = list(readable)
         unaffected = self._tables.read("snapshots").where(~F.col("table_uuid").isin(readable))
         ids = unaffected.select(F.explode("manifests").alias("manifest_id"))
@@ -115,7 +124,7 @@ class TableUpkeep:
             self._tables.spark.catalog.dropTempView(view)
 
     def settle(self, before: datetime, unfinished: Collection[str]) -> str:
-        """Sets aside what was deleted before then, once it pays. See the port."""
+        """Moves files deleted before then to the history tables, once it pays. See the port."""
         done = (self._settle_deleted(before, unfinished), self._settle_ended())
         return "; ".join(filter(None, done))
 
@@ -129,7 +138,7 @@ class TableUpkeep:
             return ""
         tips = self._lists_of_tips()
         lists = _without(over.of_kinds([FileKind.MANIFEST_LIST]).hashes, tips)
-        # A snapshot is known unless its list has departed: so the departures go last.
+        # A snapshot is known unless its list has departed: so the departures move last.
         self._move("snapshots", _keys(lists), hash_column="list_hash")
         side_files = over.of_kinds([FileKind.METADATA, FileKind.STATISTICS])
         self._move("side_files", _keys(side_files.hashes))
@@ -138,7 +147,7 @@ class TableUpkeep:
         return f"{count} deleted files, of {departed} that had departed, set aside"
 
     def _lists_of_tips(self) -> pa.Array:
-        """The manifest lists of the snapshots that lines go on from, departed or not."""
+        """Returns the manifest lists of linear histories' newest snapshots, departed or not."""
         rows = self._snapshots.rows()
         tips = {(uuid, tip.snapshot_id) for uuid, tip in self._snapshots.tips().items()}
         keys = tuples(rows, "table_uuid", "snapshot_id")
@@ -149,15 +158,15 @@ class TableUpkeep:
     # --- spans that have ended -----------------------------------------------------------------
 
     def _settle_ended(self) -> str:
-        """Spans that ended before the oldest snapshot of their line that is not set aside.
+        """Moves lifetimes that ended before the oldest snapshot of their history in the index.
 
-        No snapshot can come to refer to them: lines grow at their tips.
+        No later snapshot can reference them: a linear history grows only at its head.
         """
         oldest = KnownSnapshots(self._snapshots.rows()).on_lines.numbers("min")
         removed: Sequence[Condition] = [("until", "not null", None)]
         of_removed = partial(self._tables.look, "changes", where=removed, of_any_size=True)
         ends = of_removed(("table_uuid", "until"))
-        # A span has two rows: that the file was added, and that it was removed.
+        # A lifetime has two rows: one for the file's addition, one for its removal.
         if not self._pays(_ended_before(ends, oldest).num_rows, self._spans_there()):
             return ""
         over = _ended_before(self._snapshots.spans(of_removed(REACH)), oldest)
@@ -165,7 +174,7 @@ class TableUpkeep:
         return f"{over.num_rows} files that no snapshot of a line can refer to again set aside"
 
     def _spans_there(self) -> int:
-        """How many spans `changes` would tell of if all had ended, rounded up."""
+        """Estimates the lifetimes in `changes` as if all had ended, rounded up."""
         current = self._tables.loaded("changes").currentSnapshot()
         rows = 0 if current is None else int(current.summary().get("total-records") or 0)
         return (rows + 1) // 2
@@ -178,18 +187,18 @@ class TableUpkeep:
     def _move(
         self, table: str, going: pa.Table, hash_column: str = "key_hash", until: int | None = None
     ) -> None:
-        """Moves rows to the settled table of that name: copied first, then deleted.
+        """Moves rows to the history table: copied first, then deleted.
 
         Args:
-            table: Where they are.
-            going: What such rows hold in some columns; null is equal to null.
-            hash_column: What the table calls the column `key_hash`.
-            until: The newest `written_ns` of the rows that were looked at; None is all rows.
+            table: The table that has them.
+            going: The values of such rows in some columns; null is equal to null.
+            hash_column: The table's name for the column `key_hash`.
+            until: The newest `written_ns` of the rows that were read; None is all rows.
         """
         if not going.num_rows:
             return
         # Millions of keys reach executors as a table; in a plan they would be in each task of it.
-        # They say whose they are: nobody may rest on being alone here, whatever lock is held.
+        # Each has the id of its move: even under a lock, another process may move rows as well.
         move = uuid4().hex
         self._tables.spark.sql(f"DELETE FROM {self._tables.namespace}.settling")
         marked = going.append_column("move", pa.array([move] * going.num_rows))

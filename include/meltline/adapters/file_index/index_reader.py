@@ -1,7 +1,7 @@
-"""Reads the file ledger's Iceberg tables in this process: answers come without starting a JVM.
+"""Reads the file ledger's Iceberg tables in this process, without a JVM.
 
-Commands ask it that mostly find no ledger, or only whether there is one: nothing that starts slowly
-is loaded before a table has been found.
+Commands such as status use it. They often find no ledger, or only need to know whether one exists.
+So no slow module is loaded before a table is found. Steps of a run use `file_index.py`, on Spark.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ _SIDE_FILE = ("table_uuid", "path", "kind", "bytes", "snapshot_id")
 
 
 class IcebergLedgerReader:
-    """The port `LedgerReader`."""
+    """Implements the port `LedgerReader`."""
 
     def __init__(
         self,
@@ -72,19 +72,19 @@ class IcebergLedgerReader:
         self._small = small
 
     def registrations(self) -> set[str]:
-        """The ids of registrations of which a snapshot was ever recorded."""
+        """Returns the ids of registrations with at least one recorded snapshot."""
         rows = self._with_settled("snapshots", ("table_uuid",))
         return set() if rows is None else set(rows.column("table_uuid").unique().to_pylist())
 
     def snapshots(self) -> Sequence[IndexedSnapshot]:
-        """Every snapshot ever recorded."""
+        """Returns every snapshot ever recorded."""
         rows = _dicts(self._with_settled("snapshots", _SNAPSHOT))
         recorded = sorted(map(_snapshot, rows), key=lambda s: s.by_changes)
-        # Of one that was read wholly at first, and later by its changes, either tells the truth.
+        # A snapshot may have been fully read first, and by changes later: either row is right.
         return list({snapshot.key: snapshot for snapshot in recorded}.values())
 
     def side_files(self) -> Sequence[SideFile]:
-        """Every metadata file and statistics file ever recorded."""
+        """Returns every metadata file and statistics file ever recorded."""
         return [
             SideFile(r["table_uuid"], r["path"], FileKind(r["kind"]), r["bytes"], r["snapshot_id"])
             for r in _dicts(self._with_settled("side_files", _SIDE_FILE))
@@ -93,7 +93,7 @@ class IcebergLedgerReader:
     def departures(
         self, kinds: Collection[FileKind] | None = None, *paths: str
     ) -> Sequence[Departure]:
-        """The newest row of each departed path: of all, or of some kinds and of some paths."""
+        """Returns each departed path's newest row: of all, or of some kinds and of some paths."""
         asked: list[list[Condition]] = [] if kinds is not None else [[]]
         if kinds:
             asked.append([("kind", "in", [str(kind) for kind in kinds])])
@@ -105,7 +105,7 @@ class IcebergLedgerReader:
         return [] if rows is None else departures(newest_rows(rows))
 
     def files(self, *paths: str) -> Iterator[IndexedFile]:
-        """Every manifest and every live entry, or those that are one of some paths."""
+        """Returns every manifest and every live entry, or those that are one of some paths."""
         itself = [_among("manifest_id", paths)] if paths else []
         held = [_LIVE, _among("key_hash", paths)] if paths else [_LIVE]
         for row in _dicts(self._rows("manifests", ("manifest_id", "path", "bytes"), *itself)):
@@ -114,7 +114,7 @@ class IcebergLedgerReader:
             yield IndexedFile(row["manifest_id"], row["path"], row["kind"], row["bytes"])
 
     def spans(self, *paths: str) -> Iterator[IndexedSpan]:
-        """Every file that snapshots known by changes refer to, or those at some paths."""
+        """Returns every file that snapshots known by changes reference, or those at some paths."""
         recorded = self._recorded()
         if recorded is None:
             return
@@ -127,7 +127,7 @@ class IcebergLedgerReader:
             yield IndexedSpan(**row)
 
     def weigh(self, weighing: UsageQuery) -> UsageTotals:
-        """Bytes by owner and stage, of everything that manifests hold and that has departed."""
+        """Sums bytes by owner and stage, of all files in manifests and all that have departed."""
         needed = ("entries", "manifests", "departures")
         if not any(map(self._place, needed)):
             return UsageTotals()
@@ -151,12 +151,12 @@ class IcebergLedgerReader:
         return weigh(weighing, entries, manifests, departed, changes=lines, recorded=recorded)
 
     def _changes(self, columns: Sequence[str]) -> "list[Iterable[pa.RecordBatch]]":
-        """What snapshots have changed; there are some that are known by that alone."""
+        """Reads the changes of snapshots; some snapshots are known by these alone."""
         self._require("changes")
         return [self._batches(name, columns) for name in _both("changes")]
 
     def items(self, *plan_ids: str) -> Mapping[str, Sequence[PlannedFile]]:
-        """The items of plans, each sorted by path; a plan without any has an empty list."""
+        """Returns the items of plans, each sorted by path; a plan without any has an empty list."""
         columns = ("plan_id", *PLANNED_FILE)
         rows = self._rows("plan_items", columns, ("plan_id", "in", sorted(plan_ids)))
         items: dict[str, list[PlannedFile]] = {plan_id: [] for plan_id in plan_ids}
@@ -167,7 +167,7 @@ class IcebergLedgerReader:
         return {key: sorted(files, key=lambda file: file.path) for key, files in items.items()}
 
     def _recorded(self) -> "pa.Table | None":
-        """The snapshots that are known by what they changed; None where there are none."""
+        """Returns the snapshots that are known by their changes; None if there are none."""
         columns = ("table_uuid", "snapshot_id")
         recorded = self._with_settled("snapshots", columns, _is("by_changes", True))
         return recorded if recorded is not None and recorded.num_rows else None
@@ -175,10 +175,10 @@ class IcebergLedgerReader:
     def _with_settled(
         self, name: str, columns: Sequence[str], *where: "Condition"
     ) -> "pa.Table | None":
-        """Rows of a table and of those that were set aside of it; None before `init`.
+        """Returns rows of a table and of its history table; None before `init`.
 
-        In this order: a row that moves meanwhile is then read in one of them at least; it may be
-        read in both.
+        Read in this order, a row that moves meanwhile is in at least one of them; it may be in
+        both.
         """
         return self._together([self._rows(table, columns, *where) for table in _both(name)])
 
@@ -187,14 +187,14 @@ class IcebergLedgerReader:
         return self._ledger_rows.together(present) if present else None
 
     def _rows(self, name: str, columns: Sequence[str], *where: "Condition") -> "pa.Table | None":
-        """Rows of one of the ledger's tables, in whatever order; None before `init`."""
+        """Returns rows of one of the ledger's tables, in any order; None before `init`."""
         location = self._place(name)
         return None if location is None else self._ledger_rows.all(name, location, columns, where)
 
     def _batches(
         self, name: str, columns: Sequence[str], *where: "Condition"
     ) -> "Iterable[pa.RecordBatch]":
-        """The same as of now, to be read part by part: there may be millions."""
+        """Returns the current rows in batches: there may be millions."""
         location = self._place(name)
         return () if location is None else self._ledger_rows.parts(name, location, columns, where)
 
@@ -212,7 +212,7 @@ class IcebergLedgerReader:
             return None
 
     def _require(self, *names: str) -> None:
-        """Sums over a part of the ledger would say that nothing is stored, and nothing shared."""
+        """Refuses missing tables: sums over a part would show nothing stored and nothing shared."""
         missing = sorted(name for name in names if self._place(name) is None)
         if not missing:
             return
@@ -226,7 +226,7 @@ class IcebergLedgerReader:
 
 
 def _both(name: str) -> tuple[str, str]:
-    """A table, and what was set aside of it."""
+    """A table, and its history table."""
     return name, f"settled_{name}"
 
 

@@ -1,7 +1,8 @@
-"""Rows of the ledger's tables, read in this process however many they are.
+"""Reads rows of the ledger's tables in this process, in any number.
 
-A few small files, which is what a ledger mostly is, are read as the steps read them. What is more,
-or otherwise, is PyIceberg's: to load it takes longer than to read those (decision 035).
+`index_reader.py` calls it. Small, plain files are read with `parquet_scan.py`, as the steps of a
+run read them; most ledgers have no others. PyIceberg reads all other tables. Loading it takes
+longer than reading those files (decision 035).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +18,12 @@ from meltline.config.load import CatalogConfig
 
 
 class LedgerRows:
-    """Rows of tables whose metadata has been found."""
+    """Rows of tables whose metadata path is known."""
 
     def __init__(self, hot: CatalogConfig, store: TableFiles, small: int) -> None:
-        """Takes the ledger's catalog, for who may read its files, the store, and what is small.
+        """Takes the ledger's catalog with its credentials, the store, and the limit of small.
 
-        Of more bytes of files PyIceberg makes an answer: it need not have all in memory at once.
+        PyIceberg answers from more bytes of files: it need not have all in memory at once.
         """
         self._hot = hot
         self._files = LedgerFiles(store, small)
@@ -31,13 +32,13 @@ class LedgerRows:
     def all(
         self, name: str, location: str, columns: Sequence[str], where: Sequence[Condition]
     ) -> pa.Table:
-        """These columns of the rows of which all conditions hold, in whatever order.
+        """Returns these columns of the rows that meet all conditions, in any order.
 
         Args:
-            name: Of the table, in `TABLES`.
-            location: Where its metadata lies.
-            columns: Those of the answer.
-            where: "=", "<" or "in". Null is none of it.
+            name: The table's name in `TABLES`.
+            location: The path of its metadata.
+            columns: The columns of the answer.
+            where: "=", "<" or "in". Null meets none.
         """
         question = Question.of(TABLES[name], columns, where, None)
         try:
@@ -48,7 +49,7 @@ class LedgerRows:
     def parts(
         self, name: str, location: str, columns: Sequence[str], where: Sequence[Condition]
     ) -> Iterable[pa.RecordBatch]:
-        """The same, of which not all is in memory at once."""
+        """Returns the same rows in batches, which are not in memory at once."""
         question = Question.of(TABLES[name], columns, where, None)
         try:
             batches: Iterable[pa.RecordBatch] = self._files.answer_at(
@@ -60,7 +61,7 @@ class LedgerRows:
 
     @staticmethod
     def together(tables: Sequence[pa.Table]) -> pa.Table:
-        """Rows of two tables, whoever has read them."""
+        """Joins rows of two tables, by any reader."""
         return pa.concat_tables(tables, promote_options="permissive")
 
 

@@ -1,7 +1,8 @@
-"""Line uses: who refers to files of which only is known when they came and went.
+"""References from linear histories to files, computed from the files' lifetimes.
 
-A file's span meets a run of its table's snapshots. There may be thousands of those, and millions
-of spans; what a run of snapshots comes to is therefore never put together one by one.
+A file's lifetime covers a run of its table's snapshots. There may be thousands of snapshots and
+millions of lifetimes, so the uses of a run are never collected one by one. `storage_usage.py` calls
+it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +18,14 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class LineUses:
-    """The snapshots of many tables that are known by what they changed, and what they are.
+    """The snapshots of linear histories, with the use that each makes of its files.
 
-    Of the uses of one table that say the same but for their end, the one that ends last keeps all
-    that the others keep. So a run comes to a handful of uses, however long it is.
+    Among uses of one table that differ only in their end, the one that ends last keeps all that the
+    others keep. So a run has a handful of uses, however long it is.
     """
 
     def __init__(self, lines: Mapping[str, Sequence[tuple[int, FileReference]]]) -> None:
-        """Takes each table's snapshots: their sequence numbers, and their uses of that table."""
+        """Takes each table's snapshots: their sequence numbers, and their uses of the table."""
         self._tables = pa.array(lines.keys(), pa.string())
         flat = [(at, *pair) for at, line in enumerate(lines.values()) for pair in line]
         self._points = Points(
@@ -42,16 +43,16 @@ class LineUses:
         ]
 
     def numbered(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        """The rows of these tables, with a number for `table_uuid`: their place among them."""
+        """Replaces `table_uuid` by the table's number, and drops rows of other tables."""
         place = rows.schema.get_field_index("table_uuid")
         numbers = pc.index_in(rows["table_uuid"].cast(pa.string()), value_set=self._tables)
         rows = rows.set_column(place, "table_uuid", numbers.cast(pa.int64()))
         return rows.filter(pc.is_valid(rows["table_uuid"]))
 
     def of(self, spans: pa.Table) -> tuple[pa.Array, list[frozenset[FileReference]]]:
-        """For each span the place of its uses among some sets of uses; and those sets.
+        """Returns for each lifetime the index of its set of uses; and those sets.
 
-        The set of a file that no snapshot refers to is empty. The spans' tables are numbered.
+        The set of a file without references is empty. The lifetimes' tables are numbered.
         """
         count = len(self._points.order) + 1
         first, end = self._points.places(spans)
@@ -69,10 +70,10 @@ class LineUses:
 
 
 def _highest(values: pa.Array, first: pa.Array, end: pa.Array) -> pa.Array:
-    """The highest value from each first place to before its end; -1 where there is none.
+    """Returns the highest value from each first position to before its end; -1 for an empty run.
 
-    Two stretches of one length that is a power of two cover any run: their values are made by
-    doubling.
+    Two stretches of one length that is a power of two cover any run: doubling computes their
+    values.
     """
     length = pc.subtract(end, first)
     highest = pa.repeat(pa.scalar(-1, pa.int64()), len(first))

@@ -1,4 +1,7 @@
-"""Rows of the ledger's tables by PyIceberg: whatever Iceberg can hold, however much of it."""
+"""Reads rows of the ledger's tables with PyIceberg: any Iceberg table, of any size.
+
+`ledger_rows.py` imports it only when it is needed, because PyIceberg starts slowly.
+"""
 
 from collections.abc import Iterable
 
@@ -22,12 +25,12 @@ from meltline.config.load import CatalogConfig
 
 
 def scanned_rows(hot: CatalogConfig, location: str, question: Question) -> pa.Table:
-    """The answer, whole.
+    """Returns the complete answer.
 
     Args:
-        hot: The catalog, for who may read its files.
-        location: Where the table's metadata lies.
-        question: What is asked.
+        hot: The catalog, for the credentials of its files.
+        location: The path of the table's metadata.
+        question: The query.
     """
     return _scan(hot, location, question).to_arrow()
 
@@ -35,7 +38,7 @@ def scanned_rows(hot: CatalogConfig, location: str, question: Question) -> pa.Ta
 def scanned_batches(
     hot: CatalogConfig, location: str, question: Question
 ) -> Iterable[pa.RecordBatch]:
-    """The same of millions of rows, which are never in memory at once."""
+    """Returns the answer of millions of rows in batches, which are never in memory at once."""
     batches: Iterable[pa.RecordBatch] = _scan(hot, location, question).to_arrow_batch_reader()
     return batches
 

@@ -1,8 +1,9 @@
-"""Weighs what is stored, in columns: no object for any of millions of files.
+"""Columnar storage usage by owner and stage, without an object for each of millions of files.
 
-Each row of the index becomes three numbers: the hash of its location, its bytes, and a code for who
-refers to its manifest and who owns its folder. There are few such codes. What follows from each
-of them is worked out once, and then the rows are grouped by location.
+Each row of the index becomes three numbers: the hash of its location, its bytes, and a code. The
+code says who references its manifest and who owns its folder. There are few codes, so their
+consequences are computed once each; then the rows are grouped by location. `index_reader.py` calls
+it.
 """
 
 from collections import Counter
@@ -50,7 +51,7 @@ DEPARTURES = pa.schema(
     ]
 )
 DUE = pa.field("due_at", _TIME)
-"""Of departures, where it is asked what comes due."""
+"""The column of departures that is needed for due dates."""
 _EPOCH = date(1970, 1, 1)
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _STAGES = list(Stage)
@@ -81,17 +82,17 @@ def weigh(
     changes: Iterable[pa.RecordBatch] = (),
     recorded: pa.Table | None = None,
 ) -> UsageTotals:
-    """Weighs the index; see the port `LedgerReader`.
+    """Computes the usage of the index; see the port `LedgerReader`.
 
     Args:
-        weighing: What is asked.
+        weighing: The query.
         entries: Live rows of the index: `ENTRY_COLUMNS`.
         manifests: The manifests themselves: `MANIFEST_COLUMNS`.
-        departed: Every row of the departures: the columns of `DEPARTURES`; and `DUE`, where it is
-            asked what comes due.
-        batch: About so many rows are grouped at a time.
-        changes: What snapshots that are known by that have changed: `CHANGE_COLUMNS`.
-        recorded: All of those snapshots: `RECORDED_COLUMNS`.
+        departed: Every row of the departures: the columns of `DEPARTURES`; and `DUE`, if due dates
+            are requested.
+        batch: About how many rows are grouped at a time.
+        changes: The changes of snapshots that are known by them: `CHANGE_COLUMNS`.
+        recorded: Every such snapshot: `RECORDED_COLUMNS`.
     """
     codes = _Codes(weighing)
     themselves = manifests.append_column("key_hash", manifests["manifest_id"])
@@ -110,22 +111,22 @@ def weigh(
 
 
 def _parted(rows: pa.Table, parts: int) -> Iterator[pa.Table]:
-    """The rows in shares of the locations: only one at a time is joined and grouped.
+    """Splits the rows by location: only one part at a time is joined and grouped.
 
-    `parts` is a power of two, and the share is told by a hash's low bits: all rows of one location
-    are in one part, so that grouping part by part is grouping them all.
+    `parts` is a power of two, and a hash's low bits select the part. All rows of one location are
+    in one part, so that grouping part by part equals grouping them all.
     """
     if parts == 1:
         yield rows
         return
     share = pc.bit_wise_and(rows["key"], parts - 1).to_numpy().astype(np.uint16)
-    order = np.argsort(share, kind="stable")  # of so short numbers in proportion to how many
+    order = np.argsort(share, kind="stable")  # linear time for numbers this short
     for numbers in np.split(order, np.cumsum(np.bincount(share, minlength=parts))[:-1]):
         yield rows.take(numbers)
 
 
 class _Codes:
-    """Numbers for what is said of many files at once: who refers to them, and who owns them."""
+    """Numbers for facts that many files share: who references them, and who owns them."""
 
     def __init__(self, weighing: UsageQuery) -> None:
         self._owner_index: OwnerIndex = weighing.owners
@@ -137,7 +138,7 @@ class _Codes:
         self._of_manifests = pa.array(numbers, pa.int64())
 
     def held(self, rows: pa.RecordBatch) -> pa.Table:
-        """The files among some rows whose manifest somebody refers to."""
+        """Codes the files whose manifest is referenced."""
         rows = rows.filter(pc.is_valid(rows["key_hash"]))
         at = pc.index_in(rows["manifest_id"], value_set=self._manifests)
         rows, at = rows.filter(pc.is_valid(at)), at.drop_null()
@@ -147,7 +148,7 @@ class _Codes:
     def on_lines(
         self, lines: LineUses, changes: Iterable[pa.RecordBatch], recorded: pa.Table
     ) -> pa.Table:
-        """The files that snapshots refer to which are known by what they changed."""
+        """Codes the files that snapshots known by their changes reference."""
         parts = [pa.Table.from_batches([self._owned(lines.numbered(rows))]) for rows in changes]
         if not parts:
             return _FILES.empty_table()
@@ -160,7 +161,7 @@ class _Codes:
         return self._coded(*used)
 
     def _owned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The same with the number of their owners for their paths: there are millions of them."""
+        """Replaces paths by the number of their owners: there are millions of paths."""
         rows = rows.filter(pc.is_valid(rows["key_hash"]))
         owners = self._owners_of(rows["path"])
         return rows.drop_columns(["path"]).append_column("owners", owners)
@@ -176,7 +177,7 @@ class _Codes:
         return pa.table([key, size, code], _FILES)
 
     def side_files(self, files: Iterable[UsedFile]) -> pa.Table:
-        """Files that stand in no manifest."""
+        """Codes files that are in no manifest."""
         rows: list[tuple[int, int, int]] = []
         for file in files:
             use = self._number(self._use_sets, frozenset({file.use}))
@@ -186,21 +187,21 @@ class _Codes:
         return pa.table(_columns(rows, _FILES), _FILES)
 
     def uses(self) -> tuple[list[str], pa.Table]:
-        """Tables by their numbers, and a row for each use that a code stands for.
+        """Returns tables by their numbers, and a row for each use behind a code.
 
-        A standing is one number for a stage and an owner: of a file's the lowest is its own.
+        Each row has one number for a stage and an owner; the lowest of a file's is its own.
         """
         sets = [(code, divmod(code, _SHIFT)) for code in sorted(self._codes)]
         use_sets, owner_sets = list(self._use_sets), list(self._owner_sets)
         owned_uses = [(code, use, owner_sets[o]) for code, (u, o) in sets for use in use_sets[u]]
         uuids = {uuid for _, use, owners in owned_uses for uuid in (use.table_uuid, *owners)}
-        names = sorted(uuids | {""})  # nobody comes first: owner 0 is what nobody owns
+        names = sorted(uuids | {""})  # the empty name is first: owner 0 means no owner
         numbers = {uuid: number for number, uuid in enumerate(names)}
         rows = []
         for code, use, owners in owned_uses:
             stage, owner = use.stage_of(owners)
-            # Stages go from left to right, so the least of a file's standings is its stage: what
-            # one table's head refers to is active, whatever others make of it.
+            # Stages go from left to right, so the lowest number of a file is its stage: a file that
+            # one table's head references is active, whatever its stage for others.
             standing = _STAGES.index(stage) * len(names) + numbers[owner]
             rows.append((code, numbers[use.table_uuid], standing, use.until, use.is_now))
         return names, pa.table(_columns(rows, _USES), _USES)
@@ -219,11 +220,11 @@ def _columns(rows: Collection[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Ar
 
 
 def _departed(rows: pa.Table, at: datetime, due_by: datetime | None) -> tuple[list[str], pa.Table]:
-    """What had departed by then, each file once, and its owners by their numbers in there.
+    """Returns files that had departed by then, each once, and their owners by number.
 
-    Of each file its `key`, `bytes`, number of the `owner`, when it `departed_at`, and whether it
-    was `deleted` by then; the `due` day, where that is asked for. Texts are told as numbers: they
-    would take most of the memory.
+    Each row has the file's `key`, `bytes`, number of the `owner`, when it `departed_at`, and
+    whether it was `deleted` by then; also the `due` day, if that is requested. Texts become
+    numbers: they would take most of the memory.
     """
     owners = rows["owner"].cast(pa.string()).dictionary_encode()  # all parts by one dictionary
     numbers = pa.chunked_array([part.indices for part in owners.chunks], pa.int32())
@@ -259,7 +260,7 @@ def _due_days(due: pa.ChunkedArray, at: datetime, due_by: datetime) -> pa.Chunke
 
 
 def _in_use(used: pa.Table, departures: pa.Table) -> pa.Table:
-    """Leaves out what a table's metadata does not refer to any more and that has departed since."""
+    """Leaves out files that departed after a table's metadata stopped referencing them."""
     open_ones = used.filter(pc.is_null(used["until"]))
     ended = used.filter(pc.is_valid(used["until"]))
     if not ended.num_rows:
@@ -270,10 +271,10 @@ def _in_use(used: pa.Table, departures: pa.Table) -> pa.Table:
 
 
 class _Sum:
-    """What the parts come to together. No file is in two of them."""
+    """Sums over all parts. No file is in two of them."""
 
     def __init__(self, names: list[str], owners: Sequence[str], hashes: Mapping[str, int]) -> None:
-        """Takes tables and owners of what departed by their numbers, and what is asked for."""
+        """Takes the names of tables, the owners of departures, and the requested paths' hashes."""
         self._names = names
         self._departed_from = owners
         self._asked = hashes
@@ -285,7 +286,7 @@ class _Sum:
         self._due: Counter[tuple[str, date]] = Counter()
 
     def holdings(self) -> UsageTotals:
-        """All of it."""
+        """Returns the totals."""
         return UsageTotals(
             self._owned,
             self._foreign,
@@ -296,10 +297,10 @@ class _Sum:
         )
 
     def add(self, used: pa.Table, departures: pa.Table) -> None:
-        """Takes uses of files, a row for each, and what has departed."""
+        """Adds uses of files, a row for each, and departures."""
         used = _in_use(used, departures)
-        # Two files whose hashes are equal count as one, of the larger's bytes: sums alone are off,
-        # nothing here says what may be deleted (decision 028).
+        # Two files with equal hashes count as one with the larger's bytes. Only sums are off:
+        # no deletion depends on this module (decision 028).
         each = used.group_by("key").aggregate(
             [("standing", "min"), ("bytes", "max"), ("user", "min")]
         )
@@ -313,7 +314,7 @@ class _Sum:
         self._known.update(path for path, flag in zip(self._asked, flags, strict=True) if flag)
 
     def _add_kept(self, each: pa.Table) -> None:
-        """Bytes by owner and stage; what nobody owns by the first table that refers to it."""
+        """Adds bytes by owner and stage; unowned files by the first table that references them."""
         sums = each.group_by(["standing_min", "user_min"]).aggregate([("bytes_max", "sum")])
         for row in sums.to_pylist():
             stage, owner = divmod(row["standing_min"], len(self._names))
@@ -323,7 +324,7 @@ class _Sum:
                 self._foreign[self._names[row["user_min"]]] += row["bytes_max_sum"]
 
     def _add_departed(self, departures: pa.Table) -> None:
-        """Bytes of what had departed by then, and was deleted by then or not."""
+        """Adds bytes of files that had departed by then, deleted by then or not."""
         rows = departures.group_by(["owner", "deleted"])
         for row in rows.aggregate([("bytes", "sum")]).to_pylist():
             stage = Stage.DELETED if row["deleted"] else Stage.FAILSAFE
@@ -332,7 +333,7 @@ class _Sum:
             self._add_due(departures.filter(pc.invert(departures["deleted"])))
 
     def _add_due(self, waiting: pa.Table) -> None:
-        """Bytes of what waits, by the day on which it is due."""
+        """Adds bytes of waiting files, by the day on which they are due."""
         waiting = waiting.filter(pc.is_valid(waiting["due"]))
         rows = waiting.group_by(["owner", "due"]).aggregate([("bytes", "sum")])
         for row in rows.to_pylist():
@@ -340,9 +341,9 @@ class _Sum:
             self._due[self._departed_from[row["owner"]], day] += row["bytes_sum"]
 
     def _add_links(self, used: pa.Table, each: pa.Table) -> None:
-        """Tables that refer to a file together now, and owners with those that refer to theirs."""
-        # The first and the last of a file's users stand for all of them: who is together with one
-        # of these is in one group with the rest. All pairs would be the square of the users.
+        """Adds tables that share a file now, and owners with the tables that use their files."""
+        # The first and the last of a file's users represent all: a table that shares with one
+        # is in one group with the rest. All pairs would be the square of the users.
         now = used.filter(used["is_now"]).select(["key", "user"])
         ends = now.group_by("key").aggregate([("user", "min"), ("user", "max")])
         ends = ends.join(each.select(["key", "standing_min"]), "key", join_type="inner")

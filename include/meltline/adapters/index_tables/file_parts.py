@@ -1,4 +1,7 @@
-"""Files of the ledger and parts of them, read from the store and remembered: none ever changes."""
+"""Cache of the ledger's files and parts of them, as read from the store; no file ever changes.
+
+`parquet_scan.py` and PyIceberg's scan read through it.
+"""
 
 import io
 from collections import OrderedDict
@@ -12,11 +15,11 @@ from meltline.domain.errors import StoreRefused
 REMEMBERED = 128 * 1024 * 1024
 """Bytes that are kept in memory."""
 
-_Part = tuple[str, int, int]  # a path, where the part begins, and how many bytes it has
+_Part = tuple[str, int, int]  # path, start and length in bytes of the part
 
 
 class NotPlain(Exception):
-    """This is not to be read here, for a reason that matters to nobody: Spark reads it."""
+    """The file cannot be read in this process, whatever the reason: Spark reads it instead."""
 
 
 class TableFiles(Protocol):
@@ -30,7 +33,7 @@ class TableFiles(Protocol):
 
 
 class FileParts:
-    """What was read of files; what was not asked for the longest is forgotten first."""
+    """Parts of files that were read; the least recently read are evicted first."""
 
     def __init__(self, store: TableFiles, remembered: int) -> None:
         """Takes the store, and how many bytes to remember."""
@@ -41,19 +44,19 @@ class FileParts:
         self._lock = Lock()
 
     def whole(self, path: str) -> bytes:
-        """A file that is not remembered. Raises NotPlain."""
+        """Reads a complete file from the store, past the cache. Raises NotPlain."""
         return _from_store(lambda: self._store.read(path))
 
     def held(self, path: str, length: int) -> bytes:
-        """A whole file of that length if it is remembered, else nothing."""
+        """Returns a complete file with that length from the cache; empty if it is not cached."""
         return self._parts.get((path, 0, length), b"")
 
     def fits(self, size: int) -> bool:
-        """Whether so many bytes can be remembered together."""
+        """Whether that many bytes fit into the cache together."""
         return size <= self._remembered
 
     def keep(self, path: str, start: int, content: bytes) -> None:
-        """Remembers what was written or read just now."""
+        """Caches content that was just written or read."""
         part = (path, start, len(content))
         with self._lock:
             self._size += len(content) - len(self._parts.pop(part, b""))
@@ -62,7 +65,7 @@ class FileParts:
                 self._size -= len(self._parts.popitem(last=False)[1])
 
     def range(self, path: str, start: int, length: int) -> bytes:
-        """A part of a file. Raises NotPlain, also where the file ends before."""
+        """Reads a part of a file. Raises NotPlain, also if the file ends before."""
         if content := self._parts.get((path, start, length)):
             return content
         content = _from_store(lambda: self._store.read_range(path, start, length))
@@ -73,7 +76,7 @@ class FileParts:
 
 
 class RangedFile(io.RawIOBase):
-    """A file of which only what is asked for is read from the store."""
+    """A file object that reads only the requested parts from the store."""
 
     def __init__(self, parts: FileParts, path: str, length: int) -> None:
         """Takes the file's length as its manifest has it."""
@@ -98,7 +101,7 @@ class RangedFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes. Raises NotPlain."""
+        """Reads the next bytes. Raises NotPlain."""
         left = max(0, self._length - self._at)
         length = left if size < 0 else min(size, left)
         content = self._parts.range(self._path, self._at, length) if length else b""

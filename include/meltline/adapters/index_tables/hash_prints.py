@@ -1,8 +1,9 @@
-"""The first bits of each hash in a data file of the ledger, in the file's footer (decision 038).
+"""Hash prefixes in the footer of a ledger data file, to skip row groups (decision 038).
 
-Whether some hashes stand among millions is asked before every delete. Sorted, the first bits of the
-hashes of a row group take less than three bytes each where the column takes eight, and tell of
-nearly every row group that it holds none of those asked for. They can only say "perhaps" or "no".
+Before every delete, the ledger is searched for some hashes among millions. Sorted, the first bits
+of a row group's hashes take less than three bytes each; the column takes eight. They rule out
+nearly every row group that has none of the hashes. Their answer is only "perhaps" or "no".
+`tables_io.py` writes them, and `parquet_scan.py` reads them.
 """
 
 import zlib
@@ -17,19 +18,19 @@ import pyarrow.parquet as pq
 Hashes = npt.NDArray[np.int64]
 
 COLUMN = "key_hash"
-"""The column they are of."""
+"""The column with the hashes."""
 FOOTER_KEY = "meltline.key-hash-prints.1"
-"""Under which a footer holds them: of another form, they would have another."""
+"""The key in the footer; another format gets another key."""
 _CUT = 28  # bits of 64: of two million hashes and ten thousand others, 0.3 have the same first 36
 _CHECK = 4  # bytes of a checksum before them
 
 
 def footer_prints(rows: pa.Table, group_rows: int) -> dict[str, bytes]:
-    """What a file's footer is to hold; nothing where not every row has a hash.
+    """Returns the entry for a file's footer; nothing if a row lacks a hash.
 
     Args:
         rows: The file's rows, in their order.
-        group_rows: So many of them make a row group.
+        group_rows: How many of them form a row group.
     """
     if COLUMN not in rows.column_names or rows[COLUMN].null_count:
         return {}
@@ -48,11 +49,11 @@ def footer_prints(rows: pa.Table, group_rows: int) -> dict[str, bytes]:
 
 
 def groups_without(metadata: pq.FileMetaData, sought: Hashes) -> frozenset[int]:
-    """Row groups of a file that hold none of the hashes, as far as its footer tells.
+    """Returns row groups of a file without any of the hashes, as far as its footer shows.
 
-    Each row group's prints must be as many as it has rows, and begin and end with those of the
-    least and the largest hash that its statistics tell of. Where they are not, whoever wrote the
-    file took them over from another one: they tell nothing.
+    Each row group must have as many prints as rows. They must begin and end with those of the least
+    and the largest hash in its statistics. Otherwise the writer of the file copied them from
+    another one, and they are ignored.
     """
     prints = _prints(metadata)
     if len(prints) != metadata.num_row_groups:
@@ -66,7 +67,7 @@ def groups_without(metadata: pq.FileMetaData, sought: Hashes) -> frozenset[int]:
 
 
 def _prints(metadata: pq.FileMetaData) -> Sequence[Hashes]:
-    """By row group; none where the footer holds none, or damaged ones."""
+    """Reads the prints by row group; none if the footer lacks them or they are damaged."""
     stored = (metadata.metadata or {}).get(FOOTER_KEY.encode(), b"")
     content = stored[_CHECK:]
     if len(stored) <= _CHECK or stored[:_CHECK] != _checksum(content):
@@ -87,7 +88,7 @@ def _is_of(group: pq.RowGroupMetaData, prints: Hashes) -> bool:
 
 
 def _any_among(sought: Hashes, prints: Hashes) -> bool:
-    """Whether one of the first bits stands among those of a row group. Both are sorted."""
+    """Whether one of the first bits is among those of a row group. Both are sorted."""
     at = np.searchsorted(prints, sought)
     inside = at < len(prints)
     return bool((prints[at[inside]] == sought[inside]).any())

@@ -1,8 +1,9 @@
-"""Spans: between which snapshots of its table's line a file was alive, in columns.
+"""File lifetimes in columns: from the snapshot that added a file to the one that removed it.
 
-Where a table's history is one line, what each snapshot changed tells all that it refers to: a file
-is alive from the snapshot that added it until the one that removed it. The ledger's table `changes`
-holds those two facts; here they are put together for many files at once (decision 020).
+In a linear history, the changes of each snapshot determine all its references: a file is alive from
+the snapshot that added it until the one that removed it. The ledger's table `changes` has those two
+facts. This module combines them for many files at once, for the file index, with Spark and without
+it (decision 020).
 """
 
 import pyarrow as pa
@@ -19,31 +20,30 @@ CHANGES = (
     "since",
     "until",
 )
-"""What a span is made of, from a row of `changes`."""
+"""The columns of `changes` that form a lifetime."""
 REACH = ("table_uuid", "snapshot_id", "key_hash", "part", "bytes", "since", "until")
-"""As much of it as tells who refers to a file."""
+"""The columns that are enough to find the snapshots that reference a file."""
 _SPAN = ("table_uuid", "key_hash", "part", "since")
-# A key is a table's code times this, plus a sequence number: keys of one table lie side by side,
-# in the order of its line. Sequence numbers must be below, and no commit rate reaches it.
+# A key is a table's code times this, plus a sequence number: keys of one table are contiguous,
+# in the order of its history. Sequence numbers must be below, and no commit rate reaches it.
 _NUMBERS = 1 << 40
 
 
 def spans_of(changes: pa.Table, recorded: pa.Table) -> pa.Table:
-    """Each file's span, once: from `since` on, until before `until`; null where it still lives.
+    """Returns each file's lifetime once: from `since`, until before `until`; null while it lives.
 
-    A file that holds several deletion vectors has a span for each, and so has each spelling of a
-    path (`part`): it is needed while any is.
-    A change counts only once its snapshot is recorded: a run that died, or was overtaken, may have
-    left rows of a snapshot that the line does not go through. One that died may also have
-    written rows twice. Columns that are neither asked for nor known here come along from one of
-    a span's rows.
+    A file with several deletion vectors has a lifetime for each, and so has each spelling of a path
+    (`part`): it is needed while any is. A change counts only once its snapshot is recorded: a run
+    that died, or was overtaken, may have left rows of a snapshot outside the linear history. One
+    that died may also have written rows twice. Columns that are neither requested nor known here
+    are copied from one of a lifetime's rows.
 
     Args:
         changes: Rows of `changes` with those of `REACH` at least.
-        recorded: The snapshots that are known by what they changed, departed ones too:
-            `table_uuid`, `snapshot_id`.
+        recorded: The snapshots that are known by their changes, departed ones too: `table_uuid`,
+            `snapshot_id`.
     """
-    # The least `until` is that of the removal, and null where there is none: null is passed over.
+    # The least `until` is that of the removal, and null without one: null is skipped.
     # A file that was added again has another `since`, and is another span (decision 020).
     sound = changes.filter(_are_recorded(changes, recorded)).drop_columns("snapshot_id")
     bare = sound.select([*_SPAN, "until", "bytes"])
@@ -58,7 +58,7 @@ def spans_of(changes: pa.Table, recorded: pa.Table) -> pa.Table:
 
 
 def _are_recorded(changes: pa.Table, recorded: pa.Table) -> pa.ChunkedArray:
-    """By numbers: a join by strings takes many times as long."""
+    """Compares numbers: a join by strings takes many times as long."""
     tables = pc.unique(recorded["table_uuid"])
     ids = pc.unique(recorded["snapshot_id"])
 
@@ -72,10 +72,10 @@ def _are_recorded(changes: pa.Table, recorded: pa.Table) -> pa.ChunkedArray:
 
 
 class Points:
-    """Snapshots of many tables' lines, in one order, so that spans find theirs by a search.
+    """Snapshots of many linear histories in one order, so that a lifetime finds its own by search.
 
     Attributes:
-        order: Which of the snapshots that were given stands at each place.
+        order: The index of the given snapshot at each position.
     """
 
     def __init__(self, tables: pa.Array, numbers: pa.Array) -> None:
@@ -86,18 +86,19 @@ class Points:
         self._sorted = keys.take(self.order)
 
     def places(self, spans: pa.Table) -> tuple[pa.Array, pa.Array]:
-        """For each span the first of the snapshots that refer to its file, and the one after.
+        """Returns for each lifetime the first snapshot that references its file, and the end.
 
-        Both are places in the order; they are the same where no snapshot refers to it.
+        Both are positions in the order, the end exclusive; they are equal if no snapshot references
+        it.
         """
         tables = spans["table_uuid"].combine_chunks()
-        # What still lives ends behind the table's last snapshot, and before the next table's first.
+        # A live file ends after the table's last snapshot, and before the next table's first.
         ends = pc.coalesce(spans["until"], _NUMBERS - 1).combine_chunks()
         first = self._place(self._keys(tables, spans["since"].combine_chunks()))
         return first, self._place(self._keys(tables, ends))
 
     def meets(self, spans: pa.Table) -> pa.Array:
-        """Whether any of the snapshots refers to the file of each span."""
+        """Whether any of the snapshots references the file of each lifetime."""
         if not spans.num_rows:
             return pa.array([], pa.bool_())
         first, end = self.places(spans)
@@ -108,9 +109,9 @@ class Points:
         return pc.add(pc.multiply(codes, _NUMBERS), numbers)
 
     def _place(self, keys: pa.Array) -> pa.Array:
-        """Where each key belongs.
+        """Returns the position of each key.
 
-        A table without snapshots has no code, so both ends of its spans are null and come to one
-        place: no snapshot refers to its files.
+        A table without snapshots has no code. So both ends of its lifetimes are null and get the
+        same position: no snapshot references its files.
         """
         return pc.search_sorted(self._sorted, pc.fill_null(keys, -1)).cast(pa.int64())

@@ -1,9 +1,10 @@
-"""Reads tables of the ledger in this process: what Iceberg plans, and the Parquet files themselves.
+"""Reads the ledger's tables in this process, from Iceberg metadata and Parquet files.
 
-A Spark job takes some hundred milliseconds to start, and most questions to the ledger are answered
-by a few small files. Only what is plain is read here: an unpartitioned table without deletes, of
-Parquet files whose columns carry Iceberg's ids, that adds up to what its snapshot says. Of anything
-else `NotPlain` is raised, and Spark is asked instead.
+A Spark job takes some hundred milliseconds to start, and a few small files answer most queries.
+`tables_io.py` calls it first, and the ledger without Spark (`file_index/ledger_rows.py`). It reads
+only plain tables: unpartitioned, without deletes, of Parquet files whose columns carry Iceberg's
+ids, and with the counts of their snapshot. For any other table it raises `NotPlain`, and Spark
+reads it instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -32,7 +33,7 @@ from meltline.adapters.manifests.avro_container import AvroFile, Record
 from meltline.domain.iceberg.files import EntryStatus
 
 _LARGEST = 256 * 1024 * 1024  # bytes of files that one answer may take (two seconds, in memory)
-_WHOLE = 512 * 1024  # bytes: of a larger file only those columns are read that a question needs
+_WHOLE = 512 * 1024  # bytes; from a larger file only the columns that a query needs are read
 _THREADS = 8
 _SMALL = 2 * 1024 * 1024  # bytes that are decoded before threads would have started
 _FIELD_ID = b"PARQUET:field_id"
@@ -60,41 +61,41 @@ class DataFile:
     nulls: Mapping[int, int]
 
     def bounds(self, number: int, kind: str) -> Bounds:
-        """What is known of the values of a column."""
+        """Returns the known bounds of a column's values."""
         low, high = (_bound(of.get(number), kind) for of in (self.low, self.high))
         return Bounds(low, high, self.nulls.get(number), self.rows)
 
 
 class LedgerFiles:
-    """Answers questions from the tables' files, and remembers files it has read.
+    """Answers queries from the tables' files, and caches files it has read.
 
     Attributes:
         largest: Bytes of files that one answer may take.
-        whole: A larger file is read in parts, by who needs only some of its columns.
+        whole: A larger file is read in parts, if the query needs only some of its columns.
     """
 
     largest = _LARGEST
     whole = _WHOLE
 
     def __init__(self, store: TableFiles, remembered: int = REMEMBERED) -> None:
-        """Takes the store, and how many bytes of files to remember."""
+        """Takes the store, and how many bytes of files to cache."""
         self._parts = FileParts(store, remembered)
         self._manifests: dict[str, dict[str, Sequence[DataFile]]] = {}
 
     def answer_at(self, name: str, location: str, question: Question) -> pa.Table:
-        """The same of the table as a metadata file has it. Raises NotPlain."""
+        """Answers from the table as a metadata file has it. Raises NotPlain."""
         table = TableNow.of_metadata(self._parts.whole(location))
         return self.answer(name, table, question) if table else question.answer.empty_table()
 
     def answer(
         self, name: str, table: TableNow, question: Question, *, of_any_size: bool = False
     ) -> pa.Table:
-        """The rows of a table's snapshot that a question is about.
+        """Returns the rows of a table's snapshot that match a query.
 
         Args:
-            name: Of the table.
-            table: As it is now.
-            question: What is asked.
+            name: The table's name.
+            table: The table as it is now.
+            question: The query.
             of_any_size: Whether files may be read however large they are together.
 
         Raises:
@@ -123,7 +124,7 @@ class LedgerFiles:
         return pa.concat_tables([question.answer.empty_table(), *parts])
 
     def keep(self, path: str, content: bytes) -> None:
-        """Remembers a file that was written or read just now."""
+        """Caches a file that was just written or read."""
         self._parts.keep(path, 0, content)
 
     def _ranged(self, file: DataFile) -> pq.ParquetFile:
@@ -141,18 +142,18 @@ class LedgerFiles:
         for file in files:
             if len(contents[file.path]) != file.length:
                 raise NotPlain
-            if all_fit:  # else each would push out the next that is asked for
+            if all_fit:  # else each would evict the next one that is needed
                 self.keep(file.path, contents[file.path])
         return [contents[file.path] for file in files]
 
     def _files(self, name: str, table: TableNow) -> Sequence[DataFile]:
-        """The snapshot's data files. They must be as many, and of as many rows, as it says."""
+        """Returns the snapshot's data files. Their count and rows must match its summary."""
         listed = _records(self._parts.whole(table.manifest_list), _LISTED)
         paths = [row["manifest_path"] for row in listed if _is_live(row)]
         entries = self._manifests.get(name, {})
         new = [path for path in paths if path not in entries]
         entries |= zip(new, _each(lambda path: _entries(self._parts.whole(path)), new), strict=True)
-        self._manifests[name] = {path: entries[path] for path in paths}  # and none of the past
+        self._manifests[name] = {path: entries[path] for path in paths}  # older ones are dropped
         files = [file for path in paths for file in entries[path]]
         if (len(files), sum(file.rows for file in files)) != (table.files, table.rows):
             raise NotPlain
@@ -172,7 +173,7 @@ def _each(
 
 
 def _records(content: bytes, needed: Set[str]) -> list[Record]:
-    """The records of an Avro file. Raises NotPlain where one lacks a field."""
+    """Reads the records of an Avro file. Raises NotPlain if one lacks a field."""
     try:
         records = list(AvroFile.read(content).records())
     except ValueError as damaged:
@@ -187,7 +188,7 @@ def _require(needed: Set[str], records: Iterable[Record]) -> None:
 
 
 def _is_live(row: Mapping[str, Any]) -> bool:
-    """Whether a manifest keeps files alive. Raises NotPlain where these are delete files."""
+    """Whether a manifest keeps files alive. Raises NotPlain if these are delete files."""
     live = row["added_files_count"] + row["existing_files_count"]
     if live and (row["content"] or row.get("key_metadata")):
         raise NotPlain
@@ -218,7 +219,7 @@ def _by_column(pairs: Sequence[Record]) -> dict[int, Any]:
 
 
 def _bound(raw: bytes | None, kind: str) -> int | str | None:
-    """A bound from Iceberg's bytes; None where it is missing, or of another kind."""
+    """Decodes a bound from Iceberg's bytes; None if it is missing, or of another kind."""
     if raw is None:
         return None
     if kind == "string":
@@ -234,7 +235,7 @@ def _bound(raw: bytes | None, kind: str) -> int | str | None:
 
 @contextmanager
 def _as_parquet() -> Iterator[None]:
-    """What Arrow cannot read, or read as the table's types, is left to Spark."""
+    """Raises NotPlain for files that Arrow cannot read, or not as the table's types."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as damaged:
@@ -244,7 +245,7 @@ def _as_parquet() -> Iterator[None]:
 def _read(
     opened: Callable[[], pq.ParquetFile], ids: Mapping[str, int], question: Question
 ) -> pa.Table:
-    """The rows of one file that are in the answer."""
+    """Reads the rows of one file that are in the answer."""
     with _as_parquet():
         file = opened()
         names = _names(file.schema_arrow, ids)
@@ -261,7 +262,7 @@ def _read(
 
 
 def _names(schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, str]:
-    """By which name the file has each of the table's columns; one added later it lacks."""
+    """Returns the file's name of each of the table's columns; columns added later are missing."""
     if not all(field.metadata and _FIELD_ID in field.metadata for field in schema):
         raise NotPlain
     in_file = {int(field.metadata[_FIELD_ID]): field.name for field in schema}
@@ -269,7 +270,7 @@ def _names(schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, str]:
 
 
 def _groups(metadata: Any, names: Mapping[str, str], question: Question) -> list[int]:
-    """Row groups that may hold rows of the answer."""
+    """Returns row groups that may have rows of the answer."""
     if not question.tested or not metadata.num_row_groups:
         return list(range(metadata.num_row_groups))
     first = metadata.row_group(0)
@@ -285,7 +286,7 @@ def _groups(metadata: Any, names: Mapping[str, str], question: Question) -> list
 
 
 def _without(metadata: Any, names: Mapping[str, str], question: Question) -> frozenset[int]:
-    """Row groups that hold none of the hashes that are asked for, as the file's footer says."""
+    """Returns row groups without any of the queried hashes, by the file's footer."""
     if question.among is None or question.among[0] != hash_prints.COLUMN:
         return frozenset()
     if names.get(hash_prints.COLUMN) != hash_prints.COLUMN:
@@ -305,7 +306,9 @@ def _group_bounds(group: Any, leaves: Mapping[str, int]) -> dict[str, Bounds]:
 
 
 def _ordered(scalar: Any) -> int | str | None:
-    return ordered(scalar) if isinstance(scalar, int | str) else None  # files tell of the others
+    return (
+        ordered(scalar) if isinstance(scalar, int | str) else None
+    )  # bounds of other types come from manifests
 
 
 def _columns(
@@ -323,7 +326,7 @@ def _columns(
 def _narrowed(
     metadata: Any, groups: Sequence[int], chosen: pa.Array
 ) -> tuple[Sequence[int], pa.Array]:
-    """Those row groups in which rows were chosen, with what was chosen there."""
+    """Keeps the row groups in which rows were chosen, with the choice in each."""
     ends = np.cumsum([metadata.row_group(group).num_rows for group in groups])
     rows = pc.indices_nonzero(chosen).to_numpy()
     hit = np.unique(np.searchsorted(ends, rows, "right"))

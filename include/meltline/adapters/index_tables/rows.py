@@ -1,4 +1,7 @@
-"""Rows of the file ledger turned into facts, the same for every way of reading them."""
+"""Converts rows of the file ledger to domain objects, for every way of reading them.
+
+The file index uses it, and `tombstone_rows.py`. It imports neither Spark nor, at start, Arrow.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,7 +29,7 @@ DEPARTURE = (
 
 
 def planned_files(rows: "pa.Table") -> list[PlannedFile]:
-    """Plan items from ledger rows, in their order."""
+    """Returns plan items from ledger rows, in their order."""
     kinds = {str(kind): kind for kind in FileKind}
     columns = _columns(rows, *PLANNED_FILE)
     return [
@@ -36,7 +39,7 @@ def planned_files(rows: "pa.Table") -> list[PlannedFile]:
 
 
 def departures(rows: "pa.Table") -> list[Departure]:
-    """Departures from ledger rows, in their order."""
+    """Returns departures from ledger rows, in their order."""
     kinds = {str(kind): kind for kind in FileKind}
     states = {str(state): state for state in DepartureState}
     columns = _columns(rows, *DEPARTURE)
@@ -49,7 +52,7 @@ def departures(rows: "pa.Table") -> list[Departure]:
 
 
 def newest_rows(rows: "pa.Table") -> "pa.Table":
-    """Of rows of `departures` the newest of each file: it says what has become of it.
+    """Keeps the newest row of each file in `departures`: it has the file's current state.
 
     Tens of millions of them take a few dozen bytes of memory each besides their own.
     """
@@ -68,7 +71,7 @@ def newest_rows(rows: "pa.Table") -> "pa.Table":
 
 
 def tuples(rows: "pa.Table | pa.RecordBatch", *names: str) -> Iterator[tuple[Any, ...]]:
-    """What stands in some columns, row by row."""
+    """Returns the values of some columns, row by row."""
     return zip(*(rows.column(name).to_pylist() for name in names), strict=True)
 
 
@@ -77,7 +80,7 @@ def _columns(rows: "pa.Table", *names: str) -> list[list[Any]]:
 
 
 def _values(column: "pa.ChunkedArray") -> list[Any]:
-    """A column's values. A time costs much to make and repeats: each is made once."""
+    """Returns a column's values. A time costs much to make and repeats: each is made once."""
     if not str(column.type).startswith("timestamp"):
         values: list[Any] = column.to_pylist()
         return values

@@ -1,8 +1,8 @@
-"""A question to one of the ledger's tables: which columns of which rows.
+"""Query of a ledger table: columns, conditions, and the values to match.
 
-It is asked in more than one way, of the table's files in this process (`parquet_scan`) and of Spark
-(`spark_scan`), or of PyIceberg where there is none, and all must give the same rows. Conditions
-hold as SQL has it: null is never equal, less or more.
+Three readers answer it with the same rows: from the table's files in this process (`parquet_scan`),
+with Spark (`spark_scan`), or with PyIceberg where Spark is missing. Conditions follow SQL: null is
+never equal, less or more.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 Op = Literal["=", "<", "<=", ">", ">=", "in", "is null", "not null"]
 Condition = tuple[str, Op, Any]
-"""A column, how it compares, and with what: a value, for `in` several, else None."""
+"""A column, an operator, and its operand: a value, several for `in`, else None."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -31,12 +31,12 @@ _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a file or a row group says of a column's values: none lies outside.
+    """Bounds of a column's values in a file or a row group: no value lies outside.
 
     Attributes:
-        low: The least one may be, as `ordered` has it; likewise `high`. None: not known.
-        nulls: How many are null, None where that is not known.
-        rows: How many values there are, nulls among them.
+        low: The least possible value, as `ordered` returns it; likewise `high`. None: unknown.
+        nulls: How many are null; None if unknown.
+        rows: How many values there are, including nulls.
     """
 
     low: int | str | None
@@ -68,7 +68,7 @@ class Bounds:
         return not below and (op != "=" or not above)
 
     def may_hold_any(self, values: np.ndarray[Any, Any]) -> bool:
-        """Whether one of many numbers may be here; they are sorted."""
+        """Whether one of many sorted numbers may be within the bounds."""
         if self.empty or not len(values):
             return False
         first = 0 if self.low is None else np.searchsorted(values, self.low, "left")
@@ -78,13 +78,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Question:
-    """Rows of a table of the ledger.
+    """A query of a ledger table: rows and columns.
 
     Attributes:
         schema: The table's columns as this release has them.
-        columns: Those of the answer, in its order.
-        where: All of these hold of each row.
-        among: A column, and numbers of which its value is one; None: any.
+        columns: The columns of the answer, in its order.
+        where: Conditions that each row meets, all of them.
+        among: A column, and the numbers that its value may have; None: any.
     """
 
     schema: pa.Schema
@@ -100,7 +100,7 @@ class Question:
         where: Sequence[Condition],
         among: tuple[str, pa.Array | Collection[int]] | None,
     ) -> "Question":
-        """From values as callers have them."""
+        """Builds it from values as callers have them."""
         if among is None:
             return cls(schema, tuple(columns), tuple(where))
         column, values = among
@@ -115,7 +115,7 @@ class Question:
 
     @cached_property
     def tested(self) -> tuple[str, ...]:
-        """The columns by which rows are chosen."""
+        """The columns that select rows."""
         names = [column for column, _, _ in self.where]
         return tuple(dict.fromkeys(names + ([self.among[0]] if self.among else [])))
 
@@ -138,7 +138,7 @@ class Question:
         return bounds[self.among[0]].may_hold_any(self._sorted)
 
     def chosen(self, rows: pa.Table) -> pa.Array:
-        """Whether each row is in the answer; null stands for no. There is a condition."""
+        """Whether each row is in the answer; null means no. At least one condition is needed."""
         masks = [_holds(rows.column(column), op, operand) for column, op, operand in self.where]
         if self.among is not None:
             masks.append(pc.is_in(rows.column(self.among[0]), self.among[1]))
@@ -147,7 +147,7 @@ class Question:
 
 
 def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows in these columns' order and types; a column that they lack is null."""
+    """Returns the same rows with these columns, in this order and type; missing ones are null."""
     columns = [
         rows.column(field.name).cast(field.type)
         if field.name in rows.column_names
@@ -158,7 +158,7 @@ def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def ordered(scalar: Any) -> int | str:
-    """A value as bounds have it: times in microseconds, so that all compare alike."""
+    """Converts a value to the form of bounds: times in microseconds, so that all compare alike."""
     if isinstance(scalar, datetime):
         return (scalar - _EPOCH) // timedelta(microseconds=1)
     return str(scalar) if isinstance(scalar, str) else int(scalar)
@@ -176,7 +176,7 @@ def _holds(column: pa.ChunkedArray, op: Op, operand: Any) -> pa.ChunkedArray:
 
 
 def plain(scalar: Any) -> Any:
-    """An enumeration's value without its class, which libraries do not all see through."""
+    """An enumeration's value without its class, which not all libraries see through."""
     if isinstance(scalar, str):
         return str(scalar)
     return int(scalar) if isinstance(scalar, int) and not isinstance(scalar, bool) else scalar

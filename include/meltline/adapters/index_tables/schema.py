@@ -1,7 +1,8 @@
-"""The file ledger's Iceberg tables: their columns, in Spark's words and in Arrow's.
+"""Schema of the file ledger's Iceberg tables, as Arrow schemas, from which Spark's are derived.
 
-All are format 2 and append-only; a change of state is a new row, and the newest wins. What is over
-moves to the `settled_` table of the same columns.
+All are format 2 and append-only; a change of state is a new row, and the newest wins. Rows that are
+over move to the `settled_` table of the same columns. Every module that reads or writes the
+ledger's tables uses it.
 """
 
 import pyarrow as pa
@@ -134,7 +135,7 @@ SETTLING = pa.schema(
         ("since", pa.int64()),
     ]
 )
-"""Which rows are being set aside just now."""
+"""Rows that are being moved to the history tables now."""
 
 TABLES = {
     "entries": ENTRIES,

@@ -1,7 +1,7 @@
-"""The snapshots that the ledger knows, held in the driver: their lists, and what each names.
+"""Cache of the snapshots in the ledger, in the driver: manifest lists and manifests of each.
 
-A row is small beside the files it stands for, and most questions start from these rows; asked of
-Spark, each would be a job of its own.
+A row is small compared with the files behind it, and most queries start from these rows. In Spark,
+each query would be a job of its own. The file index calls it (`file_index/entries.py`).
 """
 
 from collections.abc import Collection, Iterable
@@ -34,11 +34,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Split:
-    """What leaves with some snapshots, and what stays.
+    """References of expired snapshots and of the others.
 
     Attributes:
         lists: Rows of manifest lists that only leaving snapshots have.
-        manifests: Manifests that only leaving snapshots name, with the tables of those.
+        manifests: Manifests that only leaving snapshots name, with these snapshots' tables.
         leaving: The snapshots that leave.
         staying: The others.
     """
@@ -49,9 +49,9 @@ class Split:
     staying: "KnownSnapshots"
 
     def leaves_the_newer(self, tables: Collection[str]) -> bool:
-        """Whether all that stays of these tables is newer than all that leaves.
+        """Whether, in these tables, every snapshot that stays is newer than every one that leaves.
 
-        Else a file that came back may be kept by a snapshot from before it had left.
+        If not, a file that was added again may be kept by a snapshot from before its removal.
         """
         oldest, newest = self.staying.numbers("min"), self.leaving.numbers("max")
         return all(newest.get(t, 0) < oldest.get(t, newest.get(t, 0) + 1) for t in tables)
@@ -65,10 +65,10 @@ class KnownSnapshots:
 
     @classmethod
     def of(cls, rows: pa.Table, departed_lists: Collection[int]) -> "KnownSnapshots":
-        """From the table's rows; a retried append may have written a snapshot twice.
+        """Reads the table's rows; a retried append may have written a snapshot twice.
 
-        One that was read wholly at first, and is known by its changes since, is both: what either
-        tells of it is right.
+        A snapshot may have been fully read at first, and be known by its changes since: either row
+        is correct, and the one with changes is used.
         """
         if departed_lists:
             departed = pa.array(departed_lists, pa.int64())
@@ -92,24 +92,24 @@ class KnownSnapshots:
 
     @cached_property
     def on_lines(self) -> "KnownSnapshots":
-        """Those that are known by their changes."""
+        """Snapshots that are known by their changes."""
         return KnownSnapshots(self.rows.filter(self._by_changes))
 
     @cached_property
     def read_wholly(self) -> "KnownSnapshots":
-        """Those whose files are what their manifests hold in `entries`."""
+        """Snapshots whose files are those that their manifests have in `entries`."""
         return KnownSnapshots(self.rows.filter(pc.invert(self._by_changes)))
 
     @cached_property
     def points(self) -> Points:
-        """Where on their lines those stand that are known by their changes."""
+        """Positions in their linear histories of the snapshots that are known by their changes."""
         rows = self.on_lines.rows.combine_chunks()
         tables, numbers = (rows.column(name) for name in ("table_uuid", "sequence_number"))
         return Points(tables.combine_chunks(), numbers.combine_chunks())
 
     @property
     def tips(self) -> dict[str, IndexedHead]:
-        """The newest of each line, by its table's UUID."""
+        """The newest snapshot of each linear history, by its table's UUID."""
         facts = ["snapshot_id", "sequence_number", "live_files", "live_bytes"]
         rows = self.rows.filter(self._by_changes).select(["table_uuid", *facts])
         newest = rows.group_by("table_uuid").aggregate([("sequence_number", "max")])
@@ -119,11 +119,11 @@ class KnownSnapshots:
 
     @cached_property
     def keys(self) -> list[SnapshotKey]:
-        """Whose each row is, in their order."""
+        """The snapshot of each row, in their order."""
         return [SnapshotKey(*key) for key in tuples(self.rows, "table_uuid", "snapshot_id")]
 
     def lists_of(self, tables: Collection[str]) -> Iterable[tuple[SnapshotKey, str]]:
-        """Where the manifest lists of some tables' snapshots lie; empty where one has none."""
+        """Paths of the manifest lists of some tables' snapshots; empty if a snapshot has none."""
         uuids, lists = frozenset(tables), self.rows.column("manifest_list").to_pylist()
         rows = zip(self.keys, lists, strict=True)
         return ((key, place or "") for key, place in rows if key.table_uuid in uuids)
@@ -136,16 +136,16 @@ class KnownSnapshots:
         return dict(zip(*(column.to_pylist() for column in extremes.columns), strict=True))
 
     def of_tables(self, uuids: Collection[str]) -> "KnownSnapshots":
-        """Those of some tables."""
+        """Filters the snapshots of some tables."""
         chosen = pa.array(uuids, pa.string())
         return KnownSnapshots(self.rows.filter(pc.is_in(self.rows.column("table_uuid"), chosen)))
 
     def only(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
-        """Those that are among the keys."""
+        """Filters the snapshots that are among the keys."""
         return KnownSnapshots(self.rows.filter(self._among(keys)))
 
     def without(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
-        """Those that are not among the keys."""
+        """Filters the snapshots that are not among the keys."""
         return KnownSnapshots(self.rows.filter(pc.invert(self._among(keys)))) if keys else self
 
     def _among(self, keys: Collection[SnapshotKey]) -> pa.Array:
@@ -154,25 +154,25 @@ class KnownSnapshots:
 
     @cached_property
     def manifests(self) -> pa.Array:
-        """Ids of the manifests that any of them names, each once."""
+        """Ids of the manifests that any snapshot names, each once."""
         flat = pc.list_flatten(self.rows.column("manifests"))
         return pc.unique(flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat)
 
     def manifests_by_snapshot(self) -> Iterable[tuple[SnapshotKey, list[int]]]:
-        """Each snapshot with the ids of its manifests."""
+        """Returns each snapshot with the ids of its manifests."""
         return zip(self.keys, self.rows.column("manifests").to_pylist(), strict=True)
 
     def naming(self, ids: Collection[int]) -> set[int]:
-        """Those of the manifests that any of them names."""
+        """Filters the manifests that any snapshot names."""
         hashes = pa.array(ids, pa.int64())
         return set(hashes.filter(pc.is_in(hashes, self.manifests)).to_pylist())
 
     def lists_among(self, hashes: Collection[int]) -> set[int]:
-        """Those of the hashes that are a manifest list of theirs."""
+        """Filters the hashes that belong to a manifest list of any snapshot."""
         return set(hashes).intersection(self.rows.column("list_hash").to_pylist())
 
     def split(self, candidates: Collection[SnapshotKey]) -> Split:
-        """What only the candidates name, and what the others name."""
+        """Separates references that only the candidates have from those of the other snapshots."""
         leaving, staying = self.only(candidates), self.without(candidates)
         staying_ids = set(staying.manifests.to_pylist())
         manifests_left: dict[int, set[str]] = {}

@@ -1,4 +1,7 @@
-"""Asks Spark a question to one of the ledger's tables."""
+"""Answers a query to one of the ledger's tables with Spark.
+
+`tables_io.py` calls it if `parquet_scan.py` cannot read the table in this process.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -15,7 +18,7 @@ from meltline.adapters.index_tables.scan_query import Op, Question, plain, shape
 def answer_by_spark(
     question: Question, table: DataFrame, ids: Callable[[str, pa.Array], DataFrame]
 ) -> pa.Table:
-    """The answer, by Spark. `ids` makes a frame of many numbers, to be joined with."""
+    """Returns the answer from Spark. `ids` makes a frame of many numbers, to be joined with."""
     if question.where:
         table = table.where(reduce(and_, (_column(*condition) for condition in question.where)))
     if question.among is not None:

@@ -1,4 +1,7 @@
-"""A table of the ledger as it is now, from what Iceberg says of it in JSON."""
+"""Current state of a ledger table, parsed from Iceberg's JSON for schema and snapshot.
+
+`tables_io.py` and `parquet_scan.py` build it. It needs neither Java nor PyIceberg.
+"""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +11,7 @@ from typing import Any
 from meltline.adapters.index_tables.file_parts import NotPlain
 
 INTEGERS = ("int", "long", "timestamptz")
-"""Types, in Iceberg's words, whose values are whole numbers."""
+"""Types, by Iceberg's names, whose values are whole numbers."""
 _KINDS = (*INTEGERS, "string")
 
 
@@ -17,9 +20,9 @@ class TableNow:
     """A table of the ledger at one of its snapshots.
 
     Attributes:
-        fields: Its columns: name, id, and type in Iceberg's words, empty where bounds of such a
-            type are not used.
-        manifest_list: Where the snapshot's manifest list lies.
+        fields: Its columns: name, id, and Iceberg type; the type is empty if its bounds are not
+            used.
+        manifest_list: The path of the snapshot's manifest list.
         files: How many data files the snapshot has by its summary; likewise `rows`.
     """
 
@@ -30,12 +33,12 @@ class TableNow:
 
     @classmethod
     def of(cls, schema: str, snapshot: str) -> "TableNow":
-        """From Iceberg's JSON. Raises NotPlain."""
+        """Parses Iceberg's JSON. Raises NotPlain."""
         return cls._of(json.loads(schema), json.loads(snapshot))
 
     @classmethod
     def of_metadata(cls, content: bytes) -> "TableNow | None":
-        """From a metadata file; None where the table has no snapshot yet. Raises NotPlain."""
+        """Parses a metadata file; None if the table has no snapshot yet. Raises NotPlain."""
         try:
             document = json.loads(content)
             current = document.get("current-snapshot-id")
@@ -50,7 +53,7 @@ class TableNow:
     @classmethod
     def _of(cls, schema: Mapping[str, Any], snapshot: Mapping[str, Any]) -> "TableNow":
         columns = schema["fields"]
-        if any("initial-default" in column for column in columns):  # older files stand for that
+        if any("initial-default" in column for column in columns):  # older files omit that value
             raise NotPlain
         fields = {
             column["name"]: (column["id"], column["type"] if column["type"] in _KINDS else "")
@@ -68,7 +71,7 @@ _NO_SNAPSHOT = -1  # as Java writes it
 
 
 def _with(objects: list[dict[str, Any]], key: str, number: int) -> Mapping[str, Any]:
-    """The one of that number. Raises NotPlain where there is not just one."""
+    """Returns the object with that number. Raises NotPlain unless there is exactly one."""
     chosen = [document for document in objects if document[key] == number]
     if len(chosen) != 1:
         raise NotPlain

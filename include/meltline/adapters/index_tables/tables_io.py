@@ -1,4 +1,8 @@
-"""The ledger's Iceberg tables: made, read, appended to. The parts of the ledger share them."""
+"""Creates, reads and appends to the ledger's Iceberg tables.
+
+The parts of the file index, ingestion, orphan scans and the proof cache share it. A read uses this
+process if possible (`parquet_scan.py`), else Spark (`spark_scan.py`).
+"""
 
 import json
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -25,9 +29,9 @@ from meltline.adapters.spark.jvm import JavaClasses
 from meltline.domain.errors import SetupMissing
 from meltline.domain.iceberg.names import quote_part
 
-_WRITERS = 2  # files that are made at a time; each is held in memory
-_GROUP_ROWS = 100_000  # of a row group: a look for some manifests passes over the others' rows
-_PRINTED_FROM = 30_000  # rows: a file of fewer is read whole
+_WRITERS = 2  # files that are made at a time; each is kept in memory
+_GROUP_ROWS = 100_000  # of a row group: a scan for some manifests skips the others' rows
+_PRINTED_FROM = 30_000  # rows; a smaller file is read completely
 
 Derived = TypeVar("Derived")
 
@@ -37,8 +41,8 @@ class LedgerTables:
 
     Attributes:
         place: The ledger's catalog and its namespace there, as Spark's SQL spells them.
-        namespace: The same in one.
-        file_rows: A data file that is written here has at most so many rows.
+        namespace: Both of them, joined.
+        file_rows: The most rows of a data file that is written here.
     """
 
     file_rows = 1_000_000
@@ -55,7 +59,7 @@ class LedgerTables:
         self._classes = JavaClasses(spark)
 
     def prepare(self) -> Sequence[str]:
-        """Creates the namespace and the tables where they are missing.
+        """Creates the namespace and the tables if they are missing.
 
         Returns:
             The tables' names.
@@ -77,9 +81,9 @@ class LedgerTables:
                 f"CREATE TABLE IF NOT EXISTS {self.namespace}.{name} ({columns}) USING iceberg "
                 "TBLPROPERTIES ('format-version'='2', 'gc.enabled'='true', "
                 "'write.parquet.compression-codec'='zstd', "
-                # Small row groups: a look for some manifests passes over the others' rows.
+                # Small row groups: a scan for some manifests skips the others' rows.
                 "'write.parquet.row-group-size-bytes'='8388608', "
-                # What another run appends while rows are deleted stays: that is no conflict.
+                # Rows that another run appends during a delete stay: that is no conflict.
                 "'write.delete.isolation-level'='snapshot', "
                 "'write.metadata.delete-after-commit.enabled'='true', "
                 "'write.metadata.previous-versions-max'='20')"
@@ -87,10 +91,11 @@ class LedgerTables:
             self._require_made(name, schema.names)
 
     def _require_made(self, name: str, columns: Collection[str]) -> None:
-        """Refuses a table that was just made, or was there, and has not all of its columns.
+        """Refuses a table, new or existing, that lacks some of its columns.
 
         Raises:
-            SetupMissing: The catalog has not made what it answered yes to, or another table.
+            SetupMissing: The catalog acknowledged a create that is not visible, or it is another
+                table.
         """
         try:
             made = self.spark.table(f"{self.namespace}.{name}").columns
@@ -125,21 +130,21 @@ class LedgerTables:
         *,
         of_any_size: bool = False,
     ) -> pa.Table:
-        """Rows of a table as it is now: these columns, in the types of `TABLES`.
+        """Returns rows of a table as it is now: these columns, in the types of `TABLES`.
 
-        Read in this process where the files are few and plain, else by Spark: the same rows, in
-        whatever order.
+        Read in this process if the files are few and plain, else by Spark: the same rows, in any
+        order.
 
         Args:
             table: Its name in `TABLES`.
-            columns: Those of the answer.
+            columns: The columns of the answer.
             where: Conditions that all hold. Null is never equal, less or more.
-            among: A column, and numbers (however many) of which its value must be one.
-            of_any_size: Whether it is read here however large the files are: for who holds all of
-                the answer in this process. Spark does not hand over more than a gigabyte.
+            among: A column, and the numbers (however many) that its value may have.
+            of_any_size: Whether it is read here however large the files are, for callers that keep
+                the complete answer in this process. Spark does not hand over more than a gigabyte.
 
         Raises:
-            SetupMissing: The table is not there, or lacks a column.
+            SetupMissing: The table does not exist, or lacks a column.
         """
         local = self.look_here(table, columns, where, among, of_any_size=of_any_size)
         if local is not None:
@@ -157,7 +162,7 @@ class LedgerTables:
         *,
         of_any_size: bool = False,
     ) -> pa.Table | None:
-        """What `look` gives, or None where it would ask Spark: for who has less to ask there."""
+        """Answers like `look`, but returns None if Spark is needed, so that a caller can ask less."""
         question = Question.of(TABLES[table], columns, where, among)
         loaded = self.loaded(table)
         current = loaded.currentSnapshot()
@@ -171,7 +176,7 @@ class LedgerTables:
             return None
 
     def read(self, table: str) -> DataFrame:
-        """A table as it is now, whole. Raises SetupMissing where it is not there."""
+        """Returns all of a table as it is now. Raises SetupMissing if it does not exist."""
         try:
             return self.spark.table(f"{self.namespace}.{table}")
         except AnalysisException as missing:
@@ -187,20 +192,20 @@ class LedgerTables:
         )
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]], marker: str) -> None:
-        """Appends rows; none is no commit."""
+        """Appends rows; without rows there is no commit."""
         if not rows:
             return
         self.append_arrow(table, pa.Table.from_pylist(list(rows), schema=TABLES[table]), marker)
 
     def append_columns(self, table: str, columns: Mapping[str, list[Any]], marker: str) -> None:
-        """The same of rows that come as columns."""
+        """Appends rows that are given as columns."""
         rows = pa.table(dict(columns), schema=TABLES[table])
         self.append_arrow(table, rows, marker)
 
     def append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
-        """Data files in one commit, written by this process.
+        """Writes data files in this process, and appends them in one commit.
 
-        A Spark job takes longer to start; and rows of this process would all have to pass through
+        A Spark job takes longer to start. Also, rows of this process would all have to pass through
         the JVM, which takes six times as long as to write them, and much more memory.
         """
         if not rows.num_rows:
@@ -221,7 +226,7 @@ class LedgerTables:
     def _store_file(self, path: str, rows: pa.Table) -> int:
         content = _parquet(rows)
         self._store.write(path, content)
-        self._files.keep(path, content)  # what is written is often asked for next
+        self._files.keep(path, content)  # a new file is often read next
         return len(content)
 
     def _data_file(self, loaded: Any, path: str, size: int) -> Any:
@@ -241,7 +246,7 @@ class LedgerTables:
         writer.option("snapshot-property.meltline.marker", marker).append()
 
     def _identified(self, table: str, loaded: Any, columns: pa.Schema) -> pa.Schema:
-        """The same columns with Iceberg's ids, by which its readers find them."""
+        """Adds Iceberg's ids to the columns; its readers find the columns by them."""
         schema = json.loads(self._java("SchemaParser").toJson(loaded.schema()))
         ids = {field["name"]: field for field in schema["fields"]}
         self._require_columns(table, columns.names, ids)
@@ -250,9 +255,9 @@ class LedgerTables:
     def once(
         self, tables: str, name: str, derive: Callable[[], Derived], inputs: Hashable = None
     ) -> Derived:
-        """What was derived from tables, kept in memory until one of them gets a new snapshot.
+        """Derives a result from tables, and caches it until one of them gets a new snapshot.
 
-        Or until something else is asked.
+        Other `inputs` replace it as well.
         """
         now = (inputs, *(self.current(table) for table in tables.split()))
         then, before = self._kept.get(name, ((), None))
@@ -265,17 +270,17 @@ class LedgerTables:
         return derived
 
     def delete(self, rows: str, where: str, values: Mapping[str, object]) -> None:
-        """Deletes rows of a table; `rows` is its whole name and what the condition calls it."""
+        """Deletes rows of a table; `rows` is its full name and its alias in the condition."""
         self.spark.sql(f"DELETE FROM {rows} WHERE {where}", args=dict(values))
 
     def current(self, table: str) -> int | None:
-        """The current snapshot of one of the ledger's tables; None while it has none."""
+        """Returns the current snapshot of one of the ledger's tables; None while it has none."""
         loaded = self.loaded(table)
         current = loaded.currentSnapshot()
         return None if current is None else int(current.snapshotId())
 
     def loaded(self, table: str) -> Any:
-        """One of the ledger's tables as Iceberg's own library has it."""
+        """Loads one of the ledger's tables with Iceberg's own library."""
         name = f"{self.namespace}.{table}"
         try:
             util = self._java("spark.Spark3Util")
@@ -288,14 +293,14 @@ class LedgerTables:
         return self._classes(f"org.apache.iceberg.{name}")
 
     def values(self, table: str, column: str, texts: Sequence[str]) -> set[str]:
-        """Those of some texts that stand in a column."""
+        """Filters texts that occur in a column."""
         if not texts:
             return set()
         rows = self.look(table, [column], [(column, "in", texts)])
         return set(rows.column(column).to_pylist())
 
     def ids(self, column: str, ids: Collection[int] | pa.Array) -> DataFrame:
-        """Numbers as a table that every executor gets whole, to be joined."""
+        """Returns numbers as a table that is broadcast to every executor, to be joined."""
         values = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.int64())
         return F.broadcast(self.spark.createDataFrame(pa.table({column: values})))
 
@@ -313,7 +318,7 @@ def _with_id(column: pa.Field, number: int) -> pa.Field:
 
 def _parquet(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    # A hash stands in one row or two: a dictionary of them makes ten bytes of each eight.
+    # A hash is in one row or two: a dictionary would turn its eight bytes into ten.
     listed = [_leaf(column) for column in rows.schema if column.name != "key_hash"]
     with pq.ParquetWriter(sink, rows.schema, compression="zstd", use_dictionary=listed) as file:
         file.write_table(rows, row_group_size=_GROUP_ROWS)
@@ -324,5 +329,5 @@ def _parquet(rows: pa.Table) -> bytes:
 
 
 def _leaf(column: pa.Field) -> str:
-    """What Parquet calls the values of a column."""
+    """Parquet's name for the values of a column."""
     return f"{column.name}.list.element" if pa.types.is_list(column.type) else str(column.name)

@@ -1,4 +1,8 @@
-"""Plan items and departures as rows of the ledger."""
+"""Reads and writes plan items and departures (tombstones) as rows of the ledger.
+
+It implements the ports `PlanItems` and `DepartureLog` of the file index with Spark. The conversions
+that need no Spark are in `rows.py`.
+"""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,20 +21,20 @@ from meltline.adapters.manifests.path_hash import key_hash
 from meltline.domain.iceberg.files import Departure, DepartureState, FileKind, PlannedFile
 
 COLUMNS = ("key_hash", "written_ns", "due_at", "state", "kind", "plan_id", "recorded_at")
-"""What the book takes from a row of `departures`."""
+"""The columns of `departures` that the cache keeps."""
 _CODED = ("state", "kind", "plan_id")
 _WRITTEN = ("key_hash", "written_ns")
 
 
 @dataclass(frozen=True)
 class TombstoneCache:
-    """One row for each departed file: when it was written last, and what it said."""
+    """The newest row of each departed file: when it was written, and its state."""
 
     rows: pa.Table
 
     @classmethod
     def of(cls, rows: pa.Table) -> "TombstoneCache":
-        """From all rows of the table, of which the newest of each file wins."""
+        """Builds it from all rows of the table; the newest row of each file wins."""
         for name in _CODED:
             coded = rows.column(name).dictionary_encode()  # all parts by one dictionary
             rows = rows.set_column(rows.schema.get_field_index(name), name, coded)
@@ -39,7 +43,7 @@ class TombstoneCache:
     def of_states(
         self, states: Collection[DepartureState], due_by: datetime | None = None
     ) -> "TombstoneCache":
-        """Those in one of the states, and due by an instant where one is given."""
+        """Filters files in one of the states, and, if an instant is given, due by it."""
         mask = self._is_among("state", states)
         if due_by is not None:
             due = pc.less_equal(self.rows.column("due_at"), pa.scalar(due_by))
@@ -48,28 +52,28 @@ class TombstoneCache:
 
     @property
     def on_their_way(self) -> "TombstoneCache":
-        """Those of waiting files that no purge has left alone (`Departure.was_left`)."""
+        """Waiting files, without those that a purge has left alone (`Departure.was_left`)."""
         rows = self.rows
         return TombstoneCache(rows.filter(pc.less_equal(rows["recorded_at"], rows["due_at"])))
 
     def of_kinds(self, kinds: Collection[FileKind]) -> "TombstoneCache":
-        """Those of some kinds."""
+        """Filters files of some kinds."""
         return TombstoneCache(self.rows.filter(self._is_among("kind", kinds)))
 
     def over(self, before: datetime, unfinished: Collection[str]) -> "TombstoneCache":
-        """Those that were deleted before an instant, but for files of some plans."""
+        """Filters files that were deleted before an instant, except those of some plans."""
         early = pc.less(self.rows.column("recorded_at"), pa.scalar(before))
         deleted = self._is_among("state", [DepartureState.DELETED])
         finished = pc.invert(self._is_among("plan_id", unfinished))
         return TombstoneCache(self.rows.filter(pc.and_(pc.and_(early, deleted), finished)))
 
     def among(self, hashes: Iterable[int]) -> "TombstoneCache":
-        """Those whose key hash is among these."""
+        """Filters files whose key hash is among these."""
         chosen = pa.array(hashes, pa.int64())
         return TombstoneCache(self.rows.filter(pc.is_in(self.rows.column("key_hash"), chosen)))
 
     def _is_among(self, column: str, values: Collection[str]) -> pa.ChunkedArray:
-        """By the few texts that there are: as many as rows would take most of the memory."""
+        """Compares the few distinct texts: one text for each row would take most of the memory."""
         wanted = pa.array([str(text) for text in values], pa.string())
         chunks = [
             pc.is_in(chunk.dictionary, value_set=wanted).take(chunk.indices)
@@ -79,16 +83,16 @@ class TombstoneCache:
 
     @property
     def hashes(self) -> pa.Array:
-        """Their key hashes."""
+        """Key hashes of the files."""
         return self.rows.column("key_hash").combine_chunks()
 
     @property
     def plans(self) -> set[str]:
-        """The plans they departed by."""
+        """The plans by which the files departed."""
         return set(pc.unique(self.rows.column("plan_id")).to_pylist())
 
     def newest_of(self, rows: pa.Table) -> pa.Table:
-        """Of full rows of the table those that this book is made of, each once."""
+        """Filters full rows of the table to those in this cache, each once."""
         newest = set(tuples(self.rows, *_WRITTEN))
         first: dict[tuple[int, int], int] = {}
         for number, key in enumerate(tuples(rows, *_WRITTEN)):
@@ -98,7 +102,7 @@ class TombstoneCache:
 
 
 class ItemRows:
-    """The port `PlanItems`: rows of `plan_items`."""
+    """Implements the port `PlanItems`: rows of `plan_items`."""
 
     def __init__(self, tables: LedgerTables) -> None:
         self._tables = tables
@@ -112,7 +116,7 @@ class ItemRows:
         self._tables.append_columns("plan_items", columns, ",".join(sorted(plans)[:20]))
 
     def of(self, plan_ids: Sequence[str]) -> Mapping[str, Sequence[PlannedFile]]:
-        """The items of plans, each sorted by path."""
+        """Returns the items of plans, each sorted by path."""
         if not plan_ids:
             return {}
         ids = tuple(plan_ids)  # one answer is kept: a step asks for its plans several times
@@ -129,7 +133,7 @@ class ItemRows:
 
 
 class DepartureRows:
-    """The port `DepartureLog`: rows of `departures`, and what the other parts take from them."""
+    """Implements the port `DepartureLog`: rows of `departures`, also for the rest of the index."""
 
     def __init__(self, tables: LedgerTables) -> None:
         self._tables = tables
@@ -154,7 +158,7 @@ class DepartureRows:
         return max(time.time_ns(), (newest or 0) + 1)
 
     def book(self) -> TombstoneCache:
-        """The newest state of every file that is not settled."""
+        """Returns the newest state of every file that is not in the history tables."""
         return self._tables.once(
             "departures",
             "book",
@@ -162,18 +166,18 @@ class DepartureRows:
         )
 
     def waiting(self) -> TombstoneCache:
-        """Those in failsafe."""
+        """Returns the files in failsafe."""
         return self._tables.once(
             "departures", "waiting", lambda: self.book().of_states([DepartureState.FAILSAFE])
         )
 
     def departed(self, *kinds: FileKind) -> pa.Array:
-        """The hashes of files of some kinds that departed and were not taken back."""
+        """Returns the hashes of files of some kinds that departed and were not cancelled."""
         states = set(DepartureState) - {DepartureState.CANCELLED}
         return self.book().of_kinds(kinds).of_states(states).hashes
 
     def waiting_plans(self) -> set[str]:
-        """Plans of which files are on their way."""
+        """Returns the plans of waiting files."""
         return self.waiting().on_their_way.plans
 
     def in_states(
@@ -183,7 +187,7 @@ class DepartureRows:
         due_by: datetime | None = None,
         paths: Sequence[str] | None = None,
     ) -> Sequence[Departure]:
-        """The newest row of each departed path, where it is in one of the states."""
+        """Returns the newest row of each departed path that is in one of the states."""
         matching = self.book().of_states(states, due_by)
         if paths is not None:
             matching = matching.among(map(key_hash, paths))
@@ -194,7 +198,7 @@ class DepartureRows:
         return sorted(departures(matching.newest_of(rows)), key=_by_path)
 
     def settled(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that were deleted and set aside."""
+        """Filters paths that were deleted and moved to the history tables."""
         hashes = {key_hash(path): path for path in paths}
         among = ("key_hash", list(hashes))
         rows = self._tables.look("settled_departures", ("key_hash",), among=among)
@@ -205,7 +209,7 @@ class DepartureRows:
 def _columns(
     rows: Sequence[Departure | PlannedFile], of: type[Departure | PlannedFile]
 ) -> dict[str, list[Any]]:
-    """What stands in each field, by its name, which is the column's as well."""
+    """Returns the values of each field, by its name, which is the column's as well."""
     return {field.name: list(map(attrgetter(field.name), rows)) for field in fields(of)}
 
 

@@ -1,1 +1,1 @@
-"""Reading manifests into the file index, on Spark."""
+"""Ingestion: reads manifests into the file index, on Spark or in this process."""

@@ -1,4 +1,8 @@
-"""Rows of the ledger made from what Spark's own decoder gives, and whether they add up."""
+"""Builds ledger rows from manifests with Spark's own decoder, and checks their counts.
+
+`ingest.py` calls it for large manifests. Small ones, and those whose counts differ from their
+manifest list, are read by `ingest_job.py`.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,29 +21,29 @@ from meltline.domain.path_aliases import places_in
 from meltline.ports import ObjectReader
 
 Homes = Mapping[str, Sequence[str]]
-"""Folders, by the table's UUID, in which nobody else owns anything; at most two."""
+"""Folders, by the table's UUID, in which no other table owns anything; at most two."""
 Outcomes = dict[str, ManifestOutcome]
 
 _EXISTING, _ADDED, _DELETED = map(int, EntryStatus)
 _STATUS = {"entries": "status", "changes": f"if(until IS NULL, {_ADDED}, {_DELETED})"}
 Counted = dict[int, dict[int, tuple[int, int]]]
-"""Rows of each manifest by status, and their bytes; a row that is odd is none."""
+"""Rows of each manifest by status, and their bytes; ambiguous rows are not counted."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What is to be known of rows for a table of the ledger, whoever writes them.
+    """Counts of the rows for a ledger table, independent of the process that writes them.
 
     Attributes:
-        counted: By manifest; a row that is odd is not among them.
-        places: Where the files lie that they keep (`places_in`).
+        counted: By manifest, without ambiguous rows.
+        places: Locations of the files that the rows keep (`places_in`).
     """
 
     counted: Counted = field(default_factory=dict)
     places: Collection[str] = ()
 
     def outcomes(self, requests: Iterable[ReadRequest]) -> Outcomes:
-        """Of the manifests whose rows add up. The places are told with one for all of them."""
+        """Returns outcomes of manifests whose counts match; the first has the locations of all."""
         outcomes = {
             r.manifest.path: outcome
             for r in requests
@@ -51,7 +55,7 @@ class Decoded:
 
 
 def decoded_there(store: ObjectReader, table: str, rows: DataFrame) -> Decoded:
-    """The same of rows that Spark holds."""
+    """Counts rows that are in Spark."""
     grouped = rows.groupBy("manifest_id", F.expr(_STATUS[table]).alias("status"))
     counted = _counted(grouped.agg(F.count("bytes"), F.sum("bytes")).collect())
     kept = rows.where(f"{_STATUS[table]} != {_DELETED}")
@@ -59,7 +63,7 @@ def decoded_there(store: ObjectReader, table: str, rows: DataFrame) -> Decoded:
 
 
 def places_there(store: ObjectReader, paths: DataFrame) -> set[str]:
-    """Where files lie, by a column of their paths, and those of them that are links."""
+    """Returns locations of files, by a column of their paths, with those that are links."""
     places = paths.mapInArrow(_places(store), "place string").distinct()
     return {row["place"] for row in places.collect()}
 
@@ -76,7 +80,7 @@ def _places(
 
 
 def in_time(table: str, rows: pa.Table) -> pa.Table:
-    """Rows of `changes` in the order of their times: a look passes over what is older."""
+    """Sorts rows of `changes` by their times, so that a scan can skip older ones."""
     if table != "changes":
         return rows
     times = pa.table([pc.fill_null(rows["until"], 0), rows["since"]], ["until", "since"])
@@ -85,7 +89,7 @@ def in_time(table: str, rows: pa.Table) -> pa.Table:
 
 
 def decoded_here(store: ObjectReader, table: str, rows: pa.Table) -> Decoded:
-    """The same of rows that this process holds. Raises StoreRefused."""
+    """Counts rows that are in this process. Raises StoreRefused."""
     if table == "changes":
         status = pc.if_else(pc.is_null(rows.column("until")), _ADDED, _DELETED)
         rows = rows.append_column("status", status)
@@ -104,7 +108,7 @@ def _counted(rows: Iterable[Sequence[int]]) -> Counted:
 
 
 def decoded(request: ReadRequest) -> int:
-    """About how many entries reading a manifest decodes; of changes those at its beginning."""
+    """Estimates how many entries are decoded for a manifest: for changes, those in its prefix."""
     if request.step is None or request.step.is_first:
         return request.manifest.entries
     added, _, deleted = request.manifest.counts
@@ -112,7 +116,7 @@ def decoded(request: ReadRequest) -> int:
 
 
 def spellings(homes: Sequence[str]) -> Sequence[str]:
-    """A table's folders as its files' paths may begin; at most two.
+    """Returns a table's folders as the paths of its files may begin; at most two.
 
     Hadoop writes a local folder with one slash where the catalog has three.
     """
@@ -121,9 +125,9 @@ def spellings(homes: Sequence[str]) -> Sequence[str]:
 
 
 def is_large(request: ReadRequest, homes: Homes, entries: int) -> bool:
-    """Whether Spark's own decoder is worth its start: counted, and of so many entries at least.
+    """Whether Spark's own decoder is worth its start: with counts, and that many entries.
 
-    A manifest of delete files is read for its changes by the other way, which knows where in a file
+    For changes, a manifest of delete files is read by the other reader, which knows where in a file
     each deletion vector lies.
     """
     folders, manifest = homes.get(request.table_uuid, ()), request.manifest
@@ -141,14 +145,15 @@ def bulk_rows(
     *,
     fronts: bool,
 ) -> DataFrame:
-    """Rows of `entries`, or of `changes` where the manifests are read for steps.
+    """Builds rows of `entries`, or of `changes` if the manifests are read for steps.
 
     Args:
         spark: The session.
-        store: Where the manifests lie.
-        reads: Manifests that are all read wholly, or all for their steps.
-        homes: Where their tables' files are expected.
-        fronts: Decodes only the beginning of what is read for changes; a line's first step whole.
+        store: The store of the manifests.
+        reads: Manifests that are all read completely, or all for their steps.
+        homes: The folders in which their tables' files are expected.
+        fronts: Decodes only the prefix of a manifest that is read for changes; the first step of a
+            linear history is decoded completely.
     """
     bulk = [
         BulkManifest(a.table_uuid, a.manifest, tuple(homes[a.table_uuid]), a.step) for a in reads
@@ -178,9 +183,9 @@ _CHANGE_ROWS = _columns(
     CHANGES,
     {
         "snapshot_id": "step_id",
-        # As `part_hash` has it: these are no deletion vectors.
+        # The same as `part_hash`: these are no deletion vectors.
         "part": "if(xxhash64(path) != key_hash, xxhash64(path), NULL)",
-        # What `index` would call an odd change has none: its manifest does not add up then.
+        # Null for a change that `index` calls ambiguous: the manifest's counts do not match then.
         "since": f"CASE WHEN step_is_first THEN if(status = {_DELETED}, NULL, {_SINCE})"
         f" WHEN {_OWN} AND status = {_ADDED} AND {_SINCE} = step_number THEN step_number"
         f" WHEN {_OWN} AND status = {_DELETED} THEN file_sequence_number END",
@@ -190,7 +195,7 @@ _CHANGE_ROWS = _columns(
 
 
 def _expected(request: ReadRequest) -> dict[int, int]:
-    """Rows that reading a manifest gives, by status; the first step adds all that is alive."""
+    """Rows that a manifest must yield, by status; the first step adds all live files."""
     added, existing, deleted = request.manifest.counts
     if request.step is None:
         return {_ADDED: added, _EXISTING: existing, _DELETED: deleted}
@@ -200,7 +205,7 @@ def _expected(request: ReadRequest) -> dict[int, int]:
 
 
 def _agreed(request: ReadRequest, rows: Mapping[int, tuple[int, int]]) -> ManifestOutcome | None:
-    """A manifest's outcome from its counted rows; None where they are not what its list says."""
+    """Returns a manifest's outcome from its row counts; None if they contradict its list."""
     manifest, step = request.manifest, request.step
     counts = {status: files for status, (files, _) in rows.items()}
     if counts != {status: files for status, files in _expected(request).items() if files}:

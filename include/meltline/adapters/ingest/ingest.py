@@ -1,4 +1,8 @@
-"""Reading manifests into the ledger, each the way that is cheapest (decision 002)."""
+"""Reads manifests into the ledger, each by the cheapest way (decision 002).
+
+It implements the port `ManifestIndex` for the file index. The ways are `ingest_job.py`, in this
+process or on executors, and `bulk_rows.py`, with Spark's own decoder.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -44,17 +48,17 @@ _COUNTS = ("added", "existing", "deleted")
 
 @dataclass(frozen=True)
 class ReadingLimits:
-    """Up to where each way of reading manifests is the cheapest (decision 002).
+    """Limits up to which each way to read manifests is the cheapest (decision 002).
 
     Attributes:
-        here_manifests: So many manifests are read in this process; likewise `here_entries`, which
+        here_manifests: How many manifests are read in this process; likewise `here_entries`, which
             take about two seconds. More of either go to executors.
-        bulk_entries: From more entries on, Spark's own reader takes the large manifests.
-        bulk_manifest: A large one has at least so many entries.
-        bulk_small: From more entries on, it takes small ones as well.
-        driver_rows: So many rows of leaving manifests are compared in this process.
-        written_here: So many decoded rows are counted and written by this process; more of them on
-            executors, and counted as they stand in the ledger.
+        bulk_entries: With more entries than this, Spark's own reader takes the large manifests.
+        bulk_manifest: The least number of entries of a large one.
+        bulk_small: With more entries than this, it takes small ones as well.
+        driver_rows: How many rows of leaving manifests are compared in this process.
+        written_here: How many decoded rows are counted and written by this process; more are
+            written by executors, and counted as they are in the ledger.
     """
 
     here_manifests: int = 20_000
@@ -67,10 +71,10 @@ class ReadingLimits:
 
 
 class ManifestRows:
-    """The port `ManifestIndex`: rows of `entries` and `changes`, and of the manifests read.
+    """Implements the port `ManifestIndex`: rows of `entries`, of `changes`, and of manifests read.
 
     Attributes:
-        limits: Which way manifests are read.
+        limits: Selects how manifests are read.
     """
 
     def __init__(self, tables: LedgerTables, store: ObjectReader, limits: ReadingLimits) -> None:
@@ -79,7 +83,7 @@ class ManifestRows:
         self.limits = limits
 
     def counted(self, paths: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
-        """Those of the manifests that were read wholly: their ADDED, EXISTING, DELETED entries."""
+        """Returns ADDED, EXISTING, DELETED counts of the manifests that were fully read."""
         if not paths:
             return {}
         rows = self._rows_of(paths)
@@ -91,10 +95,10 @@ class ManifestRows:
     def ingest(
         self, requests: Sequence[IngestRequest], ownerships: Sequence[Ownership]
     ) -> Sequence[ManifestOutcome]:
-        """Reads each manifest once and appends the entries of those that it can read.
+        """Reads each manifest once and appends the entries of every readable one.
 
-        The row in `manifests` says "read": it comes after the entries, so that a crash in between
-        costs a second reading and never an entry.
+        The row in `manifests` marks a manifest as read. It is written after the entries, so that a
+        crash in between costs a second read and never an entry.
         """
         marker = f"ingest-{time.time_ns()}"
         reads = [
@@ -114,16 +118,16 @@ class ManifestRows:
         return outcomes
 
     def _rows_of(self, paths: Sequence[str]) -> pa.Table:
-        """The rows of manifests that have the ids of these.
+        """Returns the rows of manifests that have the same ids.
 
-        An id is a hash of 64 bits, and whoever wants to can make two locations with one.
+        An id is a hash of 64 bits, so two locations with the same id can be made on purpose.
         """
         among = ("manifest_id", list(map(key_hash, paths)))
         columns = ("manifest_id", "path", "whole", *_COUNTS)
         return self._tables.look("manifests", columns, among=among)
 
     def _colliding(self, requests: Sequence[ReadRequest]) -> Outcomes:
-        """Manifests whose id is another one's: taken for that, they would lose their files."""
+        """Finds manifests with another one's id: mistaken for it, they would lose their files."""
         paths = list(dict.fromkeys(r.manifest.path for r in requests))
         rows = tuples(self._rows_of(paths), "manifest_id", "path") if paths else ()
         places = {id: location_key(path) for id, path in rows}
@@ -138,7 +142,7 @@ class ManifestRows:
     def _ingest_rest(
         self, requests: Sequence[ReadRequest], ownerships: Sequence[Ownership], marker: str
     ) -> Sequence[ManifestOutcome]:
-        """What the object-store port reads: a few here, many on executors."""
+        """Reads manifests through the object-store port: a few here, many on executors."""
         if not requests:
             return ()
         few = len(requests) <= self.limits.here_manifests
@@ -149,8 +153,8 @@ class ManifestRows:
                     self._tables.append_arrow(table, read, marker)
             return indexed.outcomes
         spread_rows = index_spread(self._tables.spark, self._store, requests, ownerships)
-        # Held without its lineage: were a lost executor's part read anew, and not be had this time,
-        # a manifest would count as read whose rows nobody has written.
+        # Kept without its lineage. If a lost executor's part were read again, and failed this time,
+        # a manifest would count as read although its rows were never written.
         rows = spread_rows.localCheckpoint()
         outcomes = rows.where(OUTCOME).toArrow().to_pylist()
         read = rows.where(f"NOT ({OUTCOME})")
@@ -164,12 +168,10 @@ class ManifestRows:
         return [outcome_of(row) for row in outcomes]
 
     def _ingest_bulk(self, requests: Sequence[ReadRequest], homes: Homes, marker: str) -> Outcomes:
-        """Large ones by Spark's own decoder, where there is enough to read.
+        """Reads large manifests with Spark's own decoder, if there is enough to read.
 
-        Manifests that do not add up are left to the other way.
-
-        Of changes only what the beginning of a manifest holds is decoded at first: there are most
-        of them.
+        Manifests whose counts do not match are left to the other way. For changes, only the prefix
+        of a manifest is decoded at first: it has most of them.
         """
         outcomes: Outcomes = {}
         if (entries := sum(map(decoded, requests))) <= self.limits.bulk_entries:
@@ -202,13 +204,13 @@ class ManifestRows:
                 table_rows = in_time(table, rows.toArrow())
                 read = decoded_here(self._store, table, table_rows)
                 self._tables.append_arrow(table, table_rows, marker)
-        # One broken file fails the whole job; of whatever it is, the other way says what is wrong.
+        # One broken file fails the whole job; the other way reports which one, and why.
         except (*ENGINE_FAILURES, StoreRefused):
             return {}
         return read.outcomes(requests)
 
     def _written_since(self, table: str, before: int | None) -> Decoded:
-        """The rows that were appended since a snapshot of a table."""
+        """Counts the rows that were appended to a table since a snapshot."""
         after = self._tables.current(table)
         if after is None or after == before:
             return Decoded()

@@ -1,10 +1,9 @@
-"""The manifest index job: every manifest is read once, with an outcome per file.
+"""Manifest index job: reads each manifest once, on the driver or on executors.
 
-Of a manifest that is read for its changes (`lines`) only what its snapshot added and removed is
-kept.
-
-The object-store port reads them, on the driver or on executors, so that no Hadoop file system is
-needed for the store, and one unreadable manifest costs only its own table.
+`ingest.py` calls it for manifests that `bulk_rows.py` does not take. It reads through the
+object-store port, so that the store needs no Hadoop file system, and one unreadable manifest
+affects only its own table. From a manifest that is read for its changes, it keeps only what its
+snapshot added and removed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -78,20 +77,20 @@ CHANGE = "since IS NOT NULL"  # marks a row of `changes` among those of `entries
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """A manifest to read, for the table that named it first; wholly, or for a step's changes."""
+    """A manifest to read for the table that named it first: completely, or for a step's changes."""
 
     table_uuid: str
     manifest: ManifestFile
     step: DecodeStep | None = None
 
     def snapshot_of(self, file: ManifestEntry) -> int | None:
-        """The snapshot that its row in the ledger names: the step's, else the file's own."""
+        """Returns the snapshot of the file's row in the ledger: the step's, else the file's own."""
         return self.step.snapshot_id if self.step else _snapshot_of(file, self.manifest)
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """What reading manifests gave: rows of both tables, and an outcome for each manifest."""
+    """Result of reading manifests: rows of both tables, and an outcome for each manifest."""
 
     rows: pa.Table
     outcomes: Sequence[ManifestOutcome]
@@ -125,7 +124,7 @@ def index_spread(
     requests: Sequence[ReadRequest],
     ownerships: Sequence[Ownership],
 ) -> DataFrame:
-    """One job over manifests of all tables: rows of entries, and one outcome row per manifest."""
+    """Reads manifests of all tables in one job: rows of entries, one outcome row per manifest."""
     rows = [
         {
             "table_uuid": r.table_uuid,
@@ -184,7 +183,7 @@ def _widened(entries: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 class _Columns:
-    """Rows of `entries` and of `changes` as they are read, by column."""
+    """Rows of `entries` and of `changes`, collected by column."""
 
     def __init__(self, store: ObjectReader, owners: OwnerIndex) -> None:
         self._store = store
@@ -265,7 +264,7 @@ def _no_rows() -> dict[str, list[object]]:
 
 
 def _front(store: ObjectReader, request: ReadRequest) -> Prefix | ManifestOutcome:
-    """As much of a manifest as has to be read, or why it cannot be had."""
+    """Reads as much of a manifest as is needed; returns its outcome if that fails."""
     whole = request.step is None or request.step.is_first
     return _read(store, request, read_whole if whole else read_prefix)
 
@@ -289,7 +288,7 @@ def _failed(manifest: ManifestFile, error: MeltlineError) -> ManifestOutcome:
 def read_checked(
     content: bytes, manifest: ManifestFile, owners: OwnerIndex
 ) -> tuple[Sequence[ManifestEntry], ManifestOutcome]:
-    """Decodes one manifest that is as long as its list says: all of its entries, or none."""
+    """Decodes one manifest of the length in its list: all of its entries, or none."""
     try:
         entries = checked_entries(manifest, content)
     except MetadataUnreadable as error:
@@ -309,7 +308,7 @@ def _counted(
 
 @dataclass(frozen=True)
 class Changed:
-    """What a manifest tells of its step: files with the spans that they begin or end."""
+    """Changes of a manifest's step: files with the lifetimes that they begin or end."""
 
     outcome: ManifestOutcome
     entries: Sequence[ManifestEntry] = ()
@@ -320,14 +319,14 @@ class Changed:
 def read_changes(
     front: Prefix, manifest: ManifestFile, owners: OwnerIndex, step: DecodeStep
 ) -> Changed:
-    """Decodes what a step's snapshot changed: all of a manifest, or nothing.
+    """Decodes the changes of a step's snapshot: all of a manifest, or nothing.
 
-    Of the first step all that is alive counts as added, each file since it really was.
+    In the first step all live files count as added, each since its real addition.
     """
     try:
         entries = _entries_of_step(front, manifest, step)
     except MetadataUnreadable as error:
-        # One that can be read all the same is only counted wrongly.
+        # If it can be read nevertheless, only its counts are wrong.
         _, outcome = read_checked(front.content, manifest, owners)
         return Changed(replace(outcome, ambiguity="" if outcome.error else error.found))
     live = [file for file in entries if file.status != EntryStatus.DELETED]
@@ -361,14 +360,14 @@ def _size(files: Iterable[ManifestEntry]) -> int:
 
 
 def _numbered(file: ManifestEntry, manifest: ManifestFile) -> int:
-    """The sequence number at which a file was added; 0 where an old writer did not say."""
+    """The sequence number at which a file was added; 0 if an old writer did not record it."""
     if file.file_sequence_number is not None:
         return file.file_sequence_number
     return manifest.sequence_number if file.status == EntryStatus.ADDED else 0
 
 
 def _ambiguity(manifest: ManifestFile, entries: Sequence[ManifestEntry], step: DecodeStep) -> str:
-    """Why changes do not belong to their step, or do not say since when a file was there."""
+    """Why changes belong to another step, or lack the time since when a file exists."""
     if step.is_first:
         return manifest.contradiction(counts_of(file.status for file in entries))
     for file in entries:

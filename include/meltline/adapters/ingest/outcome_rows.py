@@ -1,4 +1,8 @@
-"""What came of reading each manifest, as rows of the index job's result."""
+"""Converts manifest outcomes to rows of the index job's result, and back.
+
+The job writes these rows on executors, and `ingest.py` reads them on the driver. Neither imports
+the other for it.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +13,7 @@ from meltline.domain.iceberg.files import ManifestOutcome
 
 
 def outcome_of(row: Mapping[str, Any]) -> ManifestOutcome:
-    """A manifest's outcome from its row in the job's result."""
+    """Returns a manifest's outcome from its row in the job's result."""
     return ManifestOutcome(
         path=row["manifest"],
         added=row["added"],
@@ -25,7 +29,7 @@ def outcome_of(row: Mapping[str, Any]) -> ManifestOutcome:
 
 
 def outcome_rows(outcomes: Sequence[ManifestOutcome], schema: pa.Schema) -> pa.RecordBatch:
-    """Outcomes as rows of the index job's result; its other columns are null."""
+    """Returns outcomes as rows of the index job's result; its other columns are null."""
     rows = [
         {
             "manifest": outcome.path,

@@ -1,1 +1,1 @@
-"""Planning and committing expirations."""
+"""Expirations: plans them, commits them, and records which files depart."""

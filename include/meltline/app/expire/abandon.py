@@ -1,4 +1,8 @@
-"""Abandon: a person's word that no ref was lost by a commit of which that cannot be told."""
+"""Operator override that closes an expiration whose commit outcome is unknown.
+
+The CLI calls it. The operator states why the commit removed no branch or tag. It is apart from
+`expire.py`, which asks the catalog for the outcome.
+"""
 
 from meltline.app.safety.audit import audit
 from meltline.app.safety.stored_plans import PlanLocks
@@ -9,16 +13,16 @@ from meltline.ports import PlanTransition
 
 
 def abandon(context: ReadContext, plan_id: str, reason: str) -> Plan:
-    """Ends an expiration that was begun: what it left is planned anew, and departs then.
+    """Ends an expiration that was begun: its remaining files are planned again, and depart then.
 
     Args:
-        context: Where the plan is.
+        context: Where the plan is stored.
         plan_id: The plan.
         reason: Why no branch or tag of its snapshots can have been lost; it is recorded.
 
     Raises:
         UsageInvalid: It is no expiration that was begun, or there is no reason.
-        LockHeld: A run works on its table: it may find out by itself.
+        LockHeld: A run works on its table, and may find the outcome.
     """
     plan = context.control.plans.get(plan_id)
     if plan.kind is not PlanKind.EXPIRE or plan.state is not PlanState.APPLYING:

@@ -1,7 +1,8 @@
-"""Makes expirations smaller where a table was never maintained, so that its gate lets them pass.
+"""Shrinks the expirations of a table's backlog, so that their gate lets them pass.
 
-`plan_expiration` asks for it. Only what had been due by the table's last expiration counts as a
-backlog, and all on a first night: a policy that suddenly lets most of a table go is still refused.
+`plan_expiration` calls it for tables that were never maintained. Only snapshots that were due by
+the table's last expiration count as a backlog, and all of them on a first night. So a policy that
+suddenly expires most of a table is still refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +18,10 @@ from meltline.domain.retention.backlog import Backlog, longest_prefixes
 from meltline.domain.retention.retained_snapshots import KeepReason
 from meltline.ports import FileLedger, PlanReader, SnapshotKey
 
-_MOST_PLANS = 200  # newest ones, among which a table's last expiration is looked for
+_MOST_PLANS = 200  # newest ones, searched for a table's last expiration
 
 Planned = Mapping[TableName, int]
-"""Bytes that depart by the plans of tables."""
+"""Bytes that depart by each table's plan."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Portions:
 
     Attributes:
         counts: How many of the oldest snapshots of a backlog expire tonight, by table.
-        sentences: What is said of it.
+        sentences: The note of each table's plan.
     """
 
     backlogs: Mapping[TableName, Backlog]
@@ -37,7 +38,7 @@ class Portions:
     sentences: Mapping[TableName, str]
 
     def of(self, retentions: Sequence[TableRetention]) -> list[TableRetention]:
-        """Retentions of which those of these tables expire their portion alone."""
+        """Returns the retentions, where each table with a backlog expires only its portion."""
         return smaller(retentions, self.backlogs, self.counts)
 
 
@@ -48,14 +49,14 @@ def first_portions(
     plans: Sequence[Plan],
     bytes_of: Callable[[Callable[[Sequence[TableRetention]], list[TableRetention]]], Planned],
 ) -> Portions:
-    """Finds tables whose plans their gate would refuse by size, and how much of them may go.
+    """Finds tables whose plans their gate would refuse by size, and how much of them may expire.
 
     Args:
         context: Where the ledgers are.
-        observation: What was read.
+        observation: The current observation.
         targets: The tables that were planned.
-        plans: Their whole plans.
-        bytes_of: Plans with other retentions, and tells the bytes of each plan.
+        plans: Their complete plans.
+        bytes_of: Plans with other retentions, and returns the bytes of each plan.
     """
     limit = context.config.limits.max_delete_ratio
     by_name = {plan.table: plan for plan in plans}
@@ -77,7 +78,7 @@ def first_portions(
             sizes[name][counts[name]] = size.get(name, 0)
         return [size.get(name, 0) <= backlogs[name].most_bytes(limit) for name in names]
 
-    # All of a backlog may be within the share though the whole plan is not: one more than it has.
+    # All of a backlog may be within the share though the whole plan is not: hence one more.
     lengths = longest_prefixes([len(backlogs[name].snapshots) + 1 for name in names], fits)
     counts = {name: count for name, count in zip(names, lengths, strict=True) if count}
     return Portions(
@@ -92,7 +93,7 @@ def smaller(
     backlogs: Mapping[TableName, Backlog],
     counts: Mapping[TableName, int],
 ) -> list[TableRetention]:
-    """Retentions of which some expire only so many of the oldest snapshots of their backlogs."""
+    """Limits some tables to that many of the oldest snapshots of their backlogs."""
     return [
         _portion(target, backlogs[target.state.name].snapshots[: counts[target.state.name]])
         if target.state.name in counts
@@ -102,7 +103,7 @@ def smaller(
 
 
 def _portion(target: TableRetention, oldest: Sequence[int]) -> TableRetention:
-    """A table of which only these expire; refs past their age go all the same."""
+    """Limits a table to these expirations; refs past their age are removed all the same."""
     keeps = target.keeps
     later = set(keeps.expired).difference(oldest)
     return replace(
@@ -122,12 +123,12 @@ def _backlog(
     plan: Plan,
     limit: float,
 ) -> Backlog | None:
-    """What a plan takes, where that is too much at once; None where it is not."""
+    """Returns the backlog of a plan that takes too much at once; None for any other plan."""
     if target.table.drop is not None:
-        return None  # its gate lets all go once its time is up
+        return None  # its gate passes a complete expiration once its retention is over
     metadata = target.state.metadata_bytes
     if not Backlog((), 0, plan.bytes, metadata + _stated_bytes(target)).is_too_much(limit):
-        return None  # most nights nothing else is asked
+        return None  # most nights no further query is needed
     overdue = _overdue(context.control.plans, target)
     if not overdue:
         return None
@@ -138,7 +139,7 @@ def _backlog(
 
 
 def _stated_bytes(target: TableRetention) -> int:
-    """Bytes of the files of heads, as their summaries state them."""
+    """Bytes of the files of heads, as stated in their summaries."""
     snapshots = target.state.snapshots
     stated = (
         snapshots[head].summary.get("total-files-size", "")
@@ -157,7 +158,7 @@ def _head_bytes(files: FileLedger, target: TableRetention) -> int:
 def _remaining(
     files: FileLedger, observation: Observation, target: TableRetention, plan: Plan
 ) -> int:
-    """Bytes of what only this table refers to, and that the whole plan leaves."""
+    """Bytes of files that only this table references, and that the complete plan leaves."""
     own = sorted(key for key in observation.indexed if key.table_uuid == target.state.uuid)
     leaving = {*plan.snapshots, *plan.gone_snapshots}
     going = [key for key in own if key.snapshot_id in leaving]
@@ -166,9 +167,9 @@ def _remaining(
 
 
 def _overdue(plans: PlanReader, target: TableRetention) -> list[int]:
-    """Snapshots that had been due by the table's last expiration, the oldest first.
+    """Returns snapshots that were due by the table's last expiration, the oldest first.
 
-    All are where there was none.
+    Without such an expiration, all are.
     """
     applied = plans.find(
         table_uuid=target.state.uuid, states=[PlanState.APPLIED], limit=_MOST_PLANS

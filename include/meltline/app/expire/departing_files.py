@@ -1,4 +1,8 @@
-"""What departs by expirations: files of snapshots that leave, and side files that nobody names."""
+"""Computes which files depart by expirations.
+
+These are files of expired snapshots that no other snapshot references, and side files that no
+metadata names. `plan_expiration` calls it; which plan a file goes to is decided there.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +34,10 @@ def departing_files(
     candidates: Sequence[SnapshotKey],
     within: Neighbourhood | None,
 ) -> list[DepartingFile]:
-    """What only the candidates refer to, and side files that nothing names any more.
+    """Returns files that only the candidates reference, and side files that no metadata names.
 
-    By path, whatever kind a file is said to have: a statistics entry may name a live data file.
+    Compared by path, whatever kind a file is recorded as: a statistics entry may name a live data
+    file.
     """
     departing = files.references.departing(candidates, within)
     waiting = _described_by_waiting_departures(files.departures, plans)
@@ -59,7 +64,7 @@ def departing_files(
 def with_past_owners(
     context: RunContext, observation: Observation, departing: Iterable[DepartingFile]
 ) -> Observation:
-    """Adds the past locations of tables, where files depart that lie with no table."""
+    """Adds the past locations of tables if departing files lie under no table."""
     uuids = {
         uuid
         for file in departing
@@ -78,10 +83,10 @@ def _not_deleted(
     departing: Sequence[DepartingFile],
     targets: Sequence[TableRetention],
 ) -> list[DepartingFile]:
-    """Leaves out what was deleted long ago.
+    """Leaves out files that were deleted long ago.
 
-    A clone that Meltline does not manage keeps its own manifest lists, so the ledger knows its
-    dead snapshots, and what they referred to, for ever.
+    A clone that Meltline does not manage keeps its own manifest lists. So the ledger knows its dead
+    snapshots, and the files they referenced, for ever.
     """
     planned = {target.state.uuid for target in targets}
     clones = [file.path for file in departing if planned.isdisjoint(file.table_uuids)]
@@ -101,11 +106,11 @@ def _staying_side_files(
 ) -> set[str]:
     """Keys of the statistics and metadata files that some table's metadata names, or may name.
 
-    `waiting` are keys of those that describe snapshots of which files wait in failsafe.
+    `waiting` are keys of the files that describe snapshots with files in failsafe.
     """
     # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
     leaving = {target.state.name: frozenset(target.keeps.expired) for target in targets}
-    # What a table names that was dropped stays named, and all of one that cannot be read now.
+    # Files of a dropped table stay, and so do all of a table that cannot be read now.
     unread = {location_key(f.path) for f in files if f.table_uuid not in observation.read}
     named = _named_by(observation.tables, leaving) | _named_by(observation.left_behind, {})
     return named | unread | set(waiting)
@@ -114,7 +119,7 @@ def _staying_side_files(
 def _departing_side_files(
     files: Sequence[SideFile], staying: Collection[str], targets: Sequence[TableRetention]
 ) -> list[DepartingFile]:
-    """Those of tables that are planned, and that do not stay."""
+    """Returns the side files of planned tables that do not stay."""
     planned = {target.state.uuid for target in targets}
     return [
         DepartingFile(file.path, file.kind, file.bytes, (file.table_uuid,))

@@ -1,10 +1,9 @@
-"""Expire: one metadata-only commit per table, exactly the planned ids and refs.
+"""Expire: one metadata-only commit per table that removes exactly the planned snapshots and refs.
 
-What was committed has its departures recorded before its plan is applied (docs/safety.md, "Crash
-protocol").
-
-By the crash protocol (docs/safety.md) every line may be the last one before a kill: a run that
-finds a plan `applying` asks the catalog what became of it.
+The lifecycle calls it. Departures are recorded after the commit and before the plan is applied. By
+the crash protocol (docs/safety.md) every line may be the last one before a kill: a run that finds a
+plan `applying` asks the catalog for the outcome. The checks before a commit are in
+`plan_checks.py`.
 """
 
 import time
@@ -37,17 +36,17 @@ from meltline.domain.retention.policy import Retention
 from meltline.ports import Committer, DepartureLog, FileReferences, Lock, LockTable, SwitchLedger
 from meltline.retries import ATTEMPTS, until_done
 
-_COMMITTERS = 4  # groups committed side by side
+_COMMITTERS = 4  # groups committed in parallel
 
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits of one step. What stops one plan stops no other.
+    """The commits of one step. An error that stops one plan stops no other.
 
     Attributes:
-        checks: Tell which plans may be committed.
+        checks: Decides which plans may be committed.
         epoch: Begins before the first commit.
-        pause: Waits so many seconds before a table that moved is tried again.
+        pause: Waits that many seconds before a table that moved is tried again.
     """
 
     checks: PlanChecks
@@ -58,14 +57,14 @@ class Commits:
     pause: Callable[[float], None]
 
     def make(self, plans: Sequence[Plan]) -> Mapping[str, Outcome]:
-        """Commits each plan, or finds out that it was; by the plan's id."""
+        """Commits each plan, or finds that it was committed; returns outcomes by the plan's id."""
         outcomes: dict[str, Outcome] = {}
         waiting, anew = [plans], False
 
         def attempt() -> bool | None:
             nonlocal waiting, anew
             conflicts = [p for batch in waiting for p in self._attempt(batch, outcomes, anew=anew)]
-            # Each on its own from now on: while one is committed another one may move on.
+            # One at a time from now on: while one is committed, another table may move.
             waiting, anew = [[plan] for plan in conflicts], True
             return None if conflicts else True
 
@@ -75,7 +74,7 @@ class Commits:
     def _attempt(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
     ) -> list[Plan]:
-        """Commits those that may be; returns those whose table has moved since it was checked."""
+        """Commits the permitted plans; returns those whose table has moved since it was checked."""
         checked = self._begin(self.checks.passed(plans, outcomes, anew=anew), outcomes)
         done = self._side_by_side(checked)
         outcomes |= {id: outcome for id, outcome in done.items() if outcome is not None}
@@ -84,7 +83,7 @@ class Commits:
     def _begin(
         self, checked: Sequence[CheckedPlan], outcomes: dict[str, Outcome]
     ) -> list[CheckedPlan]:
-        """Begins the run's epoch, then the plans. What stops one is its outcome."""
+        """Begins the run's epoch, then the plans. An error that stops one is its outcome."""
         if not checked:
             return []
         try:
@@ -97,7 +96,7 @@ class Commits:
     def _with_intents(
         self, checked: Sequence[CheckedPlan], outcomes: dict[str, Outcome]
     ) -> list[CheckedPlan]:
-        """Writes the intents before the commits: a run that finds one asks what became of it."""
+        """Writes the intents before the commits: a run that finds one asks for its outcome."""
         bases = [
             (case.plan, case.state.metadata_location)
             for case in checked
@@ -115,7 +114,7 @@ class Commits:
         ]
 
     def _side_by_side(self, checked: Sequence[CheckedPlan]) -> Mapping[str, Outcome | None]:
-        """Commits groups side by side, a group's plans one after the other; None is a conflict."""
+        """Commits groups in parallel, a group's plans one after the other; None is a conflict."""
         by_lock: dict[Lock, list[CheckedPlan]] = {}
         for case in checked:
             by_lock.setdefault(self.checks.plans.locks[case.plan.id], []).append(case)
@@ -150,10 +149,10 @@ def _restless(plan: Plan) -> PlanStale:
 
 @dataclass(frozen=True)
 class ExpireResult:
-    """What applying an expiration plan came to; `error` when it was not, or not to the end.
+    """Result of applying an expiration plan; `error` is set if it stopped early.
 
     Attributes:
-        snapshots_gone: How many another tool had expired, of which the files departed now.
+        snapshots_gone: How many snapshots another tool had expired whose files departed now.
     """
 
     plan: Plan
@@ -165,7 +164,7 @@ class ExpireResult:
 
 
 def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
-    """Holds a plan's stored items against its digest: what is wrong where they do not give it."""
+    """Compares a plan's stored items with its digest; returns the error if they differ."""
     digest = plan.digest_of(files)
     if digest == plan.digest:
         return None
@@ -181,10 +180,10 @@ def altered(plan: Plan, files: Sequence[PlannedFile]) -> PlanAltered | None:
 def apply_expirations(
     context: RunContext, plans: Sequence[Plan], pause: Callable[[float], None] = time.sleep
 ) -> list[ExpireResult]:
-    """Carries out expiration plans; a second time it does nothing.
+    """Applies expiration plans; a second call does nothing.
 
-    Each plan stands alone: what stops one is in its `error` and the others go on. The locks are
-    held until the departures are recorded, all in one append.
+    Each plan is independent: an error that stops one is in its `error`, and the others continue.
+    The locks are kept until the departures are recorded, all in one append.
     """
     if not plans:
         return []
@@ -209,7 +208,7 @@ def _not_begun(
     held: Mapping[str, Lock | MeltlineError],
     files: Mapping[str, Sequence[PlannedFile]],
 ) -> dict[str, ExpireResult]:
-    """Plans that are applied already, or may not be."""
+    """Returns results of plans that are applied already, or that may not be applied."""
     done: dict[str, ExpireResult] = {}
     for plan in plans:
         lock = held[plan.id]
@@ -223,7 +222,7 @@ def _not_begun(
 
 
 def _commits(context: RunContext, locked: LockedPlans, pause: Callable[[float], None]) -> Commits:
-    """The one place that hands out what commits."""
+    """Assembles the commits. Only here is the committer handed out."""
     control, listings = context.control, Listings(context.catalogs)
 
     def require() -> None:
@@ -257,7 +256,7 @@ def _recorded(
     outcomes: Mapping[str, Outcome],
     files: Mapping[str, Sequence[PlannedFile]],
 ) -> dict[str, ExpireResult]:
-    """Records what departed by the commits, but not of tables whose refs show something else."""
+    """Records the departures of the commits, except for tables whose refs show another state."""
     committed = [outcome.plan for outcome in outcomes.values() if isinstance(outcome, Committed)]
     changed = changed_heads(context, committed)
     unchanged = [plan for plan in committed if plan.id not in changed]
@@ -269,7 +268,7 @@ def _results(
     outcomes: Mapping[str, Outcome],
     departed: Mapping[str, Sequence[Departure]],
 ) -> dict[str, ExpireResult]:
-    """Calls plans applied whose departures are recorded; the others have what stopped them."""
+    """Marks plans as applied once their departures are recorded; the others have their error."""
     stopped = {id: error for id, error in outcomes.items() if isinstance(error, MeltlineError)}
     committed = [commit for commit in outcomes.values() if isinstance(commit, Committed)]
     bases = [(commit.plan, commit.plan.committed_base) for commit in committed]
@@ -295,7 +294,7 @@ def _results(
 def _departed(
     context: RunContext, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
 ) -> Mapping[str, Sequence[Departure]]:
-    """Looks once more, and records what departed by plans that were committed."""
+    """Observes once more, and records the departures of committed plans."""
     if not plans:
         return {}
     concluded = [plan.id for plan in plans]
@@ -306,7 +305,7 @@ def _departed(
 def would_depart(
     context: RunContext, observation: Observation, planned: Sequence[PlannedFiles], at: datetime
 ) -> list[Departure]:
-    """What a dry run expects to depart by expirations that it only shows, carried out then."""
+    """Returns the departures that a dry run expects, if its expirations were applied then."""
     plans = [planned_files.plan for planned_files in planned]
     files = {planned_files.plan.id: planned_files.files for planned_files in planned}
     rows = Departing.of(context, observation).rows(plans, files, at)
@@ -315,7 +314,7 @@ def would_depart(
 
 @dataclass(frozen=True)
 class Departing:
-    """Records departures of committed plans, by what was observed after the commits."""
+    """Records departures of committed plans, by an observation after the commits."""
 
     departures: DepartureLog
     references: FileReferences
@@ -324,7 +323,7 @@ class Departing:
 
     @classmethod
     def of(cls, context: RunContext, observation: Observation) -> "Departing":
-        """With the failsafe that each owner has today."""
+        """Reads the failsafe that each owner has today."""
         policies = context.control.policies.all()
         retentions = owner_retentions(context.config.account, policies, observation)
         return cls(context.files.departures, context.files.references, observation, retentions)
@@ -335,7 +334,7 @@ class Departing:
         files: Mapping[str, Sequence[PlannedFile]],
         now: datetime,
     ) -> dict[str, list[Departure]]:
-        """Records what departed, once per plan: a second recording finds the marker."""
+        """Records the departures once per plan: a second recording finds the marker."""
         rows = self.rows(plans, files, now)
         self.departures.record({f"{plan_id}-departed": r for plan_id, r in rows.items()})
         return rows
@@ -346,7 +345,7 @@ class Departing:
         files: Mapping[str, Sequence[PlannedFile]],
         now: datetime,
     ) -> dict[str, list[Departure]]:
-        """What departs by each plan.
+        """Returns the departures of each plan.
 
         `due_at` counts from now, the first recording after the commit.
         """
@@ -359,7 +358,7 @@ class Departing:
                 own = self.retentions.get(plan.table_uuid)
                 retention = self.retentions.get(file.owner, own)
                 if file.path in held or file.path in recorded[plan.id] or retention is None:
-                    continue  # needed, on its way already, or its owner's failsafe is unknown
+                    continue  # needed, recorded already, or its owner's failsafe is unknown
                 rows[plan.id].append(
                     Departure(
                         path=file.path,
@@ -378,7 +377,7 @@ class Departing:
     def _held_by_neighbours(
         self, plans: Sequence[Plan], files: Mapping[str, Sequence[PlannedFile]]
     ) -> set[str]:
-        """Files of groups that something still refers to.
+        """Returns files of groups that are still referenced.
 
         A group's plans are made together. If a neighbour's was refused, its snapshots remain, and
         the files they share have not departed after all.

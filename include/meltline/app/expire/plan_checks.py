@@ -1,7 +1,8 @@
-"""What is looked at before an expiration is committed: the table, its plan, and the gate's word.
+"""Checks before an expiration is committed: its table, its plan, and the gate's verdict.
 
-By the crash protocol (docs/safety.md) every line may be the last one before a kill: a run that
-finds a plan `applying` asks the catalog what became of it.
+`expire.py` calls it. By the crash protocol (docs/safety.md) every line may be the last one before a
+kill: a run that finds a plan `applying` asks the catalog for the outcome. It is apart from the
+commits, so that it can commit no expiration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ class Committed:
     """An expiration that was committed, and whose departures are not recorded yet.
 
     Attributes:
-        plan: With the metadata file that the commit was based on.
+        plan: The plan, with the metadata file that the commit was based on.
         snapshots: How many it expired.
     """
 
@@ -48,7 +49,7 @@ Outcome: TypeAlias = Committed | MeltlineError
 
 @dataclass(frozen=True)
 class CheckedPlan:
-    """A plan that may be committed, on the metadata for which that was found."""
+    """A plan that may be committed, and the metadata on which that was checked."""
 
     plan: Plan
     state: TableMetadata
@@ -79,7 +80,7 @@ class LockedPlans:
         )
 
     def begin(self, plan: Plan) -> Plan:
-        """Begins a plan that nothing is left to commit of. Raises as `PlanLedger.move` does."""
+        """Begins a plan with nothing left to commit. Raises as `PlanLedger.move` does."""
         base, lock = plan.base_location, self.locks[plan.id]
         return self.ledger.move(plan, PlanState.APPLYING, lock=lock, committed_base=base)
 
@@ -101,13 +102,13 @@ class LockedPlans:
 
 @dataclass(frozen=True)
 class PlanChecks:
-    """Whether plans may be committed now: it commits nothing, and ends what no longer fits.
+    """Decides whether plans may be committed now. It commits nothing, and ends stale plans.
 
     Attributes:
-        require: Raises what holds all commits back: a stop, a wrong clock, another ledger.
-        plans: What is moved where a plan is out of date, or was committed before a kill.
-        committer: Tells what became of a commit that was begun; it commits nothing here but what
-            keeps or restores refs.
+        require: Raises if all commits are blocked: by a stop, a wrong clock, another ledger.
+        plans: Moves a plan that is out of date, or that was committed before a kill.
+        committer: Finds the outcome of a commit that was begun; here it commits only changes that
+            keep or restore refs.
     """
 
     require: Callable[[], None]
@@ -122,7 +123,7 @@ class PlanChecks:
     def passed(
         self, plans: Sequence[Plan], outcomes: dict[str, Outcome], *, anew: bool
     ) -> list[CheckedPlan]:
-        """Those that may be committed now. The others have an outcome."""
+        """Returns the plans that may be committed now. The others get an outcome."""
         try:
             self.require()
         except MeltlineError as stop:
@@ -142,7 +143,7 @@ class PlanChecks:
         return checked
 
     def _look(self, plans: Sequence[Plan], *, anew: bool) -> list[CheckedPlan | Outcome]:
-        """The tables as they are now, or what became of each plan."""
+        """Reads the tables as they are now; returns the outcome for any other plan."""
         listings = [self._listing(plan, anew=anew) for plan in plans]
         listed = [
             listing.of(plan.table) if isinstance(listing, CatalogListing) else None
@@ -175,7 +176,7 @@ class PlanChecks:
         *,
         anew: bool,
     ) -> CheckedPlan | Outcome:
-        """A plan and what stands under its table's name now; None: nothing does."""
+        """Checks a plan against the current entry of its table's name; None: no such entry."""
         if isinstance(standing, MeltlineError):
             return standing
         try:
@@ -199,12 +200,12 @@ class PlanChecks:
             problem = f"another one, of {standing.metadata_location}, under that name"
         if plan.state is PlanState.APPLYING:
             begun = self._under_its_name(plan, listing)
-            if self.committer.confirm(begun) is None:  # both raise where it cannot be told
+            if self.committer.confirm(begun) is None:  # both raise if it is unknown
                 self.committer.withdraw(begun)
         raise self.plans.stale(plan, f"the planned table is gone: {problem}")
 
     def _under_its_name(self, plan: Plan, listing: CatalogListing) -> Plan:
-        """The plan by the name that its table has now: it may have been renamed, or dropped."""
+        """Returns the plan with its table's current name: it may have been renamed, or dropped."""
         names = self.tables.names_of(plan.table_uuid)
         entries = [entry for name in names if (entry := listing.of(name)) is not None]
         for entry, state in self.tables.load(entries).items():
@@ -213,11 +214,11 @@ class PlanChecks:
         return plan
 
     def _already_gone(self, plan: Plan) -> Committed:
-        """The planned ids are gone: committed by us before a kill, by another, or there were none.
+        """Concludes a plan whose ids are gone: expired by us before a kill, by others, or none.
 
         Raises:
             PlanStale: Others have expired them.
-            CommitUnproven: It cannot be told yet what the commit came to.
+            CommitUnproven: The outcome of the commit is not known yet.
             GateNotPassed: There were none, and the plan may not be applied.
         """
         if (
@@ -226,16 +227,16 @@ class PlanChecks:
         ):
             return self.concluded(plan, outcome, len(plan.snapshots))
         if plan.snapshots or plan.refs:
-            # Whoever expired them records what departed; what that leaves is planned anew.
+            # The run that expired them records the departures; the rest is planned again.
             raise self.plans.stale(plan, "another run has expired what was planned")
         require_passed(self.verdicts, plan, self.clock.now())
         return Committed(self.plans.begin(plan), 0)
 
     def concluded(self, plan: Plan, outcome: CommitOutcome, snapshots: int) -> Committed:
-        """What a commit came to; the plan has the metadata file that it replaced.
+        """Returns the outcome of a commit; the plan has the metadata file that it replaced.
 
         Raises:
-            PlanStale: Some of its snapshots are back, for refs that came meanwhile.
+            PlanStale: Some of its snapshots are back, for refs that were added meanwhile.
         """
         if outcome.restored:
             names = ", ".join(outcome.restored)
@@ -243,7 +244,7 @@ class PlanChecks:
         return Committed(replace(plan, committed_base=outcome.base_location), snapshots)
 
     def _invalid(self, checked: Sequence[CheckedPlan]) -> Mapping[str, MeltlineError]:
-        """Plans that no longer fit, on any base: leases and holds are not in the metadata."""
+        """Ends plans that no longer fit, on any base: leases and holds are not in the metadata."""
         problems = self._problems(checked)
         return {
             case.plan.id: self.plans.stale(case.plan, problem)
@@ -254,7 +255,7 @@ class PlanChecks:
         }
 
     def _problems(self, checked: Sequence[CheckedPlan]) -> Mapping[str, str | MeltlineError]:
-        """Why plans no longer fit, or why that cannot be told of one."""
+        """Returns why plans no longer fit, or the error that prevents the check of one."""
         try:
             return self._checked_again(checked)
         except MeltlineError as error:
@@ -276,12 +277,12 @@ class PlanChecks:
         return problems
 
     def _unprovable(self, case: CheckedPlan) -> str:
-        """Why what its commit came to might never be known, where that has to be found out."""
+        """Returns why the outcome of its commit might stay unknown, if it must be looked up."""
         is_served = self.catalogs[case.plan.table.catalog].server_commits
         return deletes_soon(case.state.properties) if is_served and case.plan.snapshots else ""
 
     def _without_gate(self, checked: Sequence[CheckedPlan]) -> Mapping[str, MeltlineError]:
-        """Plans without a passed gate. One that was begun and is not committed goes stale."""
+        """Returns plans without a passed gate. A begun plan that is not committed becomes stale."""
         results = self.verdicts.newest([case.plan.id for case in checked])
         now = self.clock.now()
         refused: dict[str, MeltlineError] = {}

@@ -1,4 +1,8 @@
-"""Plan expiration: keep set → expired snapshots and refs → files that depart → a stored plan."""
+"""Plans expirations: retained snapshots, expired snapshots and refs, departing files, stored plan.
+
+The lifecycle, `gated_plans`, `drop/finalize.py` and the CLI call it. It changes no table;
+`expire.py` commits the plans.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,11 +45,11 @@ def plan_expiration(
     dry_run: bool = False,
     foreseen: Foreseen = MappingProxyType({}),
 ) -> list[PlannedFiles]:
-    """Plans every managed table that was selected and can be read; empty plans are left out.
+    """Plans each managed, readable table that was selected; empty plans are left out.
 
-    `only` narrows them further. `everywhere` looks for what else refers to a file in every table
-    and all of its history, not just where it may be found (`Neighbourhood`). `foreseen` are copies
-    that a preview takes for made.
+    `only` narrows them further. `everywhere` searches every table and all of its history for other
+    references to a file, not just where one may exist (`Neighbourhood`). `foreseen` are copies that
+    a preview assumes to exist.
     """
     context.progress("plan expire: deciding which snapshots are kept")
     control = context.control
@@ -82,10 +86,10 @@ def plan_expiration(
 
 @dataclass(frozen=True)
 class _Planning:
-    """What all expirations of one planning have in common.
+    """Inputs that all expirations of one planning share.
 
     Attributes:
-        places: Where it is remembered what was left out; None where it is not to be.
+        places: The ledger that remembers the files left out; None if it is not to.
     """
 
     context: RunContext
@@ -98,7 +102,7 @@ class _Planning:
     def plans(
         self, retentions: Sequence[TableRetention], targets: Sequence[TableRetention]
     ) -> list[PlannedFiles]:
-        """A plan for each target of which something leaves."""
+        """Returns a plan for each target from which something leaves."""
         context, observation = self.context, self.observation
         candidates = _candidates(observation, retentions, targets)
         context.progress(f"plan expire: {len(candidates)} snapshots leave; finding their files")
@@ -122,7 +126,7 @@ class _Planning:
 
 
 def _noted(planned: PlannedFiles, note: str) -> PlannedFiles:
-    """A plan that says why it takes only a part of what is due."""
+    """Adds a note to a plan that explains why it takes only a part of what is due."""
     return replace(planned, plan=replace(planned.plan, note=note)) if note else planned
 
 
@@ -132,7 +136,7 @@ def _targets(
     tables: tuple[str, ...],
     only: Collection[TableName] | None,
 ) -> list[TableRetention]:
-    """The tables to plan. Of one under a hold nothing departs, not even what others expired."""
+    """Selects the tables to plan. A hold keeps all files, even those that others expired."""
     return [
         target
         for target in retentions
@@ -145,7 +149,7 @@ def _targets(
 
 
 def _of_hot(files: list[DepartingFile], archives: Iterable[str]) -> list[DepartingFile]:
-    """Leaves out what is of the archive, however it came to be a table's of hot (I-8)."""
+    """Leaves out files of the archive, even if a hot table references them (I-8)."""
     prefixes = tuple(map(claim_prefix, archives))
     if not prefixes:
         return files
@@ -157,10 +161,10 @@ def _candidates(
     retentions: Sequence[TableRetention],
     targets: Sequence[TableRetention],
 ) -> list[SnapshotKey]:
-    """Snapshots that leave, or left behind our back, and that nobody else keeps.
+    """Snapshots that this plan or another tool expires, and that no registration keeps.
 
-    Where one metadata file is registered under two names, a snapshot leaves only when every
-    registration lets go of it.
+    If one metadata file is registered under two names, a snapshot leaves only when every
+    registration expires it.
     """
     planned = {target.state.uuid for target in targets}
     expired = {
@@ -179,7 +183,7 @@ def _staying(
     retentions: Sequence[TableRetention],
     targets: Sequence[TableRetention],
 ) -> set[SnapshotKey]:
-    """Snapshots that a keep set has, and all of registrations that are not planned."""
+    """Retained snapshots, and all snapshots of registrations that are not planned."""
     planned = {target.state.name for target in targets}
     others = [table for table in observation.tables if table.state.name not in planned]
     kept = {
@@ -195,10 +199,10 @@ def _staying(
 
 
 def _losing_files(observation: Observation, planned: Collection[str]) -> set[str]:
-    """Tables whose dead snapshots keep nothing any more, by UUID.
+    """Tables whose dead snapshots keep no files any more, by UUID.
 
-    Beside the planned ones those that share files with them and that nobody plans: what such a
-    clone let go of is its owner's to delete. A hold keeps also what others have expired.
+    These are the planned ones, and tables without a plan that share files with them: what such a
+    clone no longer references is its owner's to delete. A hold keeps also what others have expired.
     """
     ours = {table.state.uuid for table in observation.tables if table.managed}
     clones = {
@@ -212,7 +216,7 @@ def _losing_files(observation: Observation, planned: Collection[str]) -> set[str
 def _neighbourhood(
     observation: Observation, targets: Sequence[TableRetention], candidates: Sequence[SnapshotKey]
 ) -> Neighbourhood:
-    """Where a file of the candidates may be found again: their groups, and how far back."""
+    """Returns where a candidate's file may be referenced again: its groups, and how far back."""
     leaving: dict[str, set[int]] = {}
     for key in candidates:
         leaving.setdefault(key.table_uuid, set()).add(key.snapshot_id)
@@ -232,13 +236,13 @@ def _neighbourhood(
 def _assign(
     observation: Observation, targets: Sequence[TableRetention], departing: Sequence[DepartingFile]
 ) -> dict[TableName, list[PlannedFile]]:
-    """Gives each departing file to one plan: its owner's if it is among them, else the first.
+    """Gives each departing file to one plan: its owner's if that exists, else the first one.
 
-    What a table owns that Meltline cannot manage, odd paths and what the engine deletes itself are
-    nobody's to delete. What lies with a table under a hold, with one that opted out, or with one
-    that left its catalog and is not kept yet, departs: nobody would find it again later. No purge
-    takes it until that ends. So it is with what lies with no table: it departs with those that
-    named it, and no purge takes it outside of the storage roots.
+    Some files are never assigned: files of a table that Meltline cannot manage, files with
+    ambiguous paths, and files that the engine deletes. A file under a table that is under a hold,
+    has opted out, or has left its catalog and is not kept yet, does depart: it could not be found
+    again later. No purge takes it until that ends. The same holds for a file under no table: the
+    tables that named it lose it, and no purge takes it outside of the storage roots.
     """
     planned = {target.state.uuid: target.state for target in reversed(targets)}
     owner_of = _departing_owners(observation)
@@ -248,11 +252,11 @@ def _assign(
         owner = owner_of(file.path, owners)
         if owner is None:
             continue
-        # Its owner's plan, if the file leaves that table too; else the first one's that it leaves.
+        # Its owner's plan if that table loses the file too, else the first other plan.
         takers = (*sorted(file.table_uuids, key=owner.__ne__), owner, *owners)
         state = next((planned[uuid] for uuid in takers if uuid in planned), None)
         if state is None:
-            continue  # its owner is not planned today, or was let go
+            continue  # its owner is not planned today, or was finalized
         if file.kind == FileKind.METADATA and state.engine_deletes_metadata:
             continue
         row = PlannedFile(file.path, FileKind(file.kind), file.bytes, owner)
@@ -263,7 +267,7 @@ def _assign(
 def _departing_owners(
     observation: Observation,
 ) -> Callable[[str, Collection[str]], str | None]:
-    """Tells which of a departing file's owners lets it go; None where it is nobody's to delete."""
+    """Returns a function that names a departing file's owner; None if it may not be deleted."""
     out = {t.state.uuid for t in observation.tables if t.opted_out}
     tables = (*observation.tables, *observation.left_behind)
     managed = {t.state.uuid for t in tables if t.managed} | observation.let_go.keys()
@@ -286,10 +290,10 @@ def _inside_roots(
     outside_of: Callable[[Sequence[str]], Mapping[str, Why]],
     places: PlaceLedger | None,
 ) -> dict[TableName, Sequence[PlannedFile]]:
-    """Leaves out all files of a plan of which some that lie with a table lie outside the roots.
+    """Leaves out all files of a plan if one of them lies under a table and outside the roots.
 
-    All: what tells of the others, the manifest lists, must not go before they can. `places`
-    remembers what was left out; None where that is not to be.
+    All, because the manifest lists, which show the others, must not be deleted before them.
+    `places` remembers what was left out; None if that is not to be.
     """
     files = list(chain.from_iterable(assigned.values()))
     owned = [file.path for file in files if observation.owners.owners(file.path)]
@@ -305,7 +309,7 @@ def _inside_roots(
 
 
 def untouchable(observation: Observation) -> set[str]:
-    """Tables of whose files none may depart or be purged now, under whatever name they stand."""
+    """Tables, under any name, whose files may neither depart nor be purged now."""
     uuids = {t.state.uuid for t in observation.tables if not t.managed} | observation.held
     return uuids | observation.blocked.keys() | observation.ledger_uuids
 
@@ -350,7 +354,7 @@ def _plan(
 def owner_retentions(
     account: AccountPolicy, policies: Mapping[str, Mapping[str, str]], observation: Observation
 ) -> Mapping[str, Retention]:
-    """Each readable table's retention, by UUID; where two share a UUID, the longer failsafe."""
+    """Each readable table's retention, by UUID; if two share a UUID, the longer failsafe."""
     retentions: dict[str, Retention] = {}
     for table in observation.tables:
         retention = retention_of(account, table, policies)

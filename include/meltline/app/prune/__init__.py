@@ -1,1 +1,1 @@
-"""Giving archived history up."""
+"""Prunes: deletes archived snapshots past their retention in cold, at an operator's command."""

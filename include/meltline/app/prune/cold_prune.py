@@ -1,8 +1,9 @@
-"""Prune: snapshots whose retention in cold is past leave it, by a person's word alone (AR-36).
+"""Prune: deletes archived snapshots past their retention in cold, at an operator's command.
 
-Plan, gate, one compare-and-set that removes exactly the planned snapshots, a
-proof anew, deletes. What was begun is named by the cold table until it is finished. No scheduled
-work calls this, and the newest archived snapshot of a table never goes.
+It plans, passes the gate, and removes exactly the planned snapshots by one compare-and-swap. It
+proves the files unreferenced once more, and deletes them. The cold table names a begun prune until
+it is finished. Only the CLI calls it; no scheduled work does. The newest archived snapshot of a
+table always stays (AR-36).
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ from meltline.domain.iceberg.table_metadata import TableMetadata
 from meltline.ports import GateEngine, Lock
 
 PRUNE = "cold prune"
-"""How the audit calls it."""
+"""The action's name in the audit."""
 
 _LEASE = timedelta(minutes=2)
 
@@ -64,15 +65,15 @@ def prune(
 ) -> list[Pruned]:
     """Removes a table's archived snapshots that were committed before an instant.
 
-    What an earlier prune has begun is finished first.
+    Prunes that were begun earlier are finished first.
 
     Args:
-        context: Where cold is.
-        engine: Judges each plan; its verdict is stored, and nothing goes without.
+        context: The ports, with the cold tier.
+        engine: Evaluates each plan; its verdict is stored, and nothing is deleted without one.
         name: The table, by its name in hot; or the cold table's own.
         before: The instant.
         reason: Why; it is recorded.
-        dry_run: Check everything, say what would go, change nothing.
+        dry_run: Check everything, report the plan, change nothing.
 
     Raises:
         UsageInvalid: There is no reason.
@@ -80,9 +81,10 @@ def prune(
         NameConflict: Cold has several tables that had the name.
         HoldInForce: A snapshot must stay: its retention is not past, or a hold is in force.
         GateNotPassed: The gate refused; its verdict is stored.
-        MetadataUnreadable: A table of hot cannot be read: nobody knows what forbids it.
+        MetadataUnreadable: A table of hot cannot be read, so it is unknown whether it forbids the
+            prune.
         PlanStale: The cold table changed meanwhile.
-        PlanAltered: A plan that was begun is not what it was.
+        PlanAltered: The stored plan of a begun prune has changed.
         Stopped: `meltline stop` is in force; ClockRefused, LedgerOutOfStep likewise.
         LockHeld: A handoff works on one of the tables.
     """
@@ -132,7 +134,10 @@ def _cold_table(context: ReadContext, name: TableName) -> TableName:
 def _lock_all(
     context: ReadContext, tables: Sequence[ObservedTable], locks: ExitStack
 ) -> list[Lock]:
-    """No handoff may count on a file of cold meanwhile: tables that share files share copies."""
+    """Locks out handoffs, which may rely on files of cold.
+
+    All tables are locked, because tables that share files share copies.
+    """
     uuids = {table.state.uuid for table in tables}
     states = [
         state for state in ListedColdTables.read(context).all() if isinstance(state, TableMetadata)
@@ -149,14 +154,14 @@ def _lock_all(
 
 @dataclass(frozen=True)
 class _Pruning:
-    """A prune of one table on its way.
+    """A prune of one table in progress.
 
     Attributes:
         cold: The cold table's name.
         uuid: The hot table's UUID.
         name: The hot table's name.
-        table: The hot table; None where hot has it no more.
-        locks: What it holds.
+        table: The hot table; None if hot no longer has it.
+        locks: The locks it has taken.
     """
 
     context: ReadContext
@@ -188,23 +193,23 @@ class _Pruning:
         return cls(context, engine, tier, cold, uuid, own, table, reason, locks)
 
     def state(self) -> tuple[TableMetadata, Mapping[str, object]]:
-        """The cold table as it is now."""
+        """Reads the cold table as it is now."""
         return load_document(self.tier.store, self.cold, self.tier.catalog.location(self.cold))
 
     @property
     def deletes(self) -> PruneDeletes:
-        """What deletes files, once nothing refers to them."""
+        """The part that deletes files once nothing references them."""
         return PruneDeletes(self.context, self.tier, self.cold, self.uuid, self.locks, self.gate)
 
     @property
     def gate(self) -> PruneGate:
-        """What judges each plan."""
+        """The gate that evaluates each plan."""
         return PruneGate(self.context, self.engine, self.tier, self.cold, self.name, self.uuid)
 
     # --- the plan --------------------------------------------------------------------------------
 
     def planned(self, before: datetime) -> tuple[PrunePlan | None, Pruned]:
-        """What would go; a hold, or a retention that is not past, is raised."""
+        """Plans the prune; raises for a hold, or a retention that is not past."""
         state, document = self.state()
         head = newest(document)
         ids = sorted(
@@ -227,9 +232,9 @@ class _Pruning:
         )
 
     def _files(self, state: TableMetadata, ids: Sequence[int]) -> list[str]:
-        """What these snapshots refer to and no other snapshot of cold does, for all that is read.
+        """Returns files that only these snapshots reference, among all that is read of cold.
 
-        Manifests are compared first: those that stay are not looked into for what goes with them.
+        Manifests are compared first: a manifest that stays is not searched for departing files.
         """
         context, tier = self.context, self.tier
         going = manifests_of(context, tier, [state.snapshots[id] for id in ids])
@@ -246,10 +251,10 @@ class _Pruning:
         files -= live_files(context, tier, staying.values())
         return sorted((files | alone.keys() | own_files(state, ids)) - own)
 
-    # --- the deed --------------------------------------------------------------------------------
+    # --- the change ------------------------------------------------------------------------------
 
     def finished(self) -> list[Pruned]:
-        """Deletes what earlier prunes have left."""
+        """Deletes the files that earlier prunes have left."""
         prunes = []
         for plan in self.deletes.unfinished():
             pruned = Pruned(self.name, self.cold, plan.snapshots, files=len(plan.files), done=True)
@@ -285,10 +290,10 @@ class _Pruning:
 
 
 def _remove(document: MetadataEditor, plan: PrunePlan, place: str) -> None:
-    """Takes exactly the planned snapshots out of a cold table.
+    """Removes exactly the planned snapshots from a cold table.
 
     Raises:
-        PlanStale: It is another table, has not all of them, or one has become its newest.
+        PlanStale: It is another table, lacks some of them, or one has become its newest.
     """
     state, raw = document.state, document.document
     stale = [id for id in plan.snapshots if id not in state.snapshots or id == newest(raw)]

@@ -1,4 +1,7 @@
-"""The deletes of a prune: after its snapshots have left the table, and only on a fresh proof."""
+"""Deletes the files of a prune, after its snapshots have left the table, on a recent proof only.
+
+`cold_prune.py` calls it, also to finish earlier prunes. It is apart from the plan and the commit.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,18 +25,18 @@ _BATCH = 1000  # files
 
 @dataclass
 class Pruned:
-    """What a prune came to, or would come to.
+    """Result of a prune, or what a dry run expects.
 
     Attributes:
         table: The hot table's name.
         cold: The cold table.
-        snapshots: Those that leave, or have left.
-        tags: Tags that go with them.
-        files: How many files nothing else refers to; `bytes` their sizes.
-        deleted: Of these, how many are gone.
-        kept: Files that something came to need meanwhile.
+        snapshots: The snapshots that are removed, or will be.
+        tags: Tags that are removed with them.
+        files: How many files nothing else references; `bytes` their sizes.
+        deleted: How many of the files are deleted.
+        kept: Files that were referenced again meanwhile.
         errors: Files that could not be deleted, and why: the next prune tries again.
-        digest: The plan's; empty where there is nothing to do.
+        digest: The plan's; empty if there is nothing to do.
         done: Whether it was carried out.
     """
 
@@ -52,14 +55,14 @@ class Pruned:
 
 @dataclass(frozen=True)
 class PruneDeletes:
-    """What deletes the files of one table's prunes.
+    """Deletes the files of one table's prunes.
 
     Attributes:
         cold: The cold table's name.
         uuid: The hot table's UUID.
-        locks: What the prune holds.
-        gate: Knows whether a plan has a verdict that lets it go on.
-        batch: How many files go at once.
+        locks: The locks that the prune has taken.
+        gate: Checks that a plan has a valid verdict.
+        batch: How many files are deleted at once.
     """
 
     context: ReadContext
@@ -74,7 +77,7 @@ class PruneDeletes:
         return load_state(self.tier.store, self.cold, self.tier.catalog.location(self.cold))
 
     def unfinished(self) -> list[PrunePlan]:
-        """Plans of earlier prunes whose files are not all gone."""
+        """Returns the plans of earlier prunes whose files are not all deleted."""
         state = self._state()
         return [
             self._read(place, key)
@@ -102,9 +105,9 @@ class PruneDeletes:
         )
 
     def finish(self, plan: PrunePlan, pruned: Pruned) -> None:
-        """Deletes what is left of a prune whose snapshots have left the table.
+        """Deletes the remaining files of a prune whose snapshots have left the table.
 
-        One of them may have been handed over anew since: it stays, with all that it needs.
+        A snapshot may have been archived again since: it stays, with all files that it needs.
         """
         standing = self._state().snapshots
         removed = [id for id in plan.snapshots if id not in standing]
@@ -112,7 +115,7 @@ class PruneDeletes:
         self.delete(plan, pruned)
 
     def delete(self, plan: PrunePlan, pruned: Pruned) -> None:
-        """Batch by batch, none on a proof older than five minutes; what is needed stays."""
+        """Deletes in batches, on a proof of at most five minutes; files that are needed stay."""
         clock, proved, spared = self.context.clock, None, set[str]()
         for start in range(0, len(plan.files), self.batch):
             if proved is None or clock.now() - proved >= PROOF_LASTS:
@@ -125,7 +128,7 @@ class PruneDeletes:
             self._forget(plan)
 
     def _delete_batch(self, paths: Sequence[str], pruned: Pruned) -> None:
-        """Deletes what lies in cold, and forgets what was known of it."""
+        """Deletes files that lie in cold, and removes their records from the ledger."""
         outside = self._confinement().refused(paths)
         pruned.errors += [f"{path}: not deleted: {why}" for path, why in outside.items()]
         outcomes = self.tier.remover.delete([path for path in paths if path not in outside])
@@ -146,7 +149,7 @@ class PruneDeletes:
         self.tier.remover.delete([place])
 
     def require_still_allowed(self, plan: PrunePlan) -> None:
-        """Refuses without a passed verdict on the plan, once all is stopped, or a lock is lost."""
+        """Refuses without a passed verdict on the plan, after a stop, or if a lock is lost."""
         require_go(self.context.control.switch)
         self.gate.require_passed(plan)
         for lock in self.locks:

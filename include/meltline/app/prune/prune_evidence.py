@@ -1,8 +1,9 @@
-"""The gate of a prune, from the other end: what stays in cold, read afresh, and what forbids it.
+"""Gate facts of a prune: reads the files that cold still references, and the reasons against it.
 
-It shares nothing with the planner: every cold table is listed and loaded again, every manifest of
-every snapshot that stays is opened by the gate's own reader, and the planned files are looked for
-in there. What cannot be read forbids.
+The gate of a prune calls it, and the deletes for their proof. It shares nothing with the planner.
+It lists and loads every cold table again, and opens every manifest of every remaining snapshot with
+the gate's own reader. Then it searches the manifests for the planned files. An unreadable object
+forbids the prune.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,10 +44,10 @@ PROOF_LASTS = timedelta(minutes=5)
 
 
 def _tables(context: ReadContext, plan: PrunePlan) -> list[TableMetadata]:
-    """Every cold table as it is now.
+    """Reads every cold table as it is now.
 
     Raises:
-        GateNotPassed: One cannot be read: nobody knows what it needs.
+        GateNotPassed: One cannot be read, so it is unknown which files it needs.
         CatalogUnlistable: The cold catalog cannot be listed.
     """
     states = list[TableMetadata]()
@@ -58,7 +59,7 @@ def _tables(context: ReadContext, plan: PrunePlan) -> list[TableMetadata]:
 
 
 def readable_tables(context: ReadContext) -> list[ObservedTable]:
-    """Every table of hot, of which holds and policies tell, and what of cold they need.
+    """Reads every table of hot: they have the holds and policies, and may reference files of cold.
 
     Raises:
         MetadataUnreadable: One cannot be read.
@@ -80,7 +81,7 @@ def readable_tables(context: ReadContext) -> list[ObservedTable]:
 
 
 def _guests(context: ReadContext, tier: ColdTier) -> Iterator[tuple[TableMetadata, list[int]]]:
-    """Tables of hot with their snapshots that lie in cold: somebody has registered them there."""
+    """Returns tables of hot with their snapshots in cold, which another tool registered there."""
     for table in readable_tables(context):
         snapshots = table.state.snapshots.items()
         ids = [id for id, s in snapshots if lies_under(s.manifest_list, tier.warehouse)]
@@ -89,22 +90,22 @@ def _guests(context: ReadContext, tier: ColdTier) -> Iterator[tuple[TableMetadat
 
 
 def _staying(state: TableMetadata, plan: PrunePlan, *, removed: bool) -> list[int]:
-    """The snapshots of a cold table that stay: once the planned ones are gone, whatever is left."""
+    """The snapshots of a cold table that stay; once the planned ones are removed, all others."""
     leaving = plan.snapshots if state.uuid == plan.cold_uuid and not removed else ()
     return [id for id in state.snapshots if id not in leaving]
 
 
 def needed(context: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bool) -> set[str]:
-    """Those of a plan's files that something in cold still refers to.
+    """Filters a plan's files that something in cold still references.
 
     Args:
-        context: What reads.
+        context: The ports to read with.
         tier: The cold tier.
         plan: The plan.
         removed: Whether its snapshots have left their table.
 
     Raises:
-        GateNotPassed: Something that stays cannot be read; MetadataUnreadable, a table of hot.
+        GateNotPassed: An object that stays cannot be read; MetadataUnreadable, a table of hot.
         CatalogUnlistable: A catalog cannot be listed.
     """
     reader = require_copies(context)
@@ -122,7 +123,7 @@ def needed(context: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bo
 def _manifests(
     reader: CopyReader, plan: PrunePlan, snapshots: Sequence[Snapshot]
 ) -> dict[str, ListedCopy]:
-    """The manifests of snapshots, by path. Raises GateNotPassed where a list cannot be read."""
+    """The manifests of snapshots, by path. Raises GateNotPassed if a list cannot be read."""
     inline = {path for snapshot in snapshots for path in snapshot.inline_manifests}
     manifests = {path: ListedCopy(path, 0, None) for path in inline}
     lists = [snapshot.manifest_list for snapshot in snapshots if snapshot.manifest_list]
@@ -135,12 +136,12 @@ def _manifests(
 
 @dataclass(frozen=True)
 class Duties:
-    """What has to be past before snapshots of a table may leave cold.
+    """Conditions that must be met before snapshots of a table may leave cold.
 
     Attributes:
-        policy: About cold, as it is today.
+        policy: The table's policy for cold, as it is today.
         deep_due: Whether the permanent store must have them first.
-        copies: What is known of the copies, by the ledger and by cold itself.
+        copies: Records of the copies, from the ledger and from cold.
     """
 
     policy: ColdPolicy
@@ -148,7 +149,7 @@ class Duties:
     copies: Mapping[int, tuple[ArchivedSnapshot, ...]]
 
     def keep_until(self, snapshot_id: int) -> datetime | None:
-        """Until when it must stay: the latest word; None where nobody says."""
+        """Until when a snapshot must stay: the latest recorded time; None if none is recorded."""
         return max((copy.keep_until for copy in self.copies.get(snapshot_id, ())), default=None)
 
 
@@ -159,7 +160,7 @@ def duties(
     uuid: str,
     table: ObservedTable | None,
 ) -> Duties:
-    """Reads them, unless a hold forbids all of it. See `known_duties`. Raises HoldInForce."""
+    """Reads the duties, unless a hold forbids the prune. See `known_duties`. Raises HoldInForce."""
     if held_by_hold(context, name, table):
         raise HoldInForce(
             f"a hold forbids to prune {name}",
@@ -178,15 +179,15 @@ def known_duties(
     uuid: str,
     table: ObservedTable | None,
 ) -> Duties:
-    """Reads them.
+    """Reads the duties.
 
     Args:
-        context: Where they are.
+        context: The ports to read them with.
         state: The cold table.
         name: The hot table's name.
         uuid: Its UUID.
-        table: The hot table; None where hot has it no more. Then what its policy was nobody can
-            tell, and the permanent store must have its snapshots wherever there is such a store.
+        table: The hot table; None if hot no longer has it. Then its policy is unknown, and the
+            permanent store must have its snapshots wherever there is such a store.
     """
     config = context.config
     policy = cold_policy(config.account, ()) if table is None else cold_policy_of(context, table)
@@ -200,7 +201,7 @@ def known_duties(
 
 
 def held_by_hold(context: ReadContext, name: TableName, table: ObservedTable | None) -> bool:
-    """Whether a hold lies on the hot table, or on what it stood in where it is gone."""
+    """Whether a hold applies to the hot table, or, if that is gone, to its former namespace."""
     held = table.held if table is not None else False
     if table is None and name.catalog in context.catalogs:
         listing = context.catalogs[name.catalog].listing()
@@ -232,7 +233,7 @@ def require_past(context: ReadContext, name: TableName, duty: Duties, ids: Seque
 
 
 def refused(plan: PrunePlan, reason: str) -> GateNotPassed:
-    """Why a plan is not carried out."""
+    """Returns the error that refuses a plan."""
     return GateNotPassed(
         f"nothing leaves cold: {reason}",
         object=plan.digest,

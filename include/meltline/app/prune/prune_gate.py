@@ -1,8 +1,9 @@
-"""The gate of a prune: one row of evidence, a suite of expectations, a stored verdict (PX-1).
+"""Gate of a prune: one row of gate facts, a suite of expectations, a stored verdict.
 
-It takes nothing from the plan but what would go. Cold, hot, holds and the ledger are read again;
-what cannot be read forbids. No file of cold is deleted but under a passed, fresh verdict on the
-digest of exactly these snapshots and files.
+`cold_prune.py` calls it before it removes snapshots, and the deletes before each batch. From the
+plan it takes only the snapshots and files to remove. It reads cold, hot, holds and the ledger
+again; an unreadable object forbids the prune. Every delete in cold needs a passed, recent verdict
+on the digest of exactly these snapshots and files (PX-1).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,10 +40,10 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class PruneGate:
-    """What judges the prunes of one table.
+    """Evaluates the prunes of one table.
 
     Attributes:
-        engine: Judges evidence.
+        engine: Evaluates gate facts.
         cold: The cold table's name.
         name: The hot table's name; `uuid` its registration.
     """
@@ -55,12 +56,12 @@ class PruneGate:
     uuid: str
 
     def judge(self, plan: PrunePlan, place: str = "", *, removed: bool = False) -> None:
-        """Judges a plan, stores the verdict, and refuses unless it has passed.
+        """Evaluates a plan, stores the verdict, and refuses unless it has passed.
 
         Args:
-            plan: What would go.
-            place: Where the plan is kept; empty in a dry run, which stores nothing.
-            removed: Whether its snapshots have left their table: what is needed since stays.
+            plan: The plan to evaluate.
+            place: The path of the stored plan; empty in a dry run, which stores nothing.
+            removed: Whether its snapshots have left their table: files that are needed since stay.
 
         Raises:
             GateNotPassed: With the causes.
@@ -81,7 +82,7 @@ class PruneGate:
             raise refused(plan, reasons(verdict))
 
     def require_passed(self, plan: PrunePlan) -> None:
-        """Refuses without a stored, passed, fresh verdict on exactly this digest.
+        """Refuses without a stored, passed, recent verdict on exactly this digest.
 
         Raises:
             GateNotPassed: There is none.
@@ -93,13 +94,13 @@ class PruneGate:
 
 
 def verdict_id(plan: PrunePlan) -> str:
-    """Under which id a plan's verdicts are stored."""
+    """Returns the id under which a plan's verdicts are stored."""
     return f"c{plan.digest.partition(':')[2][:15]}"
 
 
 @dataclass
 class _PruneScan:
-    """One look at everything that may forbid a plan."""
+    """One read of everything that may forbid a plan."""
 
     gate: PruneGate
     plan: PrunePlan
@@ -116,7 +117,7 @@ class _PruneScan:
             return otherwise
 
     def evidence(self) -> GateFacts:
-        """What was found; a fact that cannot be told is as bad as it can be."""
+        """Collects the facts; one that cannot be determined gets its worst value."""
         plan = self.plan
         measures: dict[str, Collection[str]] = self._read(self._by_tables, {})
         used = self._read(self._needed, None)
@@ -144,7 +145,7 @@ class _PruneScan:
 
     @cached_property
     def _sides(self) -> tuple[TableMetadata, Mapping[str, Any], ObservedTable | None, Duties]:
-        """The cold table and its document, the hot one, and what has to be past."""
+        """The cold table and its document, the hot one, and the duties."""
         gate, context = self.gate, self.gate.context
         at = gate.tier.catalog.location(gate.cold)
         state, document = load_document(gate.tier.store, gate.cold, at)
@@ -157,7 +158,7 @@ class _PruneScan:
         return () if self.removed else self.plan.snapshots
 
     def _by_tables(self) -> dict[str, Collection[str]]:
-        """What the cold table, the hot one and the ledger say of the planned snapshots."""
+        """Facts about the planned snapshots from the cold table, the hot one and the ledger."""
         gate, context = self.gate, self.gate.context
         state, document, table, duty = self._sides
         now, ids = context.clock.now(), self._ids
@@ -172,7 +173,7 @@ class _PruneScan:
         }
 
     def _not_deep(self, going: list[str]) -> Collection[str]:
-        """Planned files that the permanent store must have and has not."""
+        """Planned files that the permanent store must have and lacks."""
         gate, context = self.gate, self.gate.context
         *_, duty = self._sides
         if not duty.deep_due:

@@ -58,7 +58,7 @@ class Approvals:
         return [plan for plan in asked if plan.digest not in rejected]
 
     def until(self, plan: Plan) -> datetime:
-        """Returns when the request for an approval ends; then the files are planned as usual again."""
+        """Returns when the approval request ends; from then on the files are planned as usual."""
         return plan.created_at + self.wait
 
     def require(self, plan: Plan, digest: str) -> None:

@@ -246,7 +246,7 @@ def _not_held_back(
         needed_of: Returns the files that may be needed by a path alias, with the alias.
         unproved_of: Returns the departures without a proof that cold has them.
         contested_of: Returns the files that foreign owners may need, with the owner.
-        places: Where the files left out are remembered; None if they are not to be.
+        places: The ledger that remembers the files left out; None if it is not to.
     """
     due = list(chain.from_iterable(by_owner.values()))
     outside = outside_of([d.path for d in due])

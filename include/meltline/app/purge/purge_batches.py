@@ -173,7 +173,7 @@ class Waves:
             self.look_back.add(file.path, job)
 
     def _stop_unfree(self, jobs: Collection[PlanInHand]) -> None:
-        """Stops plans by reasons of their own: a new hold, a lost lock, an incident in their group."""
+        """Stops single plans: by a new hold, a lost lock, or an incident in their group."""
         lost = self.locks.lost([job.lock for job in jobs if job.lock is not None])
         for job in jobs:
             try:

@@ -89,8 +89,8 @@ class PurgeRecheck:
             for snapshot in table.state.snapshots.values()
         }
         self._known_manifests: set[str] = set()
-        # The reference of each file, by its location key. The first read covers the requested files,
-        # each later one everything that was referenced since.
+        # References by the file's location key: the first read covers the requested files,
+        # each later one every file that was referenced since.
         self._named: dict[str, str] = {}
         self._dead = observation.dead
         self.elsewhere: set[str] = set()
