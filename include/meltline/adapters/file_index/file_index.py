@@ -190,7 +190,7 @@ class ReferenceRows:
         return referenced
 
     def _on_lines(self, hashes: Sequence[int], of: KnownSnapshots, floor: int = 0) -> set[int]:
-        """Filters hashes that snapshots known by their changes reference.
+        """Selects hashes that snapshots known by their changes reference.
 
         Args:
             hashes: Hashes of locations.
@@ -205,7 +205,7 @@ class ReferenceRows:
         return set(spans.filter(of.points.meets(spans)).column("key_hash").to_pylist())
 
     def _in_entries(self, hashes: Sequence[int], manifests: pa.Array, floor: int = 0) -> set[int]:
-        """Filters hashes that are live in one of the manifests; `floor` as in `_on_lines`."""
+        """Selects hashes that are live in one of the manifests; `floor` as in `_on_lines`."""
         where: list[Condition] = [*LIVE, ("sequence_number", ">=", floor)] if floor else [*LIVE]
         columns, among = ("manifest_id", "key_hash"), ("key_hash", hashes)
         rows = self._tables.look_here("entries", columns, where, among)
@@ -249,7 +249,7 @@ class ReferenceRows:
         return self._live().where(may_be)
 
     def among(self, paths: Sequence[str], dead: Sequence[SnapshotKey]) -> set[str]:
-        """Filters paths that any known snapshot except the dead ones references."""
+        """Selects paths that any known snapshot except the dead ones references."""
         if not paths:
             return set()
         standing = self._snapshots.standing().without(set(dead))
@@ -276,7 +276,7 @@ class ReferenceRows:
         return places_there(self._store, rows)
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
-        """Returns files in failsafe that are some of these manifests, or live in one of them."""
+        """Returns files in failsafe among these manifests, or live in one of them."""
         waiting = self._departures.waiting()
         if not manifests or not waiting.rows.num_rows:
             return set()
@@ -297,7 +297,7 @@ class ReferenceRows:
         return set(rows.column("path").to_pylist())
 
     def unknown(self, paths: Sequence[str]) -> set[str]:
-        """Filters paths that no row of the index or of the side files names."""
+        """Selects paths that no row of the index or of the side files names."""
         if not paths:
             return set()
         hashes = list(map(key_hash, paths))

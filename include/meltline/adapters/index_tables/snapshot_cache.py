@@ -136,16 +136,16 @@ class KnownSnapshots:
         return dict(zip(*(column.to_pylist() for column in extremes.columns), strict=True))
 
     def of_tables(self, uuids: Collection[str]) -> "KnownSnapshots":
-        """Filters the snapshots of some tables."""
+        """Selects the snapshots of some tables."""
         chosen = pa.array(uuids, pa.string())
         return KnownSnapshots(self.rows.filter(pc.is_in(self.rows.column("table_uuid"), chosen)))
 
     def only(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
-        """Filters the snapshots that are among the keys."""
+        """Selects the snapshots that are among the keys."""
         return KnownSnapshots(self.rows.filter(self._among(keys)))
 
     def without(self, keys: Collection[SnapshotKey]) -> "KnownSnapshots":
-        """Filters the snapshots that are not among the keys."""
+        """Selects the snapshots that are not among the keys."""
         return KnownSnapshots(self.rows.filter(pc.invert(self._among(keys)))) if keys else self
 
     def _among(self, keys: Collection[SnapshotKey]) -> pa.Array:
@@ -163,12 +163,12 @@ class KnownSnapshots:
         return zip(self.keys, self.rows.column("manifests").to_pylist(), strict=True)
 
     def naming(self, ids: Collection[int]) -> set[int]:
-        """Filters the manifests that any snapshot names."""
+        """Selects the manifests that any snapshot names."""
         hashes = pa.array(ids, pa.int64())
         return set(hashes.filter(pc.is_in(hashes, self.manifests)).to_pylist())
 
     def lists_among(self, hashes: Collection[int]) -> set[int]:
-        """Filters the hashes that belong to a manifest list of any snapshot."""
+        """Selects the hashes that belong to a manifest list of any snapshot."""
         return set(hashes).intersection(self.rows.column("list_hash").to_pylist())
 
     def split(self, candidates: Collection[SnapshotKey]) -> Split:

@@ -162,7 +162,7 @@ class LedgerTables:
         *,
         of_any_size: bool = False,
     ) -> pa.Table | None:
-        """Answers like `look`, but returns None if Spark is needed, so that a caller can ask less."""
+        """Answers like `look`; returns None if Spark is needed, so that a caller can ask less."""
         question = Question.of(TABLES[table], columns, where, among)
         loaded = self.loaded(table)
         current = loaded.currentSnapshot()
@@ -205,8 +205,8 @@ class LedgerTables:
     def append_arrow(self, table: str, rows: pa.Table, marker: str) -> None:
         """Writes data files in this process, and appends them in one commit.
 
-        A Spark job takes longer to start. Also, rows of this process would all have to pass through
-        the JVM, which takes six times as long as to write them, and much more memory.
+        A Spark job takes longer to start. Also, all rows of this process would have to pass through
+        the JVM. That takes six times as long as to write them, and much more memory.
         """
         if not rows.num_rows:
             return
@@ -293,7 +293,7 @@ class LedgerTables:
         return self._classes(f"org.apache.iceberg.{name}")
 
     def values(self, table: str, column: str, texts: Sequence[str]) -> set[str]:
-        """Filters texts that occur in a column."""
+        """Selects texts that occur in a column."""
         if not texts:
             return set()
         rows = self.look(table, [column], [(column, "in", texts)])

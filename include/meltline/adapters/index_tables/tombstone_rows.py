@@ -43,7 +43,7 @@ class TombstoneCache:
     def of_states(
         self, states: Collection[DepartureState], due_by: datetime | None = None
     ) -> "TombstoneCache":
-        """Filters files in one of the states, and, if an instant is given, due by it."""
+        """Selects files in one of the states, and, if an instant is given, due by it."""
         mask = self._is_among("state", states)
         if due_by is not None:
             due = pc.less_equal(self.rows.column("due_at"), pa.scalar(due_by))
@@ -57,18 +57,18 @@ class TombstoneCache:
         return TombstoneCache(rows.filter(pc.less_equal(rows["recorded_at"], rows["due_at"])))
 
     def of_kinds(self, kinds: Collection[FileKind]) -> "TombstoneCache":
-        """Filters files of some kinds."""
+        """Selects files of some kinds."""
         return TombstoneCache(self.rows.filter(self._is_among("kind", kinds)))
 
     def over(self, before: datetime, unfinished: Collection[str]) -> "TombstoneCache":
-        """Filters files that were deleted before an instant, except those of some plans."""
+        """Selects files that were deleted before an instant, except those of some plans."""
         early = pc.less(self.rows.column("recorded_at"), pa.scalar(before))
         deleted = self._is_among("state", [DepartureState.DELETED])
         finished = pc.invert(self._is_among("plan_id", unfinished))
         return TombstoneCache(self.rows.filter(pc.and_(pc.and_(early, deleted), finished)))
 
     def among(self, hashes: Iterable[int]) -> "TombstoneCache":
-        """Filters files whose key hash is among these."""
+        """Selects files whose key hash is among these."""
         chosen = pa.array(hashes, pa.int64())
         return TombstoneCache(self.rows.filter(pc.is_in(self.rows.column("key_hash"), chosen)))
 
@@ -92,7 +92,7 @@ class TombstoneCache:
         return set(pc.unique(self.rows.column("plan_id")).to_pylist())
 
     def newest_of(self, rows: pa.Table) -> pa.Table:
-        """Filters full rows of the table to those in this cache, each once."""
+        """Selects full rows of the table to those in this cache, each once."""
         newest = set(tuples(self.rows, *_WRITTEN))
         first: dict[tuple[int, int], int] = {}
         for number, key in enumerate(tuples(rows, *_WRITTEN)):
@@ -198,7 +198,7 @@ class DepartureRows:
         return sorted(departures(matching.newest_of(rows)), key=_by_path)
 
     def settled(self, paths: Sequence[str]) -> set[str]:
-        """Filters paths that were deleted and moved to the history tables."""
+        """Selects paths that were deleted and moved to the history tables."""
         hashes = {key_hash(path): path for path in paths}
         among = ("key_hash", list(hashes))
         rows = self._tables.look("settled_departures", ("key_hash",), among=among)

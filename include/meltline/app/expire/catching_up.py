@@ -1,8 +1,8 @@
-"""Shrinks the expirations of a table's backlog, so that their gate lets them pass.
+"""Shrinks expirations of tables that were never maintained, so that their gate lets them pass.
 
-`plan_expiration` calls it for tables that were never maintained. Only snapshots that were due by
-the table's last expiration count as a backlog, and all of them on a first night. So a policy that
-suddenly expires most of a table is still refused.
+`plan_expiration` calls it. Only snapshots that were due by the table's last expiration count as a
+backlog, and all of them on a first night. So a policy that suddenly expires most of a table is
+still refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +78,7 @@ def first_portions(
             sizes[name][counts[name]] = size.get(name, 0)
         return [size.get(name, 0) <= backlogs[name].most_bytes(limit) for name in names]
 
-    # All of a backlog may be within the share though the whole plan is not: hence one more.
+    # All of a backlog may fit the share although the whole plan does not: so one more.
     lengths = longest_prefixes([len(backlogs[name].snapshots) + 1 for name in names], fits)
     counts = {name: count for name, count in zip(names, lengths, strict=True) if count}
     return Portions(
@@ -93,7 +93,7 @@ def smaller(
     backlogs: Mapping[TableName, Backlog],
     counts: Mapping[TableName, int],
 ) -> list[TableRetention]:
-    """Limits some tables to that many of the oldest snapshots of their backlogs."""
+    """Limits tables with a count to that many of the oldest snapshots of their backlogs."""
     return [
         _portion(target, backlogs[target.state.name].snapshots[: counts[target.state.name]])
         if target.state.name in counts

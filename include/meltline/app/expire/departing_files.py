@@ -110,7 +110,7 @@ def _staying_side_files(
     """
     # By name, not UUID: where a table is registered twice, one registration may keep a snapshot.
     leaving = {target.state.name: frozenset(target.keeps.expired) for target in targets}
-    # Files of a dropped table stay, and so do all of a table that cannot be read now.
+    # Files that a dropped table names stay; so do all files of a table that is unreadable now.
     unread = {location_key(f.path) for f in files if f.table_uuid not in observation.read}
     named = _named_by(observation.tables, leaving) | _named_by(observation.left_behind, {})
     return named | unread | set(waiting)

@@ -1,8 +1,8 @@
 """Checks before an expiration is committed: its table, its plan, and the gate's verdict.
 
-`expire.py` calls it. By the crash protocol (docs/safety.md) every line may be the last one before a
-kill: a run that finds a plan `applying` asks the catalog for the outcome. It is apart from the
-commits, so that it can commit no expiration.
+`expire.py`, which makes the commits, calls it. By the crash protocol (docs/safety.md) every line
+may be the last one before a kill: a run that finds a plan `applying` asks the catalog for the
+outcome.
 """
 
 from collections.abc import Callable, Mapping, Sequence

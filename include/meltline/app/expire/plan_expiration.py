@@ -1,7 +1,8 @@
-"""Plans expirations: retained snapshots, expired snapshots and refs, departing files, stored plan.
+"""Plans expirations: which snapshots and refs expire, and which files depart with them.
 
-The lifecycle, `gated_plans`, `drop/finalize.py` and the CLI call it. It changes no table;
-`expire.py` commits the plans.
+It computes the retained snapshots, then the expired snapshots and refs, then the files that depart,
+and stores a plan. The lifecycle, `gated_plans`, `drop/finalize.py` and the CLI call it. It changes
+no table; `expire.py` commits the plans.
 """
 
 from collections import Counter
@@ -241,8 +242,8 @@ def _assign(
     Some files are never assigned: files of a table that Meltline cannot manage, files with
     ambiguous paths, and files that the engine deletes. A file under a table that is under a hold,
     has opted out, or has left its catalog and is not kept yet, does depart: it could not be found
-    again later. No purge takes it until that ends. The same holds for a file under no table: the
-    tables that named it lose it, and no purge takes it outside of the storage roots.
+    again later. No purge takes it until that ends. Files under no table depart as well, with the
+    tables that named them; no purge takes them outside of the storage roots.
     """
     planned = {target.state.uuid: target.state for target in reversed(targets)}
     owner_of = _departing_owners(observation)

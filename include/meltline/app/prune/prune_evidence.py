@@ -1,4 +1,4 @@
-"""Gate facts of a prune: reads the files that cold still references, and the reasons against it.
+"""Gate facts of a prune: finds the files that cold still references, and what forbids a delete.
 
 The gate of a prune calls it, and the deletes for their proof. It shares nothing with the planner.
 It lists and loads every cold table again, and opens every manifest of every remaining snapshot with
@@ -40,7 +40,7 @@ from meltline.ports import CopyReader, ListedCopy
 
 _SHOWN = 5
 PROOF_LASTS = timedelta(minutes=5)
-"""How old a proof may be when deletes are sent (docs/safety.md)."""
+"""The maximum age of a proof when deletes are sent (docs/safety.md)."""
 
 
 def _tables(context: ReadContext, plan: PrunePlan) -> list[TableMetadata]:
@@ -96,7 +96,7 @@ def _staying(state: TableMetadata, plan: PrunePlan, *, removed: bool) -> list[in
 
 
 def needed(context: ReadContext, tier: ColdTier, plan: PrunePlan, *, removed: bool) -> set[str]:
-    """Filters a plan's files that something in cold still references.
+    """Selects a plan's files that something in cold still references.
 
     Args:
         context: The ports to read with.
@@ -201,7 +201,7 @@ def known_duties(
 
 
 def held_by_hold(context: ReadContext, name: TableName, table: ObservedTable | None) -> bool:
-    """Whether a hold applies to the hot table, or, if that is gone, to its former namespace."""
+    """Whether a hold applies to the hot table, or, if that is gone, to a namespace it was in."""
     held = table.held if table is not None else False
     if table is None and name.catalog in context.catalogs:
         listing = context.catalogs[name.catalog].listing()

@@ -46,7 +46,7 @@ class Approvals:
         return self.among(reversed(self.plans.find(states=[PlanState.PASSED])))
 
     def among(self, plans: Iterable[Plan]) -> list[Plan]:
-        """Filters plans that wait: passed, large, requested not too long ago, and not rejected."""
+        """Selects plans that wait: passed, large, requested not too long ago, and not rejected."""
         now = self.clock.now()
         asked = [
             plan

@@ -110,7 +110,7 @@ def plan_purge(
 
 
 def _vetoed(context: RunContext, observation: Observation, *, dry_run: bool) -> WantedFiles:
-    """Returns the files of purge vetoes; ends vetoes and incidents that are over before that."""
+    """Ends vetoes and incidents that are over, then returns the files of the other vetoes."""
     store, manifests, vetoes = context.store, context.manifests, context.control.vetoes
     if dry_run:
         return wanted_files(store, manifests, vetoes.all())
@@ -146,10 +146,10 @@ def _due(
     *,
     look_again: bool,
 ) -> list[Departure]:
-    """Returns departures past their failsafe without a veto, and that no purge has begun to delete.
+    """Returns departures past their failsafe that have no veto and no purge in progress.
 
-    Departures that are referenced again were cancelled during the observation; without a gate,
-    check again.
+    Departures that are referenced again were cancelled during the observation. A dry run has no
+    gate, so it checks again.
     """
     due = files.departures.in_states(frozenset({DepartureState.FAILSAFE}), due_by=now)
     held = {d.path for d in due if location_key(d.path) in vetoed.keys}

@@ -1,9 +1,9 @@
 """Post-delete check: finds commits that reference a file deleted meanwhile.
 
 Seconds, at most minutes, lie between the last proof of a file and its delete. No catalog and no
-store can block commits for that long. So each wave's catalogs are read once more after its deletes;
-the proof of the next wave is such a check as well. A hit is an incident, because it cannot be
-undone here. `purge_batches.py` and `purge.py` call it, planning too. It is apart from `recheck.py`,
+store can block commits for that long. So the catalogs are read once more after the deletes; the
+proof of the next files is such a read as well. A hit is an incident, because it cannot be undone
+here. `purge_batches.py`, `purge.py` and `plan_purge.py` call it. It is apart from `recheck.py`,
 which proves files before their delete.
 """
 
@@ -112,7 +112,7 @@ class ObservedReferences:
     index: FileReferences
 
     def among(self, paths: Sequence[str]) -> set[str]:
-        """Filters paths that a table references."""
+        """Selects paths that a table references."""
         needed = self.index.among(paths, self.observation.dead)
         tables = self.observation.tables
         keys = {location_key(file.path) for table in tables for file in side_files_of(table.state)}
@@ -151,7 +151,7 @@ class LookBack:
         self._deleted.setdefault(path, []).append(of)
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
-        """Filters files that are needed now. The same read checks the deletes before it."""
+        """Selects files that are needed now. The same read checks the deletes before it."""
         try:
             needed = self.recheck.still_needed(paths)
         except MeltlineError as blind:

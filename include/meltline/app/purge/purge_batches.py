@@ -88,7 +88,7 @@ class PacedDeleter:
 
     @property
     def at_once(self) -> int:
-        """How many files are deleted within the minute after their proof."""
+        """The number of files that are deleted within the minute after their proof."""
         return max(1, self.keys_per_second * _SECONDS_PER_PROOF)
 
     def delete(self, paths: Collection[str]) -> Sequence[DeleteOutcome]:

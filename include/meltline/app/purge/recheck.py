@@ -66,8 +66,9 @@ class PurgeRecheck:
     read only tables whose metadata moved: their new manifest lists and manifests.
 
     Attributes:
-        elsewhere: Files that the last read found needed by a path alias alone. A cancelled one
-            would never be found again, so these stay in failsafe.
+        elsewhere: Files that the last read found needed, though not by their own path: by a path
+            alias, a half-seen location or a foreign owner. A cancelled one would never be found
+            again, so these stay in failsafe.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class PurgeRecheck:
         return cls(inputs, observation, paths)
 
     def still_needed(self, paths: Sequence[str]) -> set[str]:
-        """Filters paths that are referenced now, by any path alias.
+        """Selects paths that are referenced now, also by a path alias.
 
         Raises:
             CatalogUnlistable: A catalog cannot be listed: nothing is deleted.
