@@ -48,7 +48,7 @@ class SnapshotRows:
         return set(self.standing().keys)
 
     def reachable_sets(self, keys: Collection[SnapshotKey]) -> Mapping[SnapshotKey, ReachableSet]:
-        """Returns how long known snapshots' manifest lists were when read, and their SHA-256."""
+        """Returns the length and SHA-256 of known snapshots' manifest lists, as they were read."""
         if not keys:
             return {}
         ids = ("snapshot_id", [key.snapshot_id for key in keys])
@@ -86,7 +86,7 @@ class SnapshotRows:
         return self._tables.once("snapshots departures", "known", self._standing)
 
     def _standing(self) -> KnownSnapshots:
-        # Departures first: another process moves rows out of `snapshots` before those.
+        # Departures first: another process moves rows out of `snapshots` before `departures`.
         departed = self._departures.departed(FileKind.MANIFEST_LIST)
         return KnownSnapshots.of(self.rows(), departed)
 
@@ -102,7 +102,7 @@ class SnapshotRows:
         return spans_of(changes, self._tables.once("snapshots", "steps", self._steps))
 
     def _steps(self) -> pa.Table:
-        """Returns the snapshots that are known by their changes; that never ends for a snapshot."""
+        """Returns the snapshots known by their changes, moved ones too: they stay so for ever."""
         steps = ("table_uuid", "snapshot_id")
         rows = self.rows()
         standing = rows.filter(rows.column("by_changes"))

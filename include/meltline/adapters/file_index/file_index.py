@@ -276,7 +276,7 @@ class ReferenceRows:
         return places_there(self._store, rows)
 
     def waiting_in(self, manifests: Sequence[str]) -> set[str]:
-        """Returns files in failsafe among these manifests, or live in one of them."""
+        """Returns files in failsafe that are these manifests, or are live in one of them."""
         waiting = self._departures.waiting()
         if not manifests or not waiting.rows.num_rows:
             return set()

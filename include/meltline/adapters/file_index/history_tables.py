@@ -28,12 +28,7 @@ from meltline.domain.iceberg.files import FileKind
 SETTLE_FROM = 50_000
 _MANY_FILES = 60
 _MANY_SNAPSHOTS = 60
-_SPAN = (
-    "table_uuid",
-    "key_hash",
-    "part",
-    "since",
-)  # rows of `changes` with equal values move together
+_SPAN = ("table_uuid", "key_hash", "part", "since")  # equal rows of `changes` move together
 
 
 class TableUpkeep:

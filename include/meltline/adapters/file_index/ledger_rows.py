@@ -21,9 +21,9 @@ class LedgerRows:
     """Rows of tables whose metadata path is known."""
 
     def __init__(self, hot: CatalogConfig, store: TableFiles, small: int) -> None:
-        """Takes the ledger's catalog with its credentials, the store, and the limit of small.
+        """Takes the ledger's catalog with its credentials, the store, and the bytes that are small.
 
-        PyIceberg answers from more bytes of files: it need not have all in memory at once.
+        Above that many bytes of files PyIceberg answers: it need not have all in memory at once.
         """
         self._hot = hot
         self._files = LedgerFiles(store, small)

@@ -1,6 +1,7 @@
 """Cache of the ledger's files and parts of them, as read from the store; no file ever changes.
 
-`parquet_scan.py` and PyIceberg's scan read through it.
+`parquet_scan.py` reads through it. It is apart from that because it knows neither Iceberg nor
+Parquet.
 """
 
 import io
@@ -33,7 +34,7 @@ class TableFiles(Protocol):
 
 
 class FileParts:
-    """Parts of files that were read; the least recently read are evicted first."""
+    """Parts of files that were read; the oldest are evicted first."""
 
     def __init__(self, store: TableFiles, remembered: int) -> None:
         """Takes the store, and how many bytes to remember."""
@@ -44,7 +45,7 @@ class FileParts:
         self._lock = Lock()
 
     def whole(self, path: str) -> bytes:
-        """Reads a complete file from the store, past the cache. Raises NotPlain."""
+        """Reads a complete file from the store, without the cache. Raises NotPlain."""
         return _from_store(lambda: self._store.read(path))
 
     def held(self, path: str, length: int) -> bytes:

@@ -306,9 +306,7 @@ def _group_bounds(group: Any, leaves: Mapping[str, int]) -> dict[str, Bounds]:
 
 
 def _ordered(scalar: Any) -> int | str | None:
-    return (
-        ordered(scalar) if isinstance(scalar, int | str) else None
-    )  # bounds of other types come from manifests
+    return ordered(scalar) if isinstance(scalar, int | str) else None  # files bound the other types
 
 
 def _columns(

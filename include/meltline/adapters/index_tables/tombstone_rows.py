@@ -92,7 +92,7 @@ class TombstoneCache:
         return set(pc.unique(self.rows.column("plan_id")).to_pylist())
 
     def newest_of(self, rows: pa.Table) -> pa.Table:
-        """Selects full rows of the table to those in this cache, each once."""
+        """Selects, from full rows of the table, those in this cache, each once."""
         newest = set(tuples(self.rows, *_WRITTEN))
         first: dict[tuple[int, int], int] = {}
         for number, key in enumerate(tuples(rows, *_WRITTEN)):

@@ -1,7 +1,7 @@
 """Converts manifest outcomes to rows of the index job's result, and back.
 
-The job writes these rows on executors, and `ingest.py` reads them on the driver. Neither imports
-the other for it.
+The job writes these rows on executors, and `ingest.py` reads them on the driver. It imports neither
+Spark nor a manifest reader.
 """
 
 from collections.abc import Mapping, Sequence
