@@ -1,7 +1,8 @@
 """Reads the file ledger's Iceberg tables in this process, without a JVM.
 
-Commands such as status use it. They often find no ledger, or only need to know whether one exists.
-So no slow module is loaded before a table is found. Steps of a run use `file_index.py`, on Spark.
+Commands that start no Spark use it, such as the run history and storage usage. They often find no
+ledger, or only need to know whether one exists. So no slow module is loaded before a table is
+found. `file_index.py` is the index on Spark.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

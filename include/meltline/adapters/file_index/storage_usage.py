@@ -342,7 +342,7 @@ class _Sum:
 
     def _add_links(self, used: pa.Table, each: pa.Table) -> None:
         """Adds tables that share a file now, and owners with the tables that use their files."""
-        # The first and the last of a file's users represent all: a table together with one of these
+        # The first and the last of a file's users represent all: a table together with either one
         # is in one group with the rest. All pairs would be the square of the users.
         now = used.filter(used["is_now"]).select(["key", "user"])
         ends = now.group_by("key").aggregate([("user", "min"), ("user", "max")])

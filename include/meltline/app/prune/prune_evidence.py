@@ -1,9 +1,9 @@
 """Gate facts of a prune: finds the files that cold still references, and what forbids a delete.
 
-The gate of a prune calls it, and the deletes for their proof. It shares nothing with the planner.
-It lists and loads every cold table again, and opens every manifest of every remaining snapshot with
-the gate's own reader. Then it searches the manifests for the planned files. An unreadable object
-forbids the prune.
+The gate of a prune calls it, the deletes for their proof, and `cold_prune.py` for retention and
+holds. The proof shares nothing with the planner. It lists and loads every cold table again, and
+opens every manifest of every remaining snapshot with the gate's own reader. Then it searches the
+manifests for the planned files. An unreadable object forbids the prune.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

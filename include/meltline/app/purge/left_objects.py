@@ -1,6 +1,7 @@
 """Remembers objects that purges kept because they differ from their record.
 
 The purge that meets such an object reports it. Each later plan checks whether it still exists.
+`purge.py` and `plan_purge.py` call it; it deletes nothing.
 """
 
 from collections.abc import Sequence
