@@ -1,6 +1,7 @@
 """What `meltline init` makes, what it names as missing, and when it is not believed."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ import psycopg
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from meltline.cli.main import run
 from meltline.domain.errors import CatalogUnlistable, MeltlineError, SetupMissing, StoreRefused
 from tests.contract.ledger.postgres import PostgresServer, throwaway_postgres
 from tests.spark.setups.new_lakes import LOCAL, NewLake, connections_of, new_lake
@@ -65,6 +67,23 @@ def test_in_an_empty_database_of_postgres_the_tables_of_a_catalog_are_made(
     lake = new_lake(tmp_path, hot, sql(postgres.create_database()), postgres.create_database())
     assert lake.init().generation == 1 and has_tables_of_an_archive(lake)
     assert lake.init().generation == 1
+
+
+# --- what was lost ---
+
+
+def test_a_lost_control_ledger_is_replaced_once_its_installation_is_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake(tmp_path)
+    lake.init()
+    for file in lake.folder.glob("control.db*"):
+        file.unlink()
+    words = ["init", "--config", str(lake.folder / "meltline.yaml"), "--adopt"]
+    assert run(words) == 2
+    (typed,) = set(re.findall(r"`(--installation \S+)`", capsys.readouterr().err))
+    assert run([*words, *typed.split()]) == 0
+    assert "generation 2" in capsys.readouterr().out
 
 
 # --- what is missing ------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ def init(
     wiring = wire(config)
     context = wiring.services("init")
     if adopt:
+        context.control.database.prepare()  # a lost one is empty, and knows no id
         require_typed(context, installation)
     done = initialise(context, adopt=adopt, sandbox=sandbox)
     if as_json:
